@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -32,18 +31,18 @@ GRACE_SECONDS = 30.0  # for a leak only: what ends by itself does so in a moment
 LIBRARY_THREADS = {"tqdm_monitor"}
 
 
-def _threads() -> set[threading.Thread]:
+def _threads():
     return {thread for thread in threading.enumerate() if thread.name not in LIBRARY_THREADS}
 
 
-def _children() -> set[psutil.Process]:
+def _children():
     if not _may_have_children():
         return set()
     children = psutil.Process().children(recursive=True)
     return {child for child in children if not _is_resource_tracker(child)}
 
 
-def _may_have_children() -> bool:
+def _may_have_children():
     """Linux says no in a moment; going through all processes takes a while."""
     try:
         return any(
@@ -54,7 +53,7 @@ def _may_have_children() -> bool:
         return True
 
 
-def _is_resource_tracker(process: psutil.Process) -> bool:
+def _is_resource_tracker(process):
     # multiprocessing starts one on the first lock (tqdm makes one) and keeps it to the end.
     try:
         return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
@@ -62,7 +61,7 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
         return False
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption(
         "--as-on-a-mac",
         action="store_true",
@@ -70,13 +69,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     if config.getoption("--as-on-a-mac"):
         device.BACKENDS.update(dict.fromkeys(device.BACKENDS, device.GPU))
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """`quick(n)`: all but the first n cases of a test are slow. `cpu`: left out elsewhere."""
     cases = Counter[str]()
     elsewhere = pytest.mark.skip(reason="says what MLX's CPU backend alone does")
@@ -92,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_home(tmp_path_factory):
     """A folder of the tests' own for what is kept between runs; not the user's."""
     before = os.environ.get("SLIPSTREAM_HOME")
     os.environ["SLIPSTREAM_HOME"] = before or str(tmp_path_factory.mktemp("home"))
@@ -102,7 +101,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
+def nothing_left_behind():
     """Fail a test that started a thread or a child process which outlives it."""
     threads, children = _threads(), _children()
     yield

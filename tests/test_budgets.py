@@ -32,17 +32,17 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 Budget = int | dict[str, Any]  # a number, or `lines` with `for` and `went` where it was raised
 
 
-def git(*words: str) -> str:
+def git(*words):
     return subprocess.run(
         ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
 
 
-def lines_of(budget: Budget) -> int:
+def lines_of(budget):
     return budget if isinstance(budget, int) else int(budget["lines"])
 
 
-def code_lines(source: str) -> int:
+def code_lines(source):
     """Return how many lines of a module have code: no docstring, import or comment."""
     left_out = set[int]()
     for node in ast.walk(ast.parse(source)):
@@ -59,7 +59,7 @@ def code_lines(source: str) -> int:
 
 
 @cache
-def modules() -> dict[PurePosixPath, str]:
+def modules():
     """The sources that git knows, or would add."""
     names = git("ls-files", "--cached", "--others", "--exclude-standard", "*.py").splitlines()
     return {
@@ -69,13 +69,13 @@ def modules() -> dict[PurePosixPath, str]:
     }
 
 
-def folder_of(path: PurePosixPath) -> str:
+def folder_of(path):
     """The part of the tree that a module is counted with: a package, and the tests of a package."""
     depth = 3 if path.parts[0] == "tests" else 2
     return "/".join(path.parts[: min(len(path.parts) - 1, depth)])
 
 
-def sizes() -> dict[str, Counter[str]]:
+def sizes():
     """The lines of each folder: of code in the product, all of them in tests."""
     code, tests = Counter[str](), Counter[str]()
     for path, source in modules().items():
@@ -86,7 +86,7 @@ def sizes() -> dict[str, Counter[str]]:
     return {"code": code, "tests": tests}
 
 
-def phrases() -> dict[str, int]:
+def phrases():
     """How often each phrase with a budget stands in the words of the product: in strings,
     docstrings and comments of its modules, and in its documents."""
     words = [
@@ -103,15 +103,15 @@ def phrases() -> dict[str, int]:
     return {phrase: len(re.findall(rf"\b{phrase}\b", text)) for phrase in budgets()["phrases"]}
 
 
-def table(name: str) -> dict[str, Any]:
+def table(name):
     return tomllib.loads((ROOT / "tests" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def budgets(text: str | None = None) -> dict[str, Any]:
+def budgets(text=None):
     return table("budgets") if text is None else tomllib.loads(text)
 
 
-def before() -> dict[str, Any]:
+def before():
     """The budgets before the latest change: of the last commit, or of the one before it."""
     told = git("log", "-2", "--format=%H", "--", FILE).split()
     if not told:
@@ -123,7 +123,7 @@ def before() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["code", "tests"])
-def test_each_folder_is_within_its_budget(kind: str) -> None:
+def test_each_folder_is_within_its_budget(kind):
     found, allowed = sizes()[kind], budgets()[kind]
     assert found.keys() == allowed.keys(), "each folder has a budget, and each budget a folder"
     over = {
@@ -134,7 +134,7 @@ def test_each_folder_is_within_its_budget(kind: str) -> None:
     assert not over, "delete as much as you add, or lower another budget and say so in the entry"
 
 
-def test_worn_phrases_become_fewer() -> None:
+def test_worn_phrases_become_fewer():
     found, allowed = phrases(), budgets()["phrases"]
     more = {phrase: f"{found[phrase]} of {allowed[phrase]}" for phrase in allowed}
     over = {phrase: more[phrase] for phrase in allowed if found[phrase] > allowed[phrase]}
@@ -142,7 +142,7 @@ def test_worn_phrases_become_fewer() -> None:
 
 
 @pytest.mark.parametrize("kind", ["code", "tests"])
-def test_a_budget_that_is_raised_says_for_what_and_what_went(kind: str) -> None:
+def test_a_budget_that_is_raised_says_for_what_and_what_went(kind):
     was = before().get(kind, {})
     raised = [
         folder
@@ -158,7 +158,7 @@ def test_a_budget_that_is_raised_says_for_what_and_what_went(kind: str) -> None:
     assert not silent, 'write {lines = N, for = "...", went = "..."}'
 
 
-def test_tests_are_not_longer_than_what_they_test() -> None:
+def test_tests_are_not_longer_than_what_they_test():
     whole, tests = Counter[str](), Counter[str]()
     for path, source in modules().items():
         if path.parts[0] in PRODUCT:
@@ -173,7 +173,7 @@ def test_tests_are_not_longer_than_what_they_test() -> None:
     assert not over
 
 
-def test_functions_fit_on_a_screen() -> None:
+def test_functions_fit_on_a_screen():
     found = {
         f"{path}:{node.name}"
         for path, source in modules().items()
@@ -185,7 +185,7 @@ def test_functions_fit_on_a_screen() -> None:
     assert found == {*budgets()["long_functions"]["known"]}, "shorten it; the list only falls"
 
 
-def test_nothing_is_called_by_tests_alone() -> None:
+def test_nothing_is_called_by_tests_alone():
     """`uncalled` lists what Qt, a library or a name in a table calls."""
     seen = Vulture()
     seen.scavenge([str(ROOT / package) for package in PRODUCT])
@@ -194,7 +194,7 @@ def test_nothing_is_called_by_tests_alone() -> None:
     assert found == {*budgets()["uncalled"]["known"]}, "delete it, or list what calls it"
 
 
-def test_each_promise_has_a_proof_that_runs(pytestconfig: pytest.Config) -> None:
+def test_each_promise_has_a_proof_that_runs(pytestconfig):
     proofs, mutants = table("promises"), table("mutants")
     assert mutants.keys() == proofs.keys()
     for mutant in mutants.values():

@@ -15,7 +15,7 @@ FOLDERS = {"app", "engine", "models", "packaging", "resources", "tests"}
 FILES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"}
 
 
-def test_nothing_else_stands_at_the_top() -> None:
+def test_nothing_else_stands_at_the_top():
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone")
     listed = subprocess.run(
@@ -27,7 +27,7 @@ def test_nothing_else_stands_at_the_top() -> None:
     assert {"engine", "tests", "pyproject.toml"} <= visible
 
 
-def test_every_package_is_in_the_wheel() -> None:
+def test_every_package_is_in_the_wheel():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = settings["tool"]["setuptools"]["packages"]
     packages = {
@@ -38,12 +38,12 @@ def test_every_package_is_in_the_wheel() -> None:
     assert set(listed) == packages | {"resources"}
 
 
-def test_packaging_is_no_package() -> None:
+def test_packaging_is_no_package():
     # With an __init__.py it would hide the packaging that PyPI has.
     assert not (ROOT / "packaging" / "__init__.py").exists()
 
 
-def test_the_loop_fits_on_a_screen() -> None:
+def test_the_loop_fits_on_a_screen():
     module = ast.parse((ROOT / "engine" / "core" / "loop.py").read_text(encoding="utf-8"))
     (function,) = (
         node
@@ -58,7 +58,7 @@ def test_the_loop_fits_on_a_screen() -> None:
     assert function.end_lineno - function.lineno + 1 <= MOST_LINES_OF_THE_LOOP
 
 
-def test_links_of_the_pages_lead_to_files() -> None:
+def test_links_of_the_pages_lead_to_files():
     """Relative links, and paths in backticks, of every Markdown file beside the code."""
     pages = [
         path

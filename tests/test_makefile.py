@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).parents[1]
 
 
-def test_no_python_is_asked_for_that_a_pinned_package_refuses() -> None:
+def test_no_python_is_asked_for_that_a_pinned_package_refuses():
     """uv installs a package whatever upper bound it has."""
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     allowed = metadata("PySide6-Essentials")["Requires-Python"]
@@ -23,7 +23,7 @@ def test_no_python_is_asked_for_that_a_pinned_package_refuses() -> None:
     ]
 
 
-def begun(tmp_path: Path, **said: str) -> subprocess.CompletedProcess[str]:
+def begun(tmp_path, **said):
     """What `make` says where these programs say these words, and uv fails. Nothing is fetched."""
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -50,8 +50,8 @@ def begun(tmp_path: Path, **said: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_mac_that_it_is_not_for_is_refused_before_anything_is_fetched(
-    machine: str, translated: str, macos: str, refusal: str, tmp_path: Path
-) -> None:
+    machine, translated, macos, refusal, tmp_path
+):
     made = begun(
         tmp_path,
         uname=f'[ "$1" = -m ] && echo {machine} || echo Darwin',

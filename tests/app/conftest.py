@@ -4,17 +4,13 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.tool_runner import ToolRunner
 from app.conversations.think_tags import stretches_in
-from app.engine_client.engine_process import Patience
 from app.housekeeping import Program, leave_texts
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
@@ -37,15 +33,13 @@ _LOOKS_APART_MS = 2
 class PatientBot(QtBot):
     """Waits as long as only a hang takes, and looks often meanwhile."""
 
-    def waitUntil(
-        self, callback: Callable[[], bool], *, timeout: int = TIMEOUT_SECONDS * 1000
-    ) -> None:
+    def waitUntil(self, callback, *, timeout=TIMEOUT_SECONDS * 1000):
         last = time.monotonic() + timeout / 1000
         while not callback():
             assert time.monotonic() < last, "it hangs"
             self.wait(_LOOKS_APART_MS)
 
-    def waitSignal(self, signal: Any, **options: Any) -> Any:
+    def waitSignal(self, signal, **options):
         return super().waitSignal(signal, **{"timeout": TIMEOUT_SECONDS * 1000, **options})
 
 
@@ -107,7 +101,7 @@ def plain_application(qapp):
 def until(qtbot):
     """Waits until something holds; hangs fail."""
 
-    def until(holds: Callable[[], object]) -> None:
+    def until(holds):
         qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
     return until
@@ -118,12 +112,7 @@ def open_window(plain_application, tmp_path):
     """Opens a window whose engine takes these steps, and begins."""
     windows: list[Window] = []
 
-    def open_window(
-        steps: str = "ready take load serve",
-        *,
-        patience: Patience | None = None,
-        **options: Any,
-    ) -> Window:
+    def open_window(steps="ready take load serve", *, patience=None, **options):
         command = fake_host(tmp_path, steps)
         window = make_window(plain_application, tmp_path, command, patience=patience, **options)
         windows.append(window)
@@ -143,7 +132,7 @@ def open_windows(plain_application, tmp_path):
     """Opens the windows that were open at the end of the run before, one at first, and begins."""
     runs: list[Windows] = []
 
-    def open_windows(steps: str = "ready take load serve") -> Windows:
+    def open_windows(steps="ready take load serve"):
         windows = make_windows(plain_application, tmp_path, fake_host(tmp_path, steps))
         runs.append(windows)
         for window in windows.restore():
@@ -164,7 +153,7 @@ def begin(qtbot, tmp_path):
     """Begins a talk with a fake host that takes these steps."""
     talks: list[Talk] = []
 
-    def begin(steps: str, tools: ToolRunner | None = None) -> Talk:
+    def begin(steps, tools=None):
         talks.append(Talk(tmp_path, steps, qtbot, tools=tools))
         return talks[-1]
 
@@ -186,7 +175,7 @@ def show(qtbot, formats):
 
     windows: list[QWidget] = []  # qtbot does not keep them
 
-    def make(text: str) -> TextView:
+    def make(text):
         window = QWidget()
         windows.append(window)
         qtbot.addWidget(window)

@@ -4,7 +4,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
@@ -27,7 +26,7 @@ FACTS = "mlx: 0.32.4\nBLAS: none\n  -> Install OpenBLAS."
 class Report:
     """A report, and what came of it."""
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, parent):
         self.commands = FakeCommandRunner()
         self.report = ProblemReport(self.commands, parent=parent)
         self.copied: list[str] = []
@@ -91,7 +90,7 @@ def test_what_is_not_there_is_not_opened(tmp_path):
 def test_the_help_menu_shows_folder_and_log(open_window, until, monkeypatch):
     opened: list[str] = []
 
-    def open_url(url: QUrl) -> bool:
+    def open_url(url):
         opened.append(url.toLocalFile())
         return True
 

@@ -2,24 +2,22 @@
 
 from collections.abc import Callable
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAccessible, QAccessibleInterface, QImage, QTextCursor
+from PySide6.QtGui import QAccessible, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
-from app.window import Window
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "Two blocks:\n\n```python\nprint(1)\n```\n\nand another:\n\n```\nb\n```\n\nThat is all.\n"
 
 
 @pytest.fixture
-def window(open_window: Open, until: Until, tmp_path: Path) -> Window:
+def window(open_window, until, tmp_path):
     """With two questions and answers, a notice, an undo bar, and something in the composer."""
     path = events_file(tmp_path, made_trace(TEXT))
     window = open_window(f"ready take load take play:{path} take play:{path} take rest")
@@ -42,13 +40,13 @@ def window(open_window: Open, until: Until, tmp_path: Path) -> Window:
     return window
 
 
-def interfaces(of: QAccessibleInterface) -> list[QAccessibleInterface]:
+def interfaces(of):
     """This one and all below it."""
     children = (of.child(number) for number in range(of.childCount()))
     return [of, *(found for child in children if child for found in interfaces(child))]
 
 
-def test_everything_that_can_have_the_focus_has_a_name(window: Window) -> None:
+def test_everything_that_can_have_the_focus_has_a_name(window):
     focusable = []
     for interface in interfaces(QAccessible.queryAccessibleInterface(window)):
         part = interface.object()
@@ -60,7 +58,7 @@ def test_everything_that_can_have_the_focus_has_a_name(window: Window) -> None:
     assert [kind for kind, name in focusable if not name] == []
 
 
-def stops(window: Window, key: Qt.Key = Qt.Key.Key_Tab) -> list[QWidget]:
+def stops(window, key=Qt.Key.Key_Tab):
     """Where Tab stops, from the composer on, once around."""
     window.composer.field.setFocus()
     found: list[QWidget] = []
@@ -71,7 +69,7 @@ def stops(window: Window, key: Qt.Key = Qt.Key.Key_Tab) -> list[QWidget]:
     return found
 
 
-def test_tab_goes_from_area_to_area(window: Window) -> None:
+def test_tab_goes_from_area_to_area(window):
     areas = {
         "toolbar": window.pair_bar,
         "sidebar": window.sidebar,
@@ -81,7 +79,7 @@ def test_tab_goes_from_area_to_area(window: Window) -> None:
         "rounds": window.rounds,
     }
 
-    def area(part: QWidget) -> str:
+    def area(part):
         return next(name for name, area in areas.items() if area.isAncestorOf(part))
 
     order = ["composer", "rounds", "sidebar", "toolbar", "messages", "notices"]
@@ -95,14 +93,14 @@ def test_tab_goes_from_area_to_area(window: Window) -> None:
         assert found[len(order) :] in ([], [order[0]])
 
 
-def picture(part: QWidget) -> QImage:
+def picture(part):
     """The part of the window around it."""
     window = part.window()
     box = QRect(part.mapTo(window, QPoint(0, 0)), part.size()).adjusted(-16, -40, 16, 16)
     return window.grab(box & window.rect()).toImage()
 
 
-def test_the_focus_can_be_seen_wherever_it_is(window: Window, until: Until) -> None:
+def test_the_focus_can_be_seen_wherever_it_is(window, until):
     unseen = []
     for part in stops(window):
         window.setFocus()
@@ -113,13 +111,13 @@ def test_the_focus_can_be_seen_wherever_it_is(window: Window, until: Until) -> N
     assert unseen == []
 
 
-def test_a_message_is_one_stop(window: Window) -> None:
+def test_a_message_is_one_stop(window):
     inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
     assert [part.accessibleName() for part in inside] == ["You: message", "Tiny: message"] * 2
 
 
-def test_arrows_lead_to_what_can_be_done_with_a_message(window: Window) -> None:
-    def press(key: Qt.Key) -> QWidget:
+def test_arrows_lead_to_what_can_be_done_with_a_message(window):
+    def press(key):
         part = QApplication.focusWidget()
         assert part is not None
         QTest.keyClick(part, key)

@@ -14,7 +14,7 @@ def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):
     path = events_file(tmp_path, made_trace("Two primes are **2** and 3."))
     window = open_window(f"ready take load take part:9:{path} take rest")
 
-    def possible(*names: str) -> list[bool]:
+    def possible(*names):
         return [window.menus.actions[name].isEnabled() for name in names]
 
     about_answers = ("stop", "edit", "regenerate", "go_on", "copy_answer", "export_trace")

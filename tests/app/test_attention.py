@@ -12,7 +12,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 class Messages:
     """Stands in for the system's messages."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.shown: list[tuple[str, str]] = []
         self.alerted: list[tuple[QWidget, int]] = []
         monkeypatch.setattr(QSystemTrayIcon, "isSystemTrayAvailable", lambda: True)
@@ -85,13 +85,7 @@ def test_several_that_end_together_are_told_of_together(begin, window, messages)
 @pytest.mark.parametrize(
     "why", ["the window is active", "the person stopped it", "it is closed", "nobody wants it"]
 )
-def test_nobody_else_is(
-    begin,
-    window,
-    messages,
-    monkeypatch,
-    why,
-):
+def test_nobody_else_is(begin, window, messages, monkeypatch, why):
     talk = begin("ready take load serve")
     wanted = why != "nobody wants it"
     Attention(talk.answers, windows=lambda: [window], wanted=lambda: wanted, parent=window)

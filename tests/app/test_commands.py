@@ -8,8 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
-from app.commands import CommandRunner, RunningCommand
-from models.answers import ANSWERS, Answer, Freed, Refused
+from app.commands import CommandRunner
+from models.answers import ANSWERS, Freed, Refused
 from models.errors import Problem
 
 Start = Callable[[str], "Heard"]
@@ -18,7 +18,7 @@ Start = Callable[[str], "Heard"]
 class Heard:
     """A command, and what it said."""
 
-    def __init__(self, running: RunningCommand) -> None:
+    def __init__(self, running):
         self.running = running
         self.pid = running.pid
         self.lines: list[Any] = []
@@ -28,7 +28,7 @@ class Heard:
         running.failed.connect(self.ends.append)
 
     @property
-    def problem(self) -> Problem:
+    def problem(self):
         (end,) = self.ends
         assert isinstance(end, Problem)
         return end
@@ -47,7 +47,7 @@ def start(commands):
     return lambda program: Heard(commands.start(program))
 
 
-def printing(*answers: Answer) -> str:
+def printing(*answers):
     """A program that prints these lines, with other output between them."""
     return "\n".join(
         f"print({ANSWERS.to_json(each)!r}, flush=True); print('a library prints'); print('[]')"

@@ -10,11 +10,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.theme.labels import ShortenedLabel
-from app.window import Window
 from engine.documents.prompt import Sent
 from engine.stretches import Stretch
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -54,13 +53,13 @@ def test_editing_sends_another_version(open_window, until):
     until(lambda: texts(window)[0] == "first")
 
 
-def here(window: Window) -> int | None:
+def here(window):
     """The conversation that is shown, and not only about to be."""
     record = window.conversation.record
     return record.id if record is not None else None
 
 
-def edit(window: Window, until: Until, which: str = "edit") -> str:
+def edit(window, until, which="edit"):
     """Have a message answered, begin to write the next, and change the first or its answer."""
     send(window, "first")
     until(answered(window, 2))
@@ -71,7 +70,7 @@ def edit(window: Window, until: Until, which: str = "edit") -> str:
     return window.composer.text
 
 
-def leave(window: Window, until: Until, how: str) -> None:
+def leave(window, until, how):
     """Leave the conversation, and come back to it."""
     other = window.store.create(title="other").result().id
     if how == "deleted":
@@ -155,7 +154,7 @@ def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window, until):
     assert (window.composer.text, window.composer_controller.editing) == (f"{written}\n\nkept", 0)
 
 
-def refuse(window: Window, monkeypatch: pytest.MonkeyPatch, name: str = "ask") -> Future[Any]:
+def refuse(window, monkeypatch, name="ask"):
     """What refuses the next message once it has an exception."""
     refused: Future[Any] = Future()
     monkeypatch.setattr(window.store, name, lambda *arguments, **options: refused)
@@ -315,7 +314,7 @@ def test_what_is_typed_for_a_new_conversation_survives_news_of_another(open_wind
     assert window.composer.text == "for the new"
 
 
-def queued(window: Window) -> tuple[str, ...]:
+def queued(window):
     """The queue, which is the same on the screen, in memory and on the disk."""
     record = window.conversation.record
     assert window.composer.queued.texts == record.queued
@@ -323,7 +322,7 @@ def queued(window: Window) -> tuple[str, ...]:
     return record.queued
 
 
-def press(window: Window, name: str) -> None:
+def press(window, name):
     queue = window.composer.queued
     buttons = (one for one in queue.findChildren(QAbstractButton) if one.isVisibleTo(queue))
     button = next(one for one in buttons if one.accessibleName() == name)

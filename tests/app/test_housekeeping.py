@@ -27,14 +27,14 @@ def test_a_file_that_is_dropped_on_the_icon_is_given(qapp, tmp_path):
 class Cycle:
     """Refers to itself, so that only the collector frees it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.me = self
 
 
 class Busy:
     """Whether someone would notice."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = False
 
 
@@ -105,7 +105,7 @@ assert QApplication.clipboard().text() == "copied"
 """
 
 
-def copied_and_ended(how: str) -> int:
+def copied_and_ended(how):
     return subprocess.run([sys.executable, "-c", COPYING, how], timeout=120).returncode
 
 

@@ -8,8 +8,7 @@ from filelock import FileLock
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from app.settings_dialog import SettingsDialog
-from app.steps import Stepper, Steps
-from app.window import Window
+from app.steps import Stepper
 from engine.process.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -38,7 +37,7 @@ def deletion(window, until):
     return button
 
 
-def said(window: Window) -> str:
+def said(window):
     (dialog,) = window.findChildren(SettingsDialog)
     texts = [label.text() for label in dialog.findChildren(QLabel)]
     return next(text for text in texts if text.startswith("The cache"))
@@ -84,7 +83,7 @@ def test_the_settings_ask_nothing_once_they_are_closed(window):
     (stepper,) = dialog.findChildren(Stepper)
     asked: list[bool] = []
 
-    def steps() -> Steps:
+    def steps():
         asked.append(True)
         yield window.store.kept_bytes()
 

@@ -6,7 +6,6 @@ from unittest import mock
 import pytest
 from filelock import FileLock
 
-from app.application import Application
 from engine import earlier_answers
 from engine.process.protocol import Loaded
 from models.errors import Problem
@@ -15,7 +14,7 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def change(application: Application, *wanted: bool) -> None:
+def change(application, *wanted):
     """Switch learning on or off, one change after the other."""
     for learn in wanted:
         application.settings.learn = learn

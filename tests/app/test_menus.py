@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
-from pytestqt.qtbot import QtBot
 
 from app.chat.prompt_edit import PromptEdit
 from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo
@@ -31,7 +30,7 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 class Made:
     """A window with the menus, a field of each kind, and a list."""
 
-    def __init__(self, qtbot: QtBot) -> None:
+    def __init__(self, qtbot):
         self.window = QMainWindow()
         qtbot.addWidget(self.window)
         self.prompt, self.line, self.other = PromptEdit(), QLineEdit(), QListWidget()

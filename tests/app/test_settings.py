@@ -1,7 +1,6 @@
 """What is remembered comes back, and what cannot be read is as on the first run."""
 
 import math
-from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from models.starter import STARTER
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)
 
 
-def opened(folder: Path) -> Settings:
+def opened(folder):
     return Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
 
 

@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import (
-    QApplication,
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QWidget,
 )
-from pytestqt.qtbot import QtBot
 
 from app.chat.conversation import DEFAULTS
 from app.chat.prompt_edit import CTRL_ENTER
@@ -35,7 +32,7 @@ MINE = Preset("Mine", Sampling(temperature=0.3))
 class Opened:
     """A settings dialog on settings in a folder."""
 
-    def __init__(self, qtbot: QtBot, application: QApplication, folder: Path) -> None:
+    def __init__(self, qtbot, application, folder):
         stored = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
         self.settings = Settings(stored)
         self.settings.presets = presets_to_json((MINE,))
@@ -46,7 +43,7 @@ class Opened:
         self._qtbot = qtbot
         self.show()
 
-    def show(self) -> None:
+    def show(self):
         """Open the dialog, again."""
         self.dialog = SettingsDialog(
             self.settings,
@@ -57,19 +54,19 @@ class Opened:
         self._qtbot.addWidget(self.dialog)
         self.dialog.changed.connect(self._count)
 
-    def _count(self) -> None:
+    def _count(self):
         self.changes += 1
 
-    def field[T: QWidget](self, kind: type[T], name: str) -> T:
+    def field(self, kind, name):
         (found,) = (one for one in self.dialog.findChildren(kind) if one.accessibleName() == name)
         return found
 
-    def choose(self, name: str, text: str) -> None:
+    def choose(self, name, text):
         box = self.field(QComboBox, name)
         box.setCurrentIndex(box.findText(text))
         box.activated.emit(box.currentIndex())
 
-    def shown(self, name: str) -> str:
+    def shown(self, name):
         return self.field(QComboBox, name).currentText()
 
 

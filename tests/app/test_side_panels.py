@@ -1,7 +1,5 @@
 """Two sides where there is room, one where there is not, and none where none is wanted."""
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QAction
@@ -20,7 +18,7 @@ def make(qtbot, tmp_path):
     """Make the panels of a window with these least widths, the middle in second place. Returns the
     columns, the panels, and what names the shown ones."""
 
-    def made(hidden=(), **widths: int) -> tuple[QSplitter, SidePanels, Callable[[], str]]:
+    def made(hidden=(), **widths):
         settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
         columns, middle = QSplitter(), QWidget()
         qtbot.addWidget(columns)
@@ -42,7 +40,7 @@ def make(qtbot, tmp_path):
         )
         sides.restore()
 
-        def shown() -> str:
+        def shown():
             for name, part in parts.items():
                 assert actions[name].isChecked() != part.isHidden()
             return " ".join(name for name, part in parts.items() if not part.isHidden())
@@ -109,7 +107,7 @@ def test_folding_away_is_not_remembered_as_a_wish(make):
 def test_of_three_sides_as_many_are_shown_as_there_is_room_for(make):
     columns, sides, shown = make(left=200, right=200, page=200, hidden=("page",))
 
-    def shown_at(width: int) -> str:
+    def shown_at(width):
         columns.resize(width, 500)
         sides.fit()
         return shown()

@@ -24,7 +24,7 @@ def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(program, "has_display", lambda: False)
     monkeypatch.setattr(sys, "argv", ["app"])
 
-    def execute(path: str, arguments: list[str]) -> None:
+    def execute(path, arguments):
         ran.append(arguments)
         raise SystemExit  # it does not come back
 
@@ -96,7 +96,7 @@ def test_a_library_that_is_missing_is_named(wayland, monkeypatch):
     ],
 )
 def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(wayland, monkeypatch, error, complaint):
-    def fail(*words: object, **settings: object) -> None:
+    def fail(*words, **settings):
         raise error
 
     monkeypatch.setattr(display.subprocess, "run", fail)
@@ -142,7 +142,7 @@ def test_the_window_has_an_icon():
     assert int(done.stdout) > 20  # colours
 
 
-def begin(home: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+def begin(home):
     """An app whose engine has begun, and its environment."""
     environment = {
         **os.environ,
@@ -158,7 +158,7 @@ def begin(home: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
     return window, environment
 
 
-def end(window: subprocess.Popen[bytes], home: Path, *, number: signal.Signals) -> None:
+def end(window, home, *, number):
     """By a signal, as it should."""
     children = psutil.Process(window.pid).children(recursive=True)
     window.send_signal(number)

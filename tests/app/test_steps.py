@@ -10,18 +10,18 @@ import pytest
 from shiboken6 import delete
 
 import app
-from app.steps import Stepper, Steps, in_thread
+from app.steps import Stepper, in_thread
 from models.errors import Problem
 
 
-def fail(problem: Problem) -> None:
+def fail(problem):
     raise AssertionError(problem)
 
 
 def test_steps_go_on_where_they_began(qtbot):
     stepper, seen = Stepper(), []
 
-    def steps() -> Steps:
+    def steps():
         seen.append(threading.current_thread())
         seen.append((yield in_thread(threading.current_thread)))
         seen.append(threading.current_thread())
@@ -37,7 +37,7 @@ def test_a_future_that_is_done_already_is_waited_for_too(qtbot):
     done: Future[int] = Future()
     done.set_result(5)
 
-    def steps() -> Steps:
+    def steps():
         seen.append((yield done))
 
     stepper.run(steps(), failed=fail)
@@ -48,10 +48,10 @@ def test_a_future_that_is_done_already_is_waited_for_too(qtbot):
 def test_a_problem_can_be_caught_or_is_told(qtbot):
     stepper, told, caught = Stepper(), [], []
 
-    def work() -> int:
+    def work():
         raise Problem("Broken.", "Mend it.")
 
-    def steps() -> Steps:
+    def steps():
         try:
             yield in_thread(work)
         except Problem as problem:
@@ -67,7 +67,7 @@ def test_a_problem_can_be_caught_or_is_told(qtbot):
 def test_a_problem_before_the_first_wait_is_told_too(qtbot):
     told: list[str] = []
 
-    def steps() -> Steps:
+    def steps():
         raise Problem("Broken.", "Mend it.")
         yield  # a generator
 
@@ -78,10 +78,10 @@ def test_a_problem_before_the_first_wait_is_told_too(qtbot):
 def test_a_bug_surfaces(qtbot):
     stepper = Stepper()
 
-    def work() -> int:
+    def work():
         raise ZeroDivisionError
 
-    def steps() -> Steps:
+    def steps():
         yield in_thread(work)
 
     with qtbot.captureExceptions() as surfaced:
@@ -98,7 +98,7 @@ def test_what_comes_after_the_end_is_dropped(qtbot, caplog):
     stepper, seen = Stepper(), []
     late: Future[int] = Future()
 
-    def steps() -> Steps:
+    def steps():
         seen.append((yield late))
 
     stepper.run(steps(), failed=fail)
@@ -114,7 +114,7 @@ def test_a_closed_stepper_asks_for_nothing_more(qtbot):
     stepper, seen = Stepper(), []
     late: Future[int] = Future()
 
-    def steps() -> Steps:
+    def steps():
         try:
             yield late
             seen.append("asked")
@@ -132,7 +132,7 @@ def test_a_closed_stepper_asks_for_nothing_more(qtbot):
 
 def test_a_future_that_ends_while_a_stepper_goes_reports_nothing():
     # A thread that reported to a window which was being deleted ended the process with a fault.
-    def steps() -> Steps:
+    def steps():
         yield late
 
     for _ in range(200):
@@ -151,7 +151,7 @@ SHOWN |= {"message", "place", "queued", "on_its_way", "sending", "busy", "writin
 SHARED = "sidebar/controller.py: steps of begin_in_folder"  # how any new conversation begins
 
 
-def reads_of_what_is_shown(steps: ast.FunctionDef, owner: str) -> list[str]:
+def reads_of_what_is_shown(steps, owner):
     """What steps read of the open conversation after they waited, unless they ask `is_here`."""
     nodes = list(ast.walk(steps))
     waits = [node.lineno for node in nodes if isinstance(node, ast.Yield | ast.YieldFrom)]

@@ -5,7 +5,7 @@ import pytest
 from app.switch import Switch
 
 
-def strength(switch: Switch) -> int:
+def strength(switch):
     """How far its strongest colour is from what is behind it."""
     image = switch.grab().toImage()
     behind = image.pixelColor(0, 0).lightness()

@@ -1,13 +1,10 @@
 """A person decides whether the model thinks first, and when it has thought enough."""
 
-from typing import Any
-
 import pytest
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu, QPushButton
+from PySide6.QtWidgets import QPushButton
 
 from app.chat.conversation import DEFAULTS
-from app.window import Window
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import Request
 from engine.stretches import Stretch
@@ -19,21 +16,21 @@ THINKS = "ready take thinks serve"
 MAKERS, ON, OFF = "Model default", "On", "Off"
 
 
-def menu(window: Window) -> QMenu:
+def menu(window):
     return window.composer.thinking.choices_menu()
 
 
-def choose(window: Window, text: str) -> None:
+def choose(window, text):
     (action,) = (action for action in menu(window).actions() if action.text() == text)
     action.trigger()
 
 
-def spied(window: Window, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+def spied(window, monkeypatch):
     """What the engine is asked for from now on."""
     seen: list[Request] = []
     generate = window.engine.generate
 
-    def spy(conversation: str, lines: Any, request: Request, **options: Any) -> str:
+    def spy(conversation, lines, request, **options):
         seen.append(request)
         return generate(conversation, lines, request, **options)
 
@@ -41,7 +38,7 @@ def spied(window: Window, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     return seen
 
 
-def answer_now(window: Window) -> QPushButton:
+def answer_now(window):
     buttons = window.composer.findChildren(QPushButton)
     return next(button for button in buttons if button.text() == "Answer now")
 
@@ -103,7 +100,7 @@ def test_a_choice_is_that_of_new_conversations_and_outlasts_the_program(
     assert again.conversation.beginning() == ("", Request(**_fields(thinking="on")))
 
 
-def _fields(**more: Any) -> dict[str, Any]:
+def _fields(**more):
     kept = {name: getattr(DEFAULTS, name) for name in Request.__dataclass_fields__}
     return kept | more
 

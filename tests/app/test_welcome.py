@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
-from app.welcome import EXAMPLES, Welcome
+from app.welcome import EXAMPLES
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -18,7 +18,7 @@ def window(open_window, until):
     return window
 
 
-def told(welcome: Welcome) -> list[str]:
+def told(welcome):
     return [label.text() for label in welcome.findChildren(QLabel)]
 
 

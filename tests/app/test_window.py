@@ -10,8 +10,6 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import Entry, ExportedChat
 from app.replay.scrubber import ReplayDialog
-from app.window import Window
-from engine.conversation.rounds import Round
 from engine.conversation.stats import tally
 from engine.events import Prefill
 from tests.support.app.laid_over import laid_over
@@ -44,7 +42,7 @@ def test_what_is_sent_before_the_model_is_there_is_answered_then(open_window, un
     assert texts(window) == ["early", "served"]
 
 
-def ahead(window: Window) -> Round | str | None:
+def ahead(window):
     """What stands behind the text that is being written."""
     row = window.transcript.streaming
     return None if row is None else row.shown.ahead

@@ -1,7 +1,5 @@
 """What opens over a window: a race that waits for its model, and dialogs without pictures."""
 
-from typing import Any
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -98,7 +96,7 @@ def test_every_dialog_fits_the_screen_with_its_buttons(open_window, until, point
 class _PicturesOnButtons(QProxyStyle):
     """As on many a desktop of Linux; the platform of the tests has none by itself."""
 
-    def styleHint(self, hint: QStyle.StyleHint, *others: Any) -> int:
+    def styleHint(self, hint, *others):
         if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
             return 1
         return super().styleHint(hint, *others)

@@ -3,7 +3,6 @@
 import gc
 import weakref
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -16,15 +15,11 @@ from app.settings import Pair
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
 from app.theme.labels import ToneLabel
-from app.window import Window
-from app.windows import Windows
 from engine.documents.prompt import Sent
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
-    OpenWindows,
-    Until,
     events_file,
 )
 from tests.support.app.window_use import send, texts
@@ -33,7 +28,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "A list of primes: two, three, five, seven, eleven. "
 
 
-def fill(windows: Windows, count: int) -> None:
+def fill(windows, count):
     """So many conversations, the newest with the highest number."""
     said = (Entry(parent=None, role="user", content="on"),)
     chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
@@ -41,23 +36,23 @@ def fill(windows: Windows, count: int) -> None:
     windows.application.listing.refresh()
 
 
-def listed(window: Window) -> list[str]:
+def listed(window):
     model = window.findChild(ConversationList).model()
     return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
-def marked_elsewhere(window: Window) -> list[str]:
+def marked_elsewhere(window):
     model = window.findChild(ConversationList).model()
     rows = [model.index(row, 0) for row in range(model.rowCount())]
     return [index.data() for index in rows if index.data(ELSEWHERE)]
 
 
-def shown(windows: Windows) -> dict[int, int | None]:
+def shown(windows):
     """Which conversation each window shows, by the window's number."""
     return {window.number: window.conversation.shown for window in windows.all}
 
 
-def use_and_close(window: Window, until: Until) -> list[weakref.ref[object]]:
+def use_and_close(window, until):
     """Have something answered in it; what must be gone now."""
     window.conversation.say("go")
     until(lambda: len(texts(window)) == 2 and not window.conversation.busy)
@@ -66,7 +61,7 @@ def use_and_close(window: Window, until: Until) -> list[weakref.ref[object]]:
 
 
 @pytest.fixture
-def pair(open_windows: OpenWindows, until: Until) -> tuple[Windows, Window, Window]:
+def pair(open_windows, until):
     """Two windows over five conversations, which show 2 and 4."""
     windows = open_windows()
     first = windows.current
@@ -79,9 +74,7 @@ def pair(open_windows: OpenWindows, until: Until) -> tuple[Windows, Window, Wind
     return windows, first, second
 
 
-def test_what_one_changes_the_other_lists_at_once(
-    pair: tuple[Windows, Window, Window], until: Until, tmp_path: Path
-) -> None:
+def test_what_one_changes_the_other_lists_at_once(pair, until, tmp_path):
     windows, first, second = pair
     assert listed(first) == listed(second)
     first.sidebar.renamed.emit(4, "Another name")
@@ -103,9 +96,7 @@ def test_what_one_changes_the_other_lists_at_once(
     until(lambda: sorted(listed(first)) == sorted(listed(second)))
 
 
-def test_a_conversation_is_in_one_window_at_a_time(
-    pair: tuple[Windows, Window, Window], until: Until
-) -> None:
+def test_a_conversation_is_in_one_window_at_a_time(pair, until):
     windows, first, second = pair
     first.come_forward()
     until(lambda: windows.current is first)
@@ -129,9 +120,7 @@ def test_a_conversation_is_in_one_window_at_a_time(
 
 
 @pytest.mark.slow
-def test_a_conversation_can_be_opened_in_a_window_of_its_own(
-    pair: tuple[Windows, Window, Window], until: Until
-) -> None:
+def test_a_conversation_can_be_opened_in_a_window_of_its_own(pair, until):
     windows, first, second = pair
     QTest.keyClicks(first.composer.field, "not sent")
     first.menus.actions["open_in_window"].trigger()  # the one that it shows
@@ -150,9 +139,7 @@ def test_a_conversation_can_be_opened_in_a_window_of_its_own(
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["deleted", "archived"])
-def test_what_is_deleted_or_archived_is_left_in_every_window(
-    pair: tuple[Windows, Window, Window], until: Until, how: str
-) -> None:
+def test_what_is_deleted_or_archived_is_left_in_every_window(pair, until, how):
     windows, first, second = pair
     ids = (2, 3, 4)
     if how == "deleted":
@@ -169,9 +156,7 @@ def test_what_is_deleted_or_archived_is_left_in_every_window(
     until(lambda: {"Chat 1", "Chat 5"} <= {*listed(first)} & {*listed(second)})
 
 
-def test_an_answer_of_a_deleted_conversation_ends(
-    open_windows: OpenWindows, until: Until, tmp_path: Path
-) -> None:
+def test_an_answer_of_a_deleted_conversation_ends(open_windows, until, tmp_path):
     path = events_file(tmp_path, made_trace(TEXT))
     windows = open_windows(f"ready take load take part:9:{path} take rest")
     first = windows.current
@@ -185,9 +170,7 @@ def test_an_answer_of_a_deleted_conversation_ends(
     until(lambda: shown(windows) == {1: None, 2: None})
 
 
-def test_a_file_that_is_given_is_attached_in_the_window_that_was_active_last(
-    pair: tuple[Windows, Window, Window], until: Until, tmp_path: Path
-) -> None:
+def test_a_file_that_is_given_is_attached_in_the_window_that_was_active_last(pair, until, tmp_path):
     windows, *_ = pair
     path = tmp_path / "notes.txt"
     path.write_text("Some notes.")
@@ -196,7 +179,7 @@ def test_a_file_that_is_given_is_attached_in_the_window_that_was_active_last(
     until(lambda: [each.name for each in attachments.all] == ["notes.txt"])
 
 
-def test_two_windows_are_answered_at_once(open_windows: OpenWindows, until: Until) -> None:
+def test_two_windows_are_answered_at_once(open_windows, until):
     windows = open_windows(
         "ready take load take take as:3 text:second as:2 waiting:0 text:first "
         "as:3 done as:2 done take"
@@ -211,9 +194,7 @@ def test_two_windows_are_answered_at_once(open_windows: OpenWindows, until: Unti
     until(lambda: {one.conversation.branch[1].state for one in (first, second)} == {"complete"})
 
 
-def test_an_answer_goes_on_when_its_window_is_closed(
-    open_windows: OpenWindows, until: Until, tmp_path: Path
-) -> None:
+def test_an_answer_goes_on_when_its_window_is_closed(open_windows, until, tmp_path):
     path, closed = events_file(tmp_path, made_trace(TEXT)), tmp_path / "closed"
     windows = open_windows(f"ready take load take text:half wait:{closed} play:{path} serve")
     first, second = windows.current, windows.open()
@@ -235,9 +216,7 @@ def test_an_answer_goes_on_when_its_window_is_closed(
     until(lambda: texts(first) == ["go", "half" + TEXT])
 
 
-def test_what_was_sent_just_before_its_window_was_closed_is_answered(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_what_was_sent_just_before_its_window_was_closed_is_answered(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
@@ -250,9 +229,7 @@ def test_what_was_sent_just_before_its_window_was_closed_is_answered(
     until(lambda: texts(first) == ["at the last moment", "served"])
 
 
-def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
@@ -267,9 +244,7 @@ def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(
     until(lambda: texts(first) == ["at the last moment", "served"])
 
 
-def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(
-    pair: tuple[Windows, Window, Window], until: Until
-) -> None:
+def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pair, until):
     windows, first, _ = pair
     planned: Future[Sent] = Future()
     first.conversation.say("to be moved", sent=planned)
@@ -281,9 +256,7 @@ def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(
     assert texts(first) == []
 
 
-def test_a_text_that_could_not_be_stored_outlasts_its_window(
-    open_windows: OpenWindows, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_that_could_not_be_stored_outlasts_its_window(open_windows, until, monkeypatch):
     windows = open_windows()
     second = windows.open()
     refused: Future[object] = Future()
@@ -297,9 +270,7 @@ def test_a_text_that_could_not_be_stored_outlasts_its_window(
 
 
 @pytest.mark.slow
-def test_a_closed_window_is_gone_and_is_told_nothing(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_a_closed_window_is_gone_and_is_told_nothing(open_windows, until):
     """What all windows share outlasts it: nothing of it may be called any more."""
     windows = open_windows()
     first = windows.current
@@ -331,7 +302,7 @@ def test_a_closed_window_is_gone_and_is_told_nothing(
     assert first.notices.texts["library"] == "A line."
 
 
-def test_nothing_typed_is_lost(open_windows: OpenWindows, until: Until) -> None:
+def test_nothing_typed_is_lost(open_windows, until):
     windows = open_windows()
     first = windows.current
     QTest.keyClicks(first.composer.field, "in the first")
@@ -353,9 +324,7 @@ def test_nothing_typed_is_lost(open_windows: OpenWindows, until: Until) -> None:
     assert texts == {1: "in the first", 2: "in the second"}
 
 
-def test_windows_that_were_open_at_the_end_are_open_again(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
     windows = open_windows()
     fill(windows, 3)
     first = windows.current
@@ -376,9 +345,7 @@ def test_windows_that_were_open_at_the_end_are_open_again(
     }
 
 
-def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(
-    open_windows: OpenWindows,
-) -> None:
+def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(open_windows):
     windows = open_windows()
     first, second = windows.current, windows.open()
     first.close()
@@ -388,7 +355,7 @@ def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(
 
 
 @pytest.mark.slow
-def test_one_conversation_is_not_restored_twice(open_windows: OpenWindows, until: Until) -> None:
+def test_one_conversation_is_not_restored_twice(open_windows, until):
     windows = open_windows()
     fill(windows, 1)
     settings = windows.application.settings
@@ -401,7 +368,7 @@ def test_one_conversation_is_not_restored_twice(open_windows: OpenWindows, until
     until(lambda: shown(again) == {1: 1, 2: None})
 
 
-def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until) -> None:
+def test_settings_apply_to_every_window(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     windows.application.settings.enter_sends = False
@@ -420,9 +387,7 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
 
 
 @pytest.mark.slow
-def test_the_library_moves_between_windows_and_outlasts_them(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_the_library_moves_between_windows_and_outlasts_them(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     second.menus.actions["library"].trigger()
@@ -442,9 +407,7 @@ def test_the_library_moves_between_windows_and_outlasts_them(
 
 
 @pytest.mark.slow
-def test_there_is_one_race_at_a_time(
-    open_windows: OpenWindows, until: Until, tmp_path: Path
-) -> None:
+def test_there_is_one_race_at_a_time(open_windows, until, tmp_path):
     windows = open_windows("ready take load take rest")
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
@@ -459,7 +422,7 @@ def test_there_is_one_race_at_a_time(
 
 
 @pytest.mark.slow
-def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
+def test_quitting_closes_all(open_windows, until):
     windows = open_windows()
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
@@ -472,9 +435,7 @@ def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
     assert not windows.application.backups.isActive()
 
 
-def test_a_conversation_may_still_be_read_when_everything_is_closed(
-    open_windows: OpenWindows, until: Until
-) -> None:
+def test_a_conversation_may_still_be_read_when_everything_is_closed(open_windows, until):
     windows = open_windows()
     window = windows.current
     entries = (Entry(None, "user", "Hello"), Entry(0, "assistant", "Good day"))
@@ -487,9 +448,7 @@ def test_a_conversation_may_still_be_read_when_everything_is_closed(
 
 
 @pytest.mark.slow
-def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
-    pair: tuple[Windows, Window, Window], until: Until
-) -> None:
+def test_a_message_of_the_system_leads_to_the_window_of_the_answer(pair, until):
     windows, first, second = pair
     windows.attention.chosen.emit(2)
     until(lambda: windows.current is first)
@@ -499,9 +458,7 @@ def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
     until(lambda: shown(windows) == {1: 2, 2: 5})
 
 
-def test_a_queue_goes_on_while_no_window_shows_it(
-    open_windows: OpenWindows, until: Until, tmp_path: Path
-) -> None:
+def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path):
     gate = tmp_path / "gate"
     windows = open_windows(f"ready take load take wait:{gate} text:one done serve")
     window = windows.current

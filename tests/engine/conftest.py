@@ -16,7 +16,7 @@ END = 256
 class Calm(Contention):
     """Of a machine that does nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(lambda: ProcessorTimes(0.0, 0.0, 0.0))
 
 

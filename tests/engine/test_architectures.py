@@ -11,7 +11,6 @@ import functools
 import json
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,7 +21,6 @@ import pytest
 from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.core.cache import AlignedCache
-from engine.core.decoder import Decoder
 from engine.device import CPU
 from engine.draft_length.policy import Fixed, FixedTree
 from tests.support.engine.backends import computing_as, on_a_mac
@@ -73,7 +71,7 @@ def model_of(name: str) -> nn.Module:
     return build(sizes["model_type"], sizes=sizes, vocabulary=VOCABULARY)
 
 
-def written(make: functools.partial[Decoder], plain: list[int]) -> Iterator[tuple[list[int], int]]:
+def written(make, plain):
     """Each text that is written with drafts that are partly wrong, with the number of accepted
     tokens: as a chain, as trees if the model reads them, and each again from the middle."""
     script, middle = [*PROMPT, *plain], len(PROMPT) + COUNT // 2
@@ -88,7 +86,7 @@ def written(make: functools.partial[Decoder], plain: list[int]) -> Iterator[tupl
             target.rewind(middle)
 
 
-def compared(name: str) -> Counter[str]:
+def compared(name):
     """How many texts were written, with how many accepted tokens, near ties and differences."""
     make = functools.partial(decoder, model_of(name), block=256)
     texts, found = PlainTexts(make, rows=ROWS), Counter[str]()

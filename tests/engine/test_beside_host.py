@@ -5,11 +5,9 @@ of several rounds and with a wide margin: something else may keep this machine b
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from statistics import median
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -20,9 +18,9 @@ from engine.core.decoder import Decoder
 from engine.core.loop import alone, draft_and_verify, show_verdicts_during_next_pass, speculate
 from engine.core.rounds import Company, RoundDraft, RoundVerdict
 from engine.device import CPU, GPU, begin, fetch
-from engine.draft_length import DraftChoice, MeasuredRound
+from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.events import Verdict
 from engine.process.host import failure
 from engine.request import Prompt, Request, Sampling
@@ -62,9 +60,7 @@ def large(request):
     return ManyProducts(SCRIPT, layers=64, products=15, elements=320_000_000)
 
 
-def rounds(
-    model: SlowPasses, drafter: Drafter, length: int, *, count: int
-) -> Sequence[RoundVerdict]:
+def rounds(model, drafter, length, *, count):
     tokens = list(PROMPT)
     items = speculate(Decoder(model), drafter, Fixed(length), tokens, task(count))
     verdicts = [item for item in items if isinstance(item, RoundVerdict)]
@@ -153,7 +149,7 @@ def test_a_plain_token_is_charged_for_one_pass(model):
     assert SHARE * model.pass_seconds < seconds < 2 * each
 
 
-def when_shown(model: ManyProducts, drafter: Drafter, length: int) -> list[tuple[Any, float]]:
+def when_shown(model, drafter, length):
     """The items of some rounds, and when each was shown, as a session shows them."""
     decoder, company = Decoder(model), Company()
     asked = task(4 * (length + 1))
@@ -188,14 +184,14 @@ def test_a_large_pass_is_not_charged_for_its_draft(large):
 class InRuns(Fixed):
     """Plain tokens in runs of so many. Attribute: `edges`, which were told to be edges of one."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, rounds):
         super().__init__(0)
         self._rounds, self.edges = rounds, list[bool]()
 
-    def choose(self, *args: Any, **options: Any) -> DraftChoice:
+    def choose(self, *args, **options):
         return DraftChoice(0, rounds=self._rounds)
 
-    def observe(self, measured: MeasuredRound) -> None:
+    def observe(self, measured):
         self.edges.append(measured.edge)
 
 
@@ -213,11 +209,11 @@ def test_the_ends_of_a_run_of_plain_tokens_are_told(model):
 class KnownToAll(Known):
     """For several conversations with the same script."""
 
-    def fork(self, decoder: Decoder) -> Drafter:
+    def fork(self, decoder):
         return KnownToAll(SCRIPT)
 
 
-def conversation(model: SlowPasses, tokenizer: Any, drafter: Drafter, length: int) -> Session:
+def conversation(model, tokenizer, drafter, length):
     session = Session(loaded(model, tokenizer), policy=Fixed(length))
     session.drafter = drafter
     return session

@@ -31,10 +31,10 @@ Currently in use:
 class Readings:
     """What the system would say, one after another."""
 
-    def __init__(self, *readings: ProcessorTimes | None) -> None:
+    def __init__(self, *readings):
         self._readings = iter(readings)
 
-    def __call__(self) -> ProcessorTimes | None:
+    def __call__(self):
         return next(self._readings)
 
 

@@ -42,7 +42,7 @@ def model(tmp_path):
     return model
 
 
-def seen_by(command: tuple[str, ...]) -> dict[str, str]:
+def seen_by(command):
     """The variables in the environment of a process."""
     lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     named = dict(line.split("=", 1) for line in lines if "=" in line)

@@ -21,19 +21,18 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
 import engine.core.judging
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.session import Session
-from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.accept import by_block, by_token
 from engine.core.decoder import Decoder
 from engine.core.grammar import Constraint, Grammars
 from engine.core.loop import speculate
 from engine.core.rounds import RoundForced, Task
 from engine.core.sampling import distribution, scores
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Done
 from engine.request import Grammar, Request, Sampling
 from models.model_folder import ModelFolder
 from tests.support.engine.chi_square import excess
@@ -75,9 +74,7 @@ def disturbed(stories):
     return noisy(stories.model)
 
 
-def answer(
-    target: LoadedModel, drafter: Drafter, grammar: Grammar, sampling: Sampling
-) -> tuple[Done, str, list[int]]:
+def answer(target, drafter, grammar, sampling):
     session = Session(target)
     session.drafter = drafter
     session.policy = Fixed(0 if isinstance(drafter, NoDrafter) else 4)
@@ -155,13 +152,11 @@ def grammars(tmp_path_factory):
     return Grammars(loaded, vocabulary=len(TOKENS), ends=frozenset({END}))
 
 
-def enumerated(
-    grammars: Grammars, grammar: Grammar, sampling: Sampling
-) -> dict[tuple[int, ...], float]:
+def enumerated(grammars, grammar, sampling):
     """The probability of every text, token by token, each position by itself."""
     found: dict[tuple[int, ...], float] = {}
 
-    def go_on(text: tuple[int, ...], probability: float) -> None:
+    def go_on(text, probability):
         if text[-1:] == (END,) or len(text) == LONGEST:
             found[text] = probability
             return
@@ -180,16 +175,8 @@ def enumerated(
 
 
 def off_by(
-    grammars: Grammars,
-    grammar: Grammar,
-    sampling: Sampling,
-    expected: dict[tuple[int, ...], float],
-    *,
-    drafting: str = "noisy",
-    length: int = 4,
-    accept: AcceptanceRule = by_block,
-    texts: int = 400,
-) -> float:
+    grammars, grammar, sampling, expected, *, drafting="noisy", length=4, accept=by_block, texts=400
+):
     """How far short texts of the loop are from what is expected: see `chi_square.excess`."""
     target = decoder(TABLE)
     drafter = ModelDrafter(decoder(DRAFTING[drafting]), vocabulary=len(TOKENS))
@@ -265,28 +252,26 @@ def test_whatever_drafts_and_how_far(grammars, drafting, length, rule):
 MASKS, FORCED = Constraint.masks, Constraint.forced
 
 
-def _the_row_before(self: Constraint, drafted: list[int]) -> mx.array:
+def _the_row_before(self, drafted):
     masks = MASKS(self, drafted)
     return mx.concatenate([masks[:1], masks[:-1]])
 
 
-def _forced_where_there_is_a_choice(self: Constraint, most: int) -> list[int]:
+def _forced_where_there_is_a_choice(self, most):
     return FORCED(self, most) or [int(mx.argmax(MASKS(self, [])[0]))][:most]
 
 
 class _MaskedBehindTheFilters:
     """In place of the two functions of the chain."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._masks: mx.array | None = None
 
-    def scores(
-        self, logits: mx.array, history: Any, sampling: Sampling, masks: Any = None
-    ) -> mx.array:
+    def scores(self, logits, history, sampling, masks=None):
         self._masks = masks
         return scores(logits, history, sampling)
 
-    def distribution(self, scored: mx.array, sampling: Sampling) -> mx.array:
+    def distribution(self, scored, sampling):
         masks, self._masks = self._masks, None
         p = distribution(scored, sampling)
         if masks is None:

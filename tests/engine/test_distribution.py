@@ -5,7 +5,7 @@ distribution of the first three tokens of many short texts, and every next token
 given the two before it. Drafts that branch: `test_tree_distribution.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from unittest import mock
@@ -13,7 +13,6 @@ from unittest import mock
 import mlx.core as mx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import engine.core.judging
 import engine.core.sampling
@@ -22,7 +21,7 @@ from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft
 from engine.core.sampling import noise
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
@@ -118,7 +117,7 @@ def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting):
             assert write(decoder(TABLE), drafter, Fixed(3), task, PROMPT)[0] != plain
 
 
-def joint_with_penalties() -> NDArray[np.float64]:
+def joint_with_penalties():
     table = np.array(TABLE, dtype=np.float64)
     expected = np.ones((VOCABULARY,) * SHORT)
     for text in np.ndindex(expected.shape):
@@ -211,19 +210,17 @@ def test_long_text_of_fewer_candidates_than_tokens(monkeypatch):
 class Erratic(Drafter):
     """Another length every round, plain ones in between."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         length = self._lengths.pop()
         return DraftChoice(min(length, most), rounds=1 if length else 3)
 
-    def observe(self, measured: MeasuredRound) -> None:
+    def observe(self, measured):
         pass
 
-    def restart(self) -> None:
+    def restart(self):
         pass
 
 
@@ -258,19 +255,17 @@ class Shuffled(Drafter):
 
     name = "shuffled"
 
-    def __init__(self, order: list[int]) -> None:
+    def __init__(self, order):
         self._inner = model_drafter(DRAFTING["noisy"])
         self._to_target = mx.array(order)
 
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
+    def prepare(self, tokens):
         return iter(())
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 16),)
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         proposal = self._inner.propose(tokens, choice, sampling, key)
         assert proposal is not None
         assert proposal.distributions is not None
@@ -282,10 +277,10 @@ class Shuffled(Drafter):
             self.name,
         )
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path):
         self._inner.accept(path)
 
-    def rewind(self, length: int) -> None:
+    def rewind(self, length):
         self._inner.rewind(length)
 
 

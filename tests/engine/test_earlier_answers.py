@@ -4,7 +4,6 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -30,11 +29,11 @@ def folder(tmp_path):
     return folder
 
 
-def opened(folder: Path, vocabulary: dict[str, int] = VOCABULARY) -> EarlierAnswers:
+def opened(folder, vocabulary=VOCABULARY):
     return EarlierAnswers(folder, vocabulary, size=len(VOCABULARY))
 
 
-def texts(answers: EarlierAnswers) -> list[list[int]]:
+def texts(answers):
     """What is indexed, answer by answer."""
     found: list[list[int]] = []
     for token in answers.places.text:
@@ -45,7 +44,7 @@ def texts(answers: EarlierAnswers) -> list[list[int]]:
     return found
 
 
-def files(folder: Path) -> list[Path]:
+def files(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
@@ -126,7 +125,7 @@ def test_another_vocabulary_reads_nothing(folder):
     assert texts(opened(folder, swapped)) == []
 
 
-def damaged(value: dict[str, Any], **changes: Any) -> bytes:
+def damaged(value, **changes):
     return json.dumps(value | changes).encode()
 
 

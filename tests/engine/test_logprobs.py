@@ -6,9 +6,8 @@ from itertools import product
 import mlx.core as mx
 import pytest
 
-from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.events import Event, TokenLogprob, Verdict
+from engine.events import Verdict
 from engine.request import Grammar, Request, Sampling, chat
 from tests.support.engine.sessions import (
     DRAFTERS,
@@ -29,11 +28,11 @@ SAMPLINGS = {
 }
 
 
-def told(events: list[Event]) -> list[TokenLogprob]:
+def told(events):
     return [each for event in events if isinstance(event, Verdict) for each in event.logprobs]
 
 
-def afresh(session: Session, prompt: list[int], tokens: list[int]) -> list[mx.array]:
+def afresh(session, prompt, tokens):
     """What a model that reads prompt and answer at once gives for each place of the answer."""
     logits = Decoder(session.target.model).read(mx.array([*prompt, *tokens]))
     rows = logits - mx.logsumexp(logits, axis=-1, keepdims=True)

@@ -8,7 +8,7 @@ in ways that are easy to get wrong.
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,10 +26,8 @@ import engine.core.judging
 import engine.cpu.exponentials
 import engine.cpu.trees
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
-from engine.core.decoder import Decoder
 from engine.device import CPU, Backend, backend
 from engine.draft_length import LONGEST_COPY
-from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -47,7 +45,6 @@ from tests.support.engine.helpers import (
     PROMPT,
     QUANTIZED,
     Known,
-    Run,
     build_wide,
     decoder,
     now_and_then,
@@ -97,7 +94,7 @@ class Case:
     quantized: QuantizedCaches | None = None
 
     @property
-    def block(self) -> int:
+    def block(self):
         """Small where there are windows to move, else large enough for the longest drafts."""
         return BLOCK if self.quantized or self.architecture == "gemma3_text" else 256
 
@@ -115,7 +112,7 @@ def noisy_of(case: Case) -> nn.Module:
     return noisy(model_of(case))
 
 
-def plain_of(case: Case) -> list[int]:
+def plain_of(case):
     return _plain_of(case, backend())
 
 
@@ -124,7 +121,7 @@ def _plain_of(case: Case, _: Backend) -> list[int]:
     return plainly(model_of(case), count=COUNT, quantized=case.quantized, block=case.block)
 
 
-def second_bests_of(case: Case) -> list[int]:
+def second_bests_of(case):
     """What the target nearly wrote at each position of the plain text: never right."""
     return _second_bests_of(case, backend())
 
@@ -136,8 +133,8 @@ def _second_bests_of(case: Case, _: Backend) -> list[int]:
     return [text[0], *seconds]
 
 
-def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
-    def by(model: nn.Module) -> ModelDrafter:
+def drafter_of(kind, case, target):
+    def by(model):
         own = decoder(model, quantized=case.quantized, block=case.block)
         return ModelDrafter(own, vocabulary=target.vocabulary)
 
@@ -177,7 +174,7 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
     raise ValueError(kind)
 
 
-def run_of(case: Case, kind: str, length: int, check_caches: bool = True) -> Run:
+def run_of(case, kind, length, check_caches=True):
     return run_greedily(
         model_of(case),
         lambda target: drafter_of(kind, case, target),
@@ -190,7 +187,7 @@ def run_of(case: Case, kind: str, length: int, check_caches: bool = True) -> Run
     )
 
 
-def matrix() -> list[tuple[Case, str, int]]:
+def matrix():
     """Every second length of float32 and of the quantized caches, every fifth of the other
     precisions, and other ones from drafter to drafter."""
     plain_caches = [Case(*pair) for pair in itertools.product(ARCHITECTURES, PRECISIONS)]
@@ -252,9 +249,7 @@ def test_layers_that_are_begun_one_by_one(architecture):
 # As on a Mac
 
 
-def ties_of(
-    case: Case, trials: Sequence[tuple[str, int]], *, check_caches: bool = True
-) -> tuple[int, int]:
+def ties_of(case, trials, *, check_caches=True):
     """How many near ties there are in as many runs as on a Mac, and how many differ otherwise."""
     make = functools.partial(decoder, model_of(case), quantized=case.quantized, block=case.block)
     texts = PlainTexts(make, rows=ROWS)
@@ -277,7 +272,7 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix():
     assert [different for _, different in found] == [0] * len(trials)
 
 
-def let_windows_drop() -> AbstractContextManager[Any]:
+def let_windows_drop():
     """What a draft's passes push out of a window is lost with the draft."""
 
     return mock.patch.object(AlignedCache, "hold", AlignedCache.forget)
@@ -448,19 +443,19 @@ def test_plain_decoding_in_a_window_is_mlx_lms(precision):
 # Mutants: what the comparison must notice
 
 
-def keep_one_too_many() -> AbstractContextManager[Any]:
-    def broken(layers: list[Any], mark: Any) -> None:
+def keep_one_too_many():
+    def broken(layers, mark):
         for layer in layers:
             layer.trim(max(0, layer.offset - mark.length - 1))
 
     return mock.patch.object(engine.core.cache, "_restore", broken)
 
 
-def forget_no_state() -> AbstractContextManager[Any]:
+def forget_no_state():
     """Recurrent states stay as the rejected tokens left them."""
     restore = engine.core.cache._restore
 
-    def broken(layers: list[Any], mark: Any) -> None:
+    def broken(layers, mark):
         kept = {i: layer.cache for i, layer in enumerate(layers) if isinstance(layer, ArraysCache)}
         restore(layers, mark)
         for i, state in kept.items():
@@ -469,18 +464,18 @@ def forget_no_state() -> AbstractContextManager[Any]:
     return mock.patch.object(engine.core.cache, "_restore", broken)
 
 
-def share_the_copies() -> AbstractContextManager[Any]:
+def share_the_copies():
     """A mark that holds the cache itself."""
     return mock.patch.object(engine.core.cache, "copy_of", lambda layer: layer)
 
 
-def cross_a_step() -> AbstractContextManager[Any]:
+def cross_a_step():
     """Caches become quantized after a draft, not in the middle of it."""
     return mock.patch.object(Timeline, "room", return_value=1 << 30)
 
 
-def use_mlx_lms_ring() -> AbstractContextManager[Any]:
-    def of(model: nn.Module, **_: Any) -> Timeline:
+def use_mlx_lms_ring():
+    def of(model, **_):
         return Timeline(make_prompt_cache(model))
 
     stack = ExitStack()
@@ -489,25 +484,25 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
     return stack
 
 
-def look_at_the_wrong_row() -> AbstractContextManager[Any]:
+def look_at_the_wrong_row():
     compare = engine.core.judging._compare
 
-    def broken(scored: mx.array, *arguments: Any) -> Any:
+    def broken(scored, *arguments):
         return compare(mx.roll(scored, 1, axis=0), *arguments)
 
     return mock.patch.object(engine.core.judging, "_compare", broken)
 
 
-def keep_the_first_rows() -> AbstractContextManager[Any]:
+def keep_the_first_rows():
     """And not the accepted path."""
     return mock.patch.object(Timeline, "move", return_value=None)
 
 
-def mask_as_a_chain() -> AbstractContextManager[Any]:
+def mask_as_a_chain():
     """A tree whose rows are read at once."""
     mask = engine.core.batch._Part.mask
 
-    def broken(part: Any, *args: Any) -> Any:
+    def broken(part, *args):
         sight = mask(part, *args)
         return sight if sight.as_chain is None else sight._replace(own=sight.as_chain)
 

@@ -3,8 +3,8 @@ before: families x drafters x lengths, on the CPU bit for bit and as on a Mac up
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 
 import engine.conversation.eyes
 import engine.core.decoder
-from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.device import Backend, backend
@@ -24,9 +23,8 @@ from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Event
 from engine.near_ties import Fork
-from engine.request import ChatMessage, Picture, Request, Sampling, chat
+from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import virtual_ids
 from tests.support.engine import gemma4
 from tests.support.engine.backends import on_a_mac
@@ -69,11 +67,11 @@ def model_of(architecture: str) -> Any:
     return shallow(architecture, vocabulary=VOCABULARY)
 
 
-def target_of(tokenizer: Any, architecture: str) -> LoadedModel:
+def target_of(tokenizer, architecture):
     return seeing(model_of(architecture), tokenizer, architecture)
 
 
-def use(session: Session, kind: str, length: int, *, script: Sequence[int] = ()) -> Session:
+def use(session, kind, length, *, script=()):
     """Draft with a drafter of this kind. `script`: the prompt and the answer to it, for trees."""
     target, model, name = session.decoder, session.target.model, session.target.folder.model_type
     drafters: dict[str, Callable[[], Drafter]] = {
@@ -105,19 +103,19 @@ def noisy_of(architecture: str) -> Any:
     return noisy(model_of(architecture))
 
 
-def eagle(target: Decoder, kind: str) -> Drafter:
+def eagle(target, kind):
     with TemporaryDirectory() as folder:
         return eagle_drafter(kind, target, Path(folder), seed=3)
 
 
-def answer(session: Session, messages: Sequence[ChatMessage]) -> list[Event]:
+def answer(session, messages):
     """The events of an answer, and their laws checked."""
     events = list(session.answer(messages, GREEDY))
     check_laws(events, session.target.tokenizer)
     return events
 
 
-def check_caches(session: Session) -> None:
+def check_caches(session):
     fresh = Decoder(session.decoder.model, sights=session.decoder.sights)
     assert_as_fresh(session.decoder, session._tokens, fresh)
 
@@ -125,7 +123,7 @@ def check_caches(session: Session) -> None:
 _PLAIN: dict[tuple[str, tuple[ChatMessage, ...], Backend], list[int]] = {}
 
 
-def plainly(target: LoadedModel, messages: Sequence[ChatMessage]) -> list[int]:
+def plainly(target, messages):
     """The answer of a session that has read nothing before, without drafts."""
     key = target.folder.model_type, tuple(messages), backend()
     if key not in _PLAIN:
@@ -133,7 +131,7 @@ def plainly(target: LoadedModel, messages: Sequence[ChatMessage]) -> list[int]:
     return _PLAIN[key]
 
 
-def chats(target: LoadedModel, pictures: Sequence[Picture]) -> list[list[ChatMessage]]:
+def chats(target, pictures):
     """Chats that follow each other in a session: other pictures in the same place, a picture more,
     none, two in a message, the first again, and one that goes on behind it."""
     first, same_size, large, small = pictures
@@ -151,15 +149,7 @@ def chats(target: LoadedModel, pictures: Sequence[Picture]) -> list[list[ChatMes
     ]
 
 
-def differing(
-    target: LoadedModel,
-    pictures: Sequence[Picture],
-    kind: str,
-    length: int,
-    *,
-    every: int = 1,
-    check: bool = True,
-) -> list[int]:
+def differing(target, pictures, kind, length, *, every=1, check=True):
     """The numbers of the chats whose answers are not the plain ones."""
     session, wrong = Session(target), []
     use(session, "none" if kind == "trees" else kind, length)
@@ -175,7 +165,7 @@ def differing(
     return wrong
 
 
-def matrix() -> list[tuple[str, str, int]]:
+def matrix():
     return list(itertools.product(TOWERS, DRAFTERS, LENGTHS))
 
 
@@ -200,13 +190,7 @@ def test_no_divergence_in_the_matrix(architecture, tokenizer, pictures):
 ROWS = (2, 3, 5, 9)
 
 
-def ties(
-    target: LoadedModel,
-    pictures: Sequence[Picture],
-    trials: Sequence[tuple[str, int]],
-    *,
-    every: int = 1,
-) -> tuple[int, int]:
+def ties(target, pictures, trials, *, every=1):
     """How many near ties there are in the answers to all chats, and how many differ otherwise."""
     found: list[Fork] = []
     for kind, length in trials:
@@ -247,16 +231,16 @@ def test_only_near_ties_differ_on_a_mac(architecture, tokenizer, pictures, capsy
 # Mutants
 
 
-def by_row_only() -> AbstractContextManager[Any]:
+def by_row_only():
     """The ids of two pictures of one size are the same."""
 
-    def ids(digest: str, rows: int) -> tuple[int, ...]:
+    def ids(digest, rows):
         return virtual_ids("", rows)
 
     return mock.patch.object(engine.conversation.eyes, "virtual_ids", ids)
 
 
-def not_lowered() -> AbstractContextManager[Any]:
+def not_lowered():
     """Text behind a picture has the positions of its places, unless it is read with other rows."""
     return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
 

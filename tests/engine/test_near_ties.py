@@ -10,7 +10,7 @@ PLAIN = [5, 6, 7, 8]
 MARGINS = [3.0, 0.25, 0.0, 1.0]
 
 
-def fork(written: list[int], difference: float = 0.125) -> Fork | None:
+def fork(written, difference=0.125):
     roundings = [Rounding(2, 4, 0.5 * difference, 0), Rounding(5, 4, difference, 1)]
     return first_fork(PLAIN, written, margins=MARGINS, roundings=roundings)
 

@@ -8,12 +8,12 @@ from engine.places import GAP, LONGEST_MATCH, LastCopy, Places
 TEXT = st.lists(st.integers(0, 2), max_size=80)
 
 
-def matching(text: list[int], tokens: list[int], place: int) -> int:
+def matching(text, tokens, place):
     most = min(place, len(tokens), LONGEST_MATCH)
     return next((i for i in range(most) if text[place - 1 - i] != tokens[-1 - i]), most)
 
 
-def naive(text: list[int], tokens: list[int]) -> list[tuple[int, int]]:
+def naive(text, tokens):
     """The places of the longest of the matches that are asked for, the latest first."""
     every = [(place, matching(text, tokens, place)) for place in range(len(text) - 1, 0, -1)]
     for order in (8, 4, 2):
@@ -68,7 +68,7 @@ def test_the_latest_64_places_are_looked_at():
 RUN = list(range(10, 60))
 
 
-def resumed(written: list[int], *, of: list[int] = RUN) -> list[tuple[int, int]]:
+def resumed(written, *, of=RUN):
     """The matches behind a copy of the first 20 tokens, and what was `written` since."""
     places, copy = Places(slots=1 << 8), LastCopy()
     text = [*of, 1, 2, *of[:20]]

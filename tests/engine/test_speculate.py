@@ -1,7 +1,7 @@
 """The loop: where it ends, what it leaves behind, when it waits, and what it costs."""
 
 import functools
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -50,7 +50,7 @@ END = 63
 SCRIPT = [*range(1, 13), *range(20, 60), *range(20, 60)]  # the prompt, then what is wanted
 
 
-def script_ending_at(position: int) -> list[int]:
+def script_ending_at(position):
     return [*SCRIPT[:position], END, *SCRIPT[position + 1 :]]
 
 
@@ -64,13 +64,13 @@ def expected_of(architecture: str, count: int) -> list[int]:
     return plainly(shallow(architecture), count=count)
 
 
-def model_drafter(target: Decoder) -> Drafter:
+def model_drafter(target):
     block = next((layer.block for layer in target.timeline.layers if hasattr(layer, "block")), 1)
     own = decoder(noisy_model(target.model.model_type), block=block)
     return ModelDrafter(own, vocabulary=target.vocabulary)
 
 
-def early_exit(target: Decoder) -> Drafter:
+def early_exit(target):
     return EarlyExitDrafter(target, layers=len(target.model.layers) - 1)
 
 
@@ -165,7 +165,7 @@ def test_drafter_is_told_what_stood():
 # Closed early
 
 
-def cases(kinds: Sequence[str], *, quick: Sequence[str]) -> pytest.MarkDecorator:
+def cases(kinds, *, quick):
     """Architectures, drafters, and whether the device runs beside the host. Quick are `quick`
     drafters of a Llama either way, and a model for each other kind of cache."""
     few = [*product(CORE[:1], quick, [False, True]), *product(CORE[1:], ["model"], [True])]
@@ -234,20 +234,18 @@ def test_error_in_a_pass_leaves_what_was_committed(architecture):
 class Whims:
     """A policy that wants everything, and more than there is room for."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
         self.observed: list[MeasuredRound] = []
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         length = next(self._lengths)
         return DraftChoice(length, rounds=3 if length == 0 else 1)
 
-    def observe(self, measured: MeasuredRound) -> None:
+    def observe(self, measured):
         self.observed.append(measured)
 
-    def restart(self) -> None:
+    def restart(self):
         pass
 
 
@@ -270,24 +268,22 @@ def test_policy_may_change_its_mind(architecture, kind):
 class Copies(Known):
     """Proposes only where it says that enough has matched: at positions in `matches`."""
 
-    def __init__(self, script: Sequence[int], *, matches: Container[int]) -> None:
+    def __init__(self, script, *, matches):
         super().__init__(script)
         self._matches = matches
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
 
 
 class Patient(Whims):
     """Plain for 30 tokens, but for a match of `wake`; then drafts."""
 
-    def __init__(self, wake: int) -> None:
+    def __init__(self, wake):
         super().__init__()
         self._wake = wake
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         if candidates[0].match >= 5:
             return DraftChoice(4)
         return DraftChoice(0, rounds=30, wake=self._wake)
@@ -460,7 +456,7 @@ def test_guess_comes_before_its_verdict(kind, beside_host):
 # What it costs
 
 
-def reject_all(target: Decoder, text: list[int], rounds: int) -> list[tuple[int, int]]:
+def reject_all(target, text, rounds):
     """Active and cache bytes after every 100th round, none of whose drafts stands."""
     tokens = text[: len(PROMPT)]
     for _ in target.prefill(tokens):
@@ -478,7 +474,7 @@ def reject_all(target: Decoder, text: list[int], rounds: int) -> list[tuple[int,
     return bytes_held
 
 
-def assert_flat(bytes_held: list[tuple[int, int]]) -> None:
+def assert_flat(bytes_held):
     """That memory grew by what the tokens need, and the host's own hardly at all."""
     active = [both[0] for both in bytes_held]
     cached = [both[1] for both in bytes_held]
@@ -512,10 +508,10 @@ def test_memory_of_real_caches_stays_flat_through_rejections(architecture):
 class Ending(Unconstrained):
     """Allows so many tokens of a draft."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most):
         self.most = most
 
-    def allowed(self, drafted: list[int]) -> int:
+    def allowed(self, drafted):
         return min(self.most, len(drafted))
 
 

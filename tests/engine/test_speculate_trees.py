@@ -1,7 +1,6 @@
 """The loop with drafts that are trees: greedy text is what it is without, and wherever it ends, is
 closed or fails, the models hold what was committed."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from itertools import product
@@ -16,16 +15,14 @@ import engine.core.rounds
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import Unconstrained
-from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import DraftArrays, NoDrafter
+from engine.drafters import NoDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.support.engine.helpers import (
     PROMPT,
     QUANTIZED,
     Known,
-    Run,
     assert_as_fresh,
     build_wide,
     decoder,
@@ -52,11 +49,11 @@ CERTAIN = {
 }
 
 
-def guessing(text: Sequence[int], **options: Any) -> Guessing:
+def guessing(text, **options):
     return Guessing([*PROMPT, *text], **options)
 
 
-def branched(run: Run) -> int:
+def branched(run):
     """How many drafts were trees, of which something was accepted that is no prefix."""
     return sum(
         verdict.path != tuple(range(verdict.accepted)) for guess, verdict in run.rounds if guess
@@ -131,10 +128,10 @@ def test_closed_after_any_item_leaves_what_was_committed(architecture):
 class Breaking(Unconstrained):
     """Fails where the third round is committed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._rounds = 0
 
-    def commit(self, tokens: list[int]) -> None:
+    def commit(self, tokens):
         self._rounds += 1
         if self._rounds == 3:
             raise RuntimeError("out of luck")
@@ -238,16 +235,16 @@ class Alternating(Unconstrained):
     `asked`: the drafted tokens that it was asked about, which must be one behind the other.
     """
 
-    def __init__(self, last: int) -> None:
+    def __init__(self, last):
         self._last = last
         self.asked: list[list[int]] = []
 
-    def masks(self, drafted: list[int]) -> mx.array:
+    def masks(self, drafted):
         self.asked.append(drafted)
         before = mx.array([self._last, *drafted])[:, None]
         return (mx.arange(64) - before) % 2 == 1
 
-    def commit(self, tokens: list[int]) -> None:
+    def commit(self, tokens):
         self._last = tokens[-1]
 
 
@@ -272,13 +269,11 @@ def test_a_grammar_is_asked_about_each_path():
 class Offering(Guessing):
     """Keeps the trees that it was asked for."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self.trees: list[Tree | None] = []
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         self.trees.append(choice.tree)
         return super().propose(tokens, choice, sampling, key)
 
@@ -312,9 +307,7 @@ def test_it_is_tried_once_and_only_where_there_are_alternatives():
 class Straight(Guessing):
     """Says of a chain that it is a tree."""
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         made = super().propose(tokens, replace(choice, tree=None), sampling, key)
         return made and replace(made, tree=Tree.chain(made.tokens.size))
 

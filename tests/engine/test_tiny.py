@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import median
 
 import mlx.core as mx
-import mlx.nn as nn
 import mlx_lm
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
@@ -17,7 +16,7 @@ PROMPT = [1, 2, 3, 4, 5]
 FOLDER_260K = Path(__file__).parents[1] / "data" / "stories260K"
 
 
-def greedy(model: nn.Module, *, count: int) -> tuple[list[int], list[float]]:
+def greedy(model, *, count):
     """The tokens that plain decoding writes after `PROMPT`, and their probabilities."""
     cache = make_prompt_cache(model)
     tokens: list[int] = []

@@ -6,7 +6,7 @@ grammar of its calls makes that a call; results are scripted, and copies from th
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -70,20 +70,20 @@ def tokenizer(tmp_path_factory):
 
 
 @cache
-def model_of(architecture: str) -> Any:
+def model_of(architecture):
     return shallow(architecture, vocabulary=VOCABULARY)
 
 
 @cache
-def noisy_of(architecture: str) -> Any:
+def noisy_of(architecture):
     return noisy(model_of(architecture))
 
 
-def session_of(tokenizer: Any, architecture: str, kind: str = "none", length: int = 5) -> Session:
+def session_of(tokenizer, architecture, kind="none", length=5):
     target = loaded(model_of(architecture), tokenizer)
     session = Session(replace(target, ends=frozenset(tokenizer.eos_token_ids)))
 
-    def model() -> Drafter:
+    def model():
         return ModelDrafter(Decoder(noisy_of(architecture)), vocabulary=VOCABULARY)
 
     makers: dict[str, Callable[[], Drafter]] = {
@@ -108,13 +108,11 @@ class Generation:
     events: list[Event]
 
     @property
-    def read(self) -> Prefill:
+    def read(self):
         return next(event for event in self.events if isinstance(event, Prefill))
 
 
-def in_steps(
-    tokenizer: Any, session_for: Callable[[], Session], **sampled: Any
-) -> Iterator[Generation]:
+def in_steps(tokenizer, session_for, **sampled):
     """The generations of an answer with two calls, a step at a time. In the last the model would
     call again, or end, and may not."""
     call, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<tool_call>", "<|im_end|>"))
@@ -153,16 +151,16 @@ def in_steps(
             steps.append(Step(len(content), (done,)))
 
 
-def written(tokenizer: Any, session_for: Callable[[], Session], **sampled: Any) -> list[list[int]]:
+def written(tokenizer, session_for, **sampled):
     return [step.written for step in in_steps(tokenizer, session_for, **sampled)]
 
 
 @cache
-def plain_of(tokenizer: Any, architecture: str) -> list[list[int]]:
+def plain_of(tokenizer, architecture):
     return plainly(tokenizer, architecture)
 
 
-def plainly(tokenizer: Any, architecture: str, **sampled: Any) -> list[list[int]]:
+def plainly(tokenizer, architecture, **sampled):
     """With a session for each step, which has read nothing before."""
     return written(tokenizer, lambda: session_of(tokenizer, architecture), **sampled)
 
@@ -193,7 +191,7 @@ def test_each_step_reads_new_rows_only(tokenizer, architecture):
         assert len(known) - step.read.reused <= 1  # the token that ended it may not be read yet
 
 
-def keep_one_too_many(layers: list[Any], mark: Any) -> None:
+def keep_one_too_many(layers, mark):
     for layer in layers:
         layer.trim(max(0, layer.offset - mark.length - 1))
 

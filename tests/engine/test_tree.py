@@ -11,13 +11,13 @@ from tests.support.engine.trees import random_trees
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> tuple[Tree, tuple[int, ...]]:
+def paths(draw):
     """A tree, and some path from the committed tokens on."""
     tree = draw(random_trees())
     return tree, tree.path(draw(st.integers(COMMITTED, len(tree) - 1)))
 
 
-def ancestors(tree: Tree, token: int) -> list[int]:
+def ancestors(tree, token):
     """A token and those before it, backwards."""
     found = []
     while token != COMMITTED:

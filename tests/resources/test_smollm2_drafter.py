@@ -8,7 +8,7 @@ from models.drafters.folders import describe_drafter, find_head
 FOLDER = Path(__file__).parents[2] / "resources" / "drafters" / "smollm2-135m"
 
 
-def test_it_is_small_and_whole(tmp_path: Path) -> None:
+def test_it_is_small_and_whole(tmp_path):
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
     described = describe_drafter(FOLDER)
     fingerprint = described.description.demands.fingerprint or ""
@@ -17,7 +17,7 @@ def test_it_is_small_and_whole(tmp_path: Path) -> None:
     assert find_head(fingerprint, home=tmp_path) == described
 
 
-def test_its_card_says_what_it_is() -> None:
+def test_its_card_says_what_it_is():
     card = (FOLDER / "README.md").read_text()
     for word in ("Apache-2.0", "slipstream distil", "GSM8K", "HumanEval", "MT-Bench"):
         assert word in card

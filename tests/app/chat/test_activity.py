@@ -13,7 +13,6 @@ from app.chat.activity import (
 )
 from app.chat.writing import Writing
 from engine.events import Prefill
-from tests.support.app.talk import Talk
 
 READING = (Prefill("", 128, 5447, 128, 0.0), Prefill("", 1920, 5447, 128, 26.0))
 
@@ -44,7 +43,7 @@ def test_several_are_told_in_a_few_words():
     assert [word.split()[0] for word in several.split(", ")] == ["2", "1", "1"]
 
 
-def ask_in_each(talk: Talk, titles: list[str]) -> list[Writing]:
+def ask_in_each(talk, titles):
     """Ask in so many conversations; returns their answers once all are begun."""
     begun: list[Writing] = []
     talk.answers.begun.connect(begun.append)

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QWidget
 
 from app.chat.announce import LONGEST, Announcer
 
 
-def said(pieces: list[str]) -> list[str]:
+def said(pieces):
     heard: list[str] = []
     announcer = Announcer(QWidget(), heard.append)
     for piece in pieces:
@@ -61,7 +61,7 @@ def test_it_is_announced_politely(qtbot, monkeypatch, listening):
     qtbot.addWidget(widget)
     heard: list[tuple[object, str, object]] = []
 
-    def hear(event: QAccessibleAnnouncementEvent) -> None:
+    def hear(event):
         heard.append((event.object(), event.message(), event.politeness()))
 
     monkeypatch.setattr(QAccessible, "updateAccessibility", hear)

@@ -4,7 +4,6 @@ import pytest
 
 from app.chat.answer_notices import AnswerNotices
 from app.chat.conversation import OpenConversation
-from app.chat.writing import Writing
 from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
@@ -12,7 +11,7 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def answer(ids: list[int]) -> list[Event]:
+def answer(ids):
     """An answer of these tokens, without its end."""
     events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
     for number, id in enumerate(ids, start=1):
@@ -30,7 +29,7 @@ def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops):
     qtbot.addWidget(notices)
     told: list[int] = []  # after so many tokens
 
-    def watch(writing: Writing, happening: object) -> None:
+    def watch(writing, happening):
         if notices.texts:
             told.append(len(writing.text))
             stop, go_on = notices.findChildren(Notice)[0].buttons

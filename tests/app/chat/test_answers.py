@@ -7,7 +7,7 @@ from hypothesis import given
 from app.chat.writing import Writing
 from app.conversations.records import Message, from_milliseconds
 from app.rounds.trace import Trace
-from engine.events import Done, Draft, Event, Failed, Text, Verdict, Waiting
+from engine.events import Done, Draft, Failed, Text, Verdict, Waiting
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
@@ -15,7 +15,7 @@ from tests.support.app.traces import text_of, traces
 from tests.support.app.window_maker import events_file
 
 
-def writing(content: str = "", before: tuple[Event, ...] = ()) -> Writing:
+def writing(content="", before=()):
     moment = from_milliseconds(0)
     message = Message(1, 1, None, "assistant", content, "streaming", "tiny", "lookup", moment, 1, 1)
     return Writing(message, before=before)
@@ -97,7 +97,7 @@ def test_what_cannot_be_saved_is_saved_later(begin, monkeypatch):
     full = sqlite3.OperationalError("database or disk is full")
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
 
-    def refuse(*arguments: object, **options: object) -> None:
+    def refuse(*arguments, **options):
         raise full
 
     talk.answers.hold()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CALL = StepCall("a_0", "read_file", '{"path": "notes.md"}', "files", "read_file")
 
 
-def needs_a_path(arguments: str) -> str:
+def needs_a_path(arguments):
     return "" if '"path": "' in arguments else "path: it is missing"
 
 

@@ -13,7 +13,7 @@ from app.theme.palette import DARK
 class Heard:
     """What the composer said."""
 
-    def __init__(self, composer: Composer) -> None:
+    def __init__(self, composer):
         self.sent: list[str] = []
         self.changed: list[str] = []
         self.stops = 0
@@ -23,10 +23,10 @@ class Heard:
         composer.stopped.connect(self._on_stop)
         composer.remedy_asked.connect(self._on_remedy)
 
-    def _on_stop(self) -> None:
+    def _on_stop(self):
         self.stops += 1
 
-    def _on_remedy(self) -> None:
+    def _on_remedy(self):
         self.remedies += 1
 
 
@@ -47,24 +47,24 @@ def heard(composer):
     return Heard(composer)
 
 
-def button(composer: Composer) -> RoundButton:
+def button(composer):
     found = composer.findChild(RoundButton)
     assert found is not None
     return found
 
 
-def remedy(composer: Composer) -> QPushButton:
+def remedy(composer):
     found = composer.findChild(QPushButton)
     assert found is not None
     return found
 
 
-def shown(composer: Composer) -> list[str]:
+def shown(composer):
     """The texts beside the field."""
     return [label.text() for label in composer.findChildren(QLabel) if label.text()]
 
 
-def enter(composer: Composer) -> None:
+def enter(composer):
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
 
 

@@ -3,7 +3,6 @@
 import sqlite3
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Talk
 from tests.support.app.window_maker import events_file
 
 ONE = "take text:one done"
@@ -42,7 +40,7 @@ def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch)
     asked: list[tuple[str, ...]] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: object, request: Request, **options: str) -> str:
+    def spy(conversation, messages, request, **options):
         lines = list(messages)  # type: ignore[call-overload]
         asked.append(tuple(f"{line.role}: {line.content}" for line in lines))
         return generate(conversation, lines, request, **options)
@@ -63,7 +61,7 @@ def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch)
 def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)
 
-    def configure() -> None:
+    def configure():
         talk.conversation.configure(system_prompt="Be brief.", settings=None)
 
     if first == "configure":
@@ -110,7 +108,7 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(
     asked: list[Request] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+    def spy(conversation, messages, request, **options):
         asked.append(request)
         return generate(conversation, messages, request, **options)
 
@@ -214,7 +212,7 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     asked: list[ChatMessage] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+    def spy(conversation, messages, request, **options):
         asked.append([*messages][1] if len(messages) > 1 else messages[0])
         return generate(conversation, messages, request, **options)
 
@@ -244,7 +242,7 @@ def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, m
     asked: list[Request] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+    def spy(conversation, messages, request, **options):
         asked.append(request)
         return generate(conversation, messages, request, **options)
 
@@ -300,7 +298,7 @@ def test_what_cannot_be_stored_is_given_back(begin, monkeypatch):
     full = sqlite3.OperationalError("database or disk is full")
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
 
-    def refuse(*arguments: object, **options: object) -> None:
+    def refuse(*arguments, **options):
         raise full
 
     monkeypatch.setattr("app.conversations.tree._insert", refuse)
@@ -349,13 +347,13 @@ def test_what_is_gone_cannot_be_opened(begin):
     assert talk.conversation.record is None
 
 
-def chats(talk: Talk) -> list[list[str]]:
+def chats(talk):
     """What is stored in each conversation, the oldest first."""
     records = sorted(talk.store.conversations().result(), key=lambda record: record.id)
     return [[m.content for m in talk.store.branch(record.id).result()] for record in records]
 
 
-def here(talk: Talk) -> int | None:
+def here(talk):
     """The conversation that is shown, and not only about to be."""
     record = talk.conversation.record
     return record.id if record is not None else None
@@ -421,7 +419,7 @@ def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch
     asked: list[tuple[str, int, str]] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
+    def spy(conversation, lines, request, **options):
         system = next((line.content for line in lines if line.role == "system"), "")
         asked.append((system, request.max_tokens, request.thinking))
         return generate(conversation, lines, request, **options)
@@ -468,5 +466,5 @@ def test_a_first_message_that_was_refused_can_be_sent_again(begin, monkeypatch):
     assert (talk.refused, chats(talk)) == (["one"], [["one", "served"]])
 
 
-def no_room(*arguments: object, **options: object) -> None:
+def no_room(*arguments, **options):
     raise Problem("The disk is full.", "Make room.")

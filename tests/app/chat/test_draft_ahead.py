@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.conversations.think_tags import stretches_in
 from app.markdown.document import REASONING
-from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.theme.palette import LIGHT
@@ -21,14 +20,14 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 class Clock:
     now = 50.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 class Page(QWidget):
     """A text with room below it, and the draft ahead of it."""
 
-    def __init__(self, formats: Formats, text: str) -> None:
+    def __init__(self, formats, text):
         super().__init__()
         self.clock = Clock()
         self.view = TextView(formats, StreamingMarkdown())
@@ -41,7 +40,7 @@ class Page(QWidget):
         self.show()
         self.write(text)
 
-    def write(self, text: str) -> None:
+    def write(self, text):
         self.view.text.set_stretches(stretches_in(self.view.text.given + text))
         self.view.text.append(text)
         while self.view.step():
@@ -49,10 +48,10 @@ class Page(QWidget):
         self.layout().activate()  # type: ignore[union-attr]
         self.ahead.follow()
 
-    def picture(self) -> QImage:
+    def picture(self):
         return self.grab().toImage()
 
-    def painted(self, colour: str) -> QRect:
+    def painted(self, colour):
         """The smallest rectangle with all pixels of this colour."""
         image, found = self.picture(), QRect()
         wanted = QColor(colour).rgb()
@@ -69,7 +68,7 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 @pytest.fixture
 def make(qtbot, formats):
-    def made(text: str) -> Page:
+    def made(text):
         page = Page(formats, text)
         qtbot.addWidget(page)
         return page
@@ -77,7 +76,7 @@ def make(qtbot, formats):
     return made
 
 
-def different(before: QImage, after: QImage) -> QRect:
+def different(before, after):
     """The smallest rectangle with all pixels that differ."""
     found = QRect()
     for x in range(before.width()):

@@ -8,11 +8,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from app.chat.finder import Finder
-from app.chat.message_row import MessageRow
 from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.conversations.think_tags import stretches_in
-from app.markdown.formats import Formats
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -22,7 +20,7 @@ FILLER = "A paragraph of some words.\n\n" * 40
 class Conversation(QWidget):
     """A transcript with its bar."""
 
-    def __init__(self, formats: Formats) -> None:
+    def __init__(self, formats):
         super().__init__()
         self.transcript = Transcript(formats)
         self.finder = Finder(self.transcript)
@@ -32,22 +30,22 @@ class Conversation(QWidget):
         self.resize(600, 500)
         self.show()
 
-    def say(self, text: str) -> MessageRow:
+    def say(self, text):
         return self.transcript.add(
             "assistant", name="m", text=text, stretches=stretches_in(text), ending=Ending()
         )
 
-    def find(self, text: str) -> None:
+    def find(self, text):
         self.finder.open()
         self.finder.bar.field.setText(text)
         self.settle()
 
     @property
-    def count(self) -> str:
+    def count(self):
         """The number of hits, as it is shown."""
         return self.finder.bar.findChild(QLabel).text()
 
-    def settle(self) -> None:
+    def settle(self):
         for _ in range(3):
             QApplication.processEvents()
             self.transcript.write_all()
@@ -55,7 +53,7 @@ class Conversation(QWidget):
                 QApplication.processEvents()
 
     @property
-    def at(self) -> list[tuple[int, str]]:
+    def at(self):
         """The hit that the person is at: the message's number, and its text there."""
         return [
             (number, row.written[mark.start : mark.end])
@@ -72,16 +70,14 @@ def conversation(qtbot, formats):
     return made
 
 
-def many(conversation: Conversation) -> None:
+def many(conversation):
     for number in range(100):
         conversation.say(FILLER + (f"the **nee**dle {number}\n" if number % 10 == 3 else ""))
     conversation.transcript.jump_to_newest()
     conversation.settle()
 
 
-def test_all_hits_are_counted_and_only_those_reached_are_laid_out(
-    conversation,
-):
+def test_all_hits_are_counted_and_only_those_reached_are_laid_out(conversation):
     many(conversation)
     conversation.find("NEEDLE")
     assert conversation.finder.hits == 10

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import (
-    QAction,
     QContextMenuEvent,
     QEnterEvent,
     QGuiApplication,
@@ -24,7 +22,6 @@ from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.palette import DARK
-from engine.request import Role
 from tests.support.app.traces import made_round
 
 Make = Callable[..., MessageWidget]
@@ -40,7 +37,7 @@ def asked():
 
 @pytest.fixture
 def commands(asked):
-    def given(name: str) -> Callable[..., None]:
+    def given(name):
         return lambda *values: asked.append((name, *values))
 
     return MessageCommands(**{field.name: given(field.name) for field in fields(MessageCommands)})
@@ -50,7 +47,7 @@ def commands(asked):
 def make(qtbot, formats, commands):
     windows: list[QWidget] = []
 
-    def made(text: str, *, role: Role = "assistant") -> MessageWidget:
+    def made(text, *, role="assistant"):
         window = QWidget()
         qtbot.addWidget(window)
         windows.append(window)
@@ -68,15 +65,15 @@ def make(qtbot, formats, commands):
     return made
 
 
-def show(message: MessageWidget, **changes: Any) -> None:
+def show(message, **changes):
     message.show_view(replace(message.shown, **changes))
 
 
-def button(message: QWidget, words: str) -> HoverButton:
+def button(message, words):
     return next(b for b in message.findChildren(HoverButton) if words in b.accessibleName())
 
 
-def texts(message: MessageWidget) -> list[str]:
+def texts(message):
     return [label.text() for label in message.findChildren(QLabel) if label.isVisible()]
 
 
@@ -97,7 +94,7 @@ def test_it_is_as_high_as_its_text(make):
 
 
 def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make):
-    def bubble(text: str, width: int = 600) -> tuple[int, int]:
+    def bubble(text, width=600):
         """The left and the right edge of the colour behind a person's message."""
         message = make(text, role="user")
         message.resize(width, message.height_at(width))
@@ -266,7 +263,7 @@ def test_when_it_was_written(qtbot, formats):
     assert "2026" in message.figures_line.toolTip()
 
 
-def entries(menu: QMenu) -> dict[str, QAction]:
+def entries(menu):
     return {action.text(): action for action in menu.actions() if not action.isSeparator()}
 
 

@@ -1,13 +1,11 @@
 """The open conversation in the transcript: what is fetched, and when."""
 
 import pytest
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel
 
 from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
 from app.chat.transcript import Transcript
-from app.conversations.records import Message, MessageState
-from app.markdown.formats import Formats
 from app.rounds.trace import TextTally
 from engine.events import (
     Done,
@@ -34,14 +32,14 @@ LONG = "A paragraph of some words.\n\n" * 30
 class Shown:
     """A talk, and its transcript."""
 
-    def __init__(self, talk: Talk, formats: Formats) -> None:
+    def __init__(self, talk, formats):
         self.talk = talk
         self.transcript = Transcript(formats)
         self.presenter = ConversationPresenter(talk.conversation, talk.answers, self.transcript)
         self.transcript.resize(600, 500)
         self.transcript.show()
 
-    def stored(self, count: int, *, state: MessageState = "complete") -> list[Message]:
+    def stored(self, count, *, state="complete"):
         """So many long answers, each to a question, that were written before."""
         store, answers = self.talk.store, []
         conversation = store.create().result().id
@@ -55,18 +53,18 @@ class Shown:
             answers.append(store.finish_answer(begun.id, LONG, events, state=state).result())
         return answers
 
-    def open(self, conversation: int) -> None:
+    def open(self, conversation):
         self.talk.conversation.open(conversation)
         self.talk.until(lambda: self.transcript.messages)
         self.settle()
 
-    def settle(self) -> None:
+    def settle(self):
         for _ in range(3):
             QApplication.processEvents()
             self.transcript.write_all()
 
     @property
-    def built(self) -> list[int]:
+    def built(self):
         """The answers that have widgets, by number."""
         return [n for n, row in enumerate(self.transcript.messages[1::2]) if row.widget]
 
@@ -111,7 +109,7 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
     assert shown.transcript.first_in_sight() <= 1
 
 
-def reasoned(*parts: str) -> list[Event]:
+def reasoned(*parts):
     """The events of an answer that reasons in these parts, a round each, without its end."""
     events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
     for number, part in enumerate(parts, start=1):
@@ -123,7 +121,7 @@ def reasoned(*parts: str) -> list[Event]:
     return events
 
 
-def words_in(widget: QWidget) -> list[str]:
+def words_in(widget):
     return [label.text() for label in widget.findChildren(QLabel) if not label.isHidden()]
 
 
@@ -131,7 +129,7 @@ def words_in(widget: QWidget) -> list[str]:
 def play(begin, formats, qtbot, tmp_path):
     """Begin a talk whose engine plays these events, and show it."""
 
-    def played(events: list[Event], then: str = "take") -> Shown:
+    def played(events, then="take"):
         path = events_file(tmp_path, events)
         shown = Shown(begin(f"ready take load take play:{path} {then}"), formats)
         qtbot.addWidget(shown.transcript)

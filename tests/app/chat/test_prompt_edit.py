@@ -29,13 +29,13 @@ def field(qtbot):
     window.close()
 
 
-def paste(field: PromptEdit, text: str) -> None:
+def paste(field, text):
     data = QMimeData()
     data.setText(text)
     field.insertFromMimeData(data)
 
 
-def copied(field: PromptEdit) -> str:
+def copied(field):
     field.selectAll()
     return field.createMimeDataFromSelection().text()
 
@@ -179,29 +179,29 @@ def test_a_part_of_a_long_line_is_copied_as_it_is_read(field):
     assert QGuiApplication.clipboard().text() == "\U0001f600" * 2
 
 
-def cut_by_key(field: PromptEdit) -> None:
+def cut_by_key(field):
     QTest.keyClick(field, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
 
 
-def cut_by_menu(field: PromptEdit) -> None:
+def cut_by_menu(field):
     press_in_menu(field, "edit-cut")
 
 
-def type_over(field: PromptEdit) -> None:
+def type_over(field):
     QTest.keyClick(field, Qt.Key.Key_Z)
 
 
-def compose_over(field: PromptEdit) -> None:
+def compose_over(field):
     event = QInputMethodEvent()
     event.setCommitString("\u4e2d")
     QApplication.sendEvent(field, event)
 
 
-def delete_by_menu(field: PromptEdit) -> None:
+def delete_by_menu(field):
     press_in_menu(field, "edit-delete")
 
 
-def press_in_menu(field: PromptEdit, name: str) -> None:
+def press_in_menu(field, name):
     menu = field.make_menu()
     next(action for action in menu.actions() if action.objectName() == name).trigger()
     menu.deleteLater()

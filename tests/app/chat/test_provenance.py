@@ -34,7 +34,7 @@ Show = Callable[[str], TextView]
 Underline = QTextCharFormat.UnderlineStyle
 
 
-def piece(text: str, kind: PieceKind, *, position: int = 0, round: int = 1) -> Piece:
+def piece(text, kind, *, position=0, round=1):
     drafted = kind in ("accepted", "rejected", "discarded")
     return Piece(
         text,
@@ -66,7 +66,7 @@ PIECES = (
 )
 
 
-def overlaid(view: TextView, text: str = TABLE, pieces: tuple[Piece, ...] = PIECES) -> Provenance:
+def overlaid(view, text=TABLE, pieces=PIECES):
     made = Provenance(view, LIGHT)
     made.set_pieces(pieces)
     made.set_shown(True)
@@ -75,7 +75,7 @@ def overlaid(view: TextView, text: str = TABLE, pieces: tuple[Piece, ...] = PIEC
     return made
 
 
-def laid(view: TextView) -> list[tuple[str, Underline, str]]:
+def laid(view):
     """The text of each stretch that is laid over, its line and its colour."""
     return [
         (text, look.underlineStyle(), look.foreground().color().name())
@@ -140,7 +140,7 @@ def test_hovering(show):
     made = overlaid(view)
     document = view.document()
 
-    def tip(text: str) -> str:
+    def tip(text):
         return made.tip(document.find(text).selectionStart())
 
     assert tip("two") == describe(PIECES[4])
@@ -298,7 +298,7 @@ def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
     view = show("```python\nx = 1  # why\n")
     code = view.document().lastBlock()
 
-    def looks() -> int:
+    def looks():
         return len(code.layout().formats())
 
     if coloured_first:
@@ -427,7 +427,7 @@ def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show):
     made = overlaid(view, pieces=pieces)
     colours = {"accepted": LIGHT.accepted, "correction": LIGHT.correction, "bonus": LIGHT.bonus}
 
-    def told(kind: str) -> list[str]:
+    def told(kind):
         return [text.strip() for text, _, colour in laid(view) if colour == colours[kind]]
 
     assert (told("accepted"), told("bonus")) == (["answer"], ["is"])

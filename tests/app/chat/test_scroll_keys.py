@@ -3,10 +3,8 @@
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
 
 from app.conversations.records import Entry, ExportedChat
-from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts, visible_list
 
@@ -31,11 +29,11 @@ def window(open_window, until):
     return window
 
 
-def value(window: Window) -> int:
+def value(window):
     return window.transcript.verticalScrollBar().value()
 
 
-def scrolls(window: Window, at: QWidget) -> None:
+def scrolls(window, at):
     """Check all keys at a widget, from the end of the conversation to its start and back."""
     bar = window.transcript.verticalScrollBar()
     end, page = bar.maximum(), window.transcript.viewport().height()

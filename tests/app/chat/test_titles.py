@@ -17,7 +17,6 @@ from app.chat.titles import (
 )
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Request
-from tests.support.app.talk import Talk
 from tests.support.app.window_maker import events_file
 
 QUESTION = "Why is the sky blue, and red in the evening?"
@@ -62,7 +61,7 @@ def test_parameters_are_counted_from_the_config(tmp_path):
     assert parameters_in(tmp_path) == 0
 
 
-def writes(folder: Path, text: str, *, name: str) -> str:
+def writes(folder, text, *, name):
     """The step of a fake host that writes an answer."""
     events = (Text("g", text), Done("g", "stop", Stats()))
     return f"take play:{events_file(folder, events, name=name)}"
@@ -75,7 +74,7 @@ class Titles:
     `wanted` and `parameters`, which tests change.
     """
 
-    def __init__(self, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, talk, monkeypatch):
         self.talk, self.wanted, self.parameters = talk, True, FEWEST_PARAMETERS
         self.looked = 0  # for what could be titled
         self.asked: list[tuple[str, tuple[ChatMessage, ...], Request]] = []
@@ -92,25 +91,23 @@ class Titles:
         self.writer.titled.connect(self.titled.append)
         generate = talk.engine.generate
 
-        def spy(
-            conversation: str, messages: tuple[ChatMessage, ...], request: Request, **options: str
-        ) -> str:
+        def spy(conversation, messages, request, **options):
             self.asked.append((conversation, tuple(messages), request))
             return generate(conversation, messages, request, **options)
 
         monkeypatch.setattr(talk.engine, "generate", spy)
 
-    def _target(self) -> Path:
+    def _target(self):
         self.looked += 1
         return Path("/models/tiny")
 
     @property
-    def title(self) -> str:
+    def title(self):
         (record,) = self.talk.store.conversations().result()
         return record.title
 
     @property
-    def settled(self) -> bool:
+    def settled(self):
         (record,) = self.talk.store.conversations().result()
         return record.titled
 

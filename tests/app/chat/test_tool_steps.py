@@ -1,23 +1,19 @@
 """Answers that call tools: a person decides, the tool runs, and the model goes on."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.chat.activity import AwaitingPerson, RunningTool
-from app.chat.writing import Writing
 from app.rounds.trace import Trace
-from engine.events import Done, Draft, Event, Verdict
+from engine.events import Done, Draft, Verdict
 from engine.request import ChatMessage
 from engine.stretches import said
-from engine.tools.steps import StepCall
 from engine.tools.turn import Permissions
 from models.errors import Problem
 from tests.support.app.fake_tools import ADD, READ, WRITE, FakeTools, called
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Begin, Talk
+from tests.support.app.talk import Talk
 from tests.support.app.window_maker import events_file
 
 NOTES = ("read_file", '{"path": "notes.md"}')
@@ -28,7 +24,7 @@ LAST = "The notes say that all is well."
 class Steps:
     """A talk whose answers have these steps; of each the file that the fake host plays."""
 
-    def __init__(self, begin: Begin, folder: Path, *steps: tuple[Event, ...], rest: str = "serve"):
+    def __init__(self, begin, folder, *steps, rest="serve"):
         files = (events_file(folder, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
         played = " ".join(f"take play:{file}" for file in files)
         self.tools = FakeTools(READ, WRITE, ADD)
@@ -37,7 +33,7 @@ class Steps:
         self.may_call: list[bool] = []
         generate = self.talk.engine.generate
 
-        def spy(conversation: str, messages: Any, request: Any, *, tools: str) -> str:
+        def spy(conversation, messages, request, *, tools):
             self.asked.append((tuple(messages), tools))
             self.may_call.append(request.may_call)
             return generate(conversation, messages, request, tools=tools)
@@ -45,33 +41,33 @@ class Steps:
         self.talk.engine.generate = spy  # type: ignore[method-assign,assignment]
 
     @property
-    def writing(self) -> Writing:
+    def writing(self):
         writing = self.talk.conversation.writing
         assert writing is not None
         return writing
 
     @property
-    def calls(self) -> list[StepCall]:
+    def calls(self):
         """All calls of the answer so far, or as they are stored."""
         answer = self.talk.conversation.branch[-1]
         steps = (self.talk.answers.writing(answer.id) or answer).steps
         return [call for step in steps for call in step.calls]
 
-    def stored(self) -> list[StepCall]:
+    def stored(self):
         answer = self.talk.store.message(self.talk.conversation.branch[-1].id).result()
         return [call for step in answer.steps for call in step.calls]
 
-    def until_asked(self, tool: str) -> StepCall:
+    def until_asked(self, tool):
         self.talk.until(
             lambda: self.talk.conversation.writing and self.writing.calling.asked[:1]
             and self.writing.calling.asked[0].name == tool
         )  # fmt: skip
         return self.writing.calling.asked[0]
 
-    def until_run(self, count: int) -> None:
+    def until_run(self, count):
         self.talk.until(lambda: len(self.tools.calls) >= count)
 
-    def decide(self, call: StepCall, decision: Any, arguments: str = "") -> None:
+    def decide(self, call, decision, arguments=""):
         self.talk.answers.decide(self.writing.message.id, call.id, decision, arguments)
 
 
@@ -281,7 +277,7 @@ def test_a_call_that_cannot_be_stored_runs_all_the_same(begin, tmp_path, monkeyp
     talk.conversation.say("go")
     call = steps.until_asked("read_file")
 
-    def refuse(*arguments: object, **options: object) -> None:
+    def refuse(*arguments, **options):
         raise Problem("The disk is full.", "Make room.")
 
     monkeypatch.setattr("app.conversations.tree._write", refuse)

@@ -1,7 +1,6 @@
 """The button for tools: which are enabled, and which run without asking."""
 
 import pytest
-from PySide6.QtGui import QAction
 
 from app.chat.tools_button import ToolsButton
 from engine.tools.turn import Permissions
@@ -19,7 +18,7 @@ def button(qtbot):
     return button
 
 
-def action(button: ToolsButton, name: str) -> QAction:
+def action(button, name):
     """The entry of a fresh menu whose text begins so."""
     return next(one for one in button.choices_menu().actions() if one.text().startswith(name))
 
@@ -32,9 +31,7 @@ def test_it_is_not_shown_if_no_tools_are_set_up(button):
     assert button.isHidden()
 
 
-def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(
-    button,
-):
+def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(button):
     key = ("files", "read_file")
     button.show_tools(TOOLS, Permissions(always=frozenset({key})), set_up=True)
     entry = action(button, "read_file")

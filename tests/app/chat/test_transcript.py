@@ -7,14 +7,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.chat.draft_ahead import DraftAhead
-from app.chat.message_row import MessageRow
 from app.chat.message_view import Ending, MessageView
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
-from engine.conversation.rounds import Round
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import made_round
 
@@ -30,12 +28,12 @@ def transcript(qtbot, formats):
     return made
 
 
-def at_end(transcript: Transcript) -> bool:
+def at_end(transcript):
     bar = transcript.verticalScrollBar()
     return bar.value() == bar.maximum() > 0
 
 
-def jump(transcript: Transcript) -> QWidget:
+def jump(transcript):
     return next(
         child
         for child in transcript.findChildren(QWidget)
@@ -131,22 +129,22 @@ def test_a_page_that_grows_long_stays_as_wide(transcript, qtbot):
     assert message.view.width() == before
 
 
-def long_conversation(transcript: Transcript, count: int = 200) -> None:
+def long_conversation(transcript, count=200):
     for number in range(count):
         transcript.add("assistant", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
     transcript.jump_to_newest()
 
 
-def built(transcript: Transcript) -> list[int]:
+def built(transcript):
     return [n for n, row in enumerate(transcript.messages) if row.widget is not None]
 
 
-def on_screen(transcript: Transcript, row: MessageRow) -> int:
+def on_screen(transcript, row):
     """Where a message begins, from the upper edge of what can be seen."""
     return row.widget.mapTo(transcript.viewport(), QPoint()).y()
 
 
-def settle(transcript: Transcript) -> None:
+def settle(transcript):
     """Let everything happen that is waiting."""
     for _ in range(3):
         QApplication.processEvents()
@@ -284,7 +282,7 @@ def test_another_width_keeps_the_place(transcript):
 def test_a_draft_is_shown_behind_the_message_being_written(transcript, qtbot):
     answer = transcript.add("assistant", name="m", text="", ending=None)
 
-    def show_ahead(ahead: Round | str | None) -> None:
+    def show_ahead(ahead):
         transcript.show_view(answer, replace(answer.shown, ahead=ahead))
 
     show_ahead("Reading")
@@ -356,7 +354,7 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(transcript, qtbo
     transcript.show_tokens(True)
     transcript.show_view(message, replace(message.shown, pieces=PIECES))
 
-    def shows(text: str) -> bool:
+    def shows(text):
         coloured = len(laid_over(message.view.document())) == 2  # all that was written
         return coloured and message.view.toPlainText().replace("\u200a", "") == text
 

@@ -33,18 +33,18 @@ CHAT = ExportedChat(
 class Tags(HTMLParser):
     """All tags and attributes, and the visible text."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.names: set[str] = set()
         self.attributes: set[str] = set()
         self.text = ""
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.names.add(tag)
         self.attributes |= {name for name, _ in attrs}
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 

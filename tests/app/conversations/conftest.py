@@ -10,10 +10,10 @@ from app.conversations.store import Store
 class Clock:
     """Tells a time that tests choose. `now` is the last that was told."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = datetime(2026, 5, 9, 12, tzinfo=UTC)
 
-    def __call__(self) -> datetime:
+    def __call__(self):
         self.now += timedelta(seconds=1)
         return self.now
 

@@ -10,7 +10,6 @@ from app.conversations.answer_steps import (
     permissions_from_json,
     permissions_to_json,
 )
-from app.conversations.records import Message
 from app.conversations.store import Store
 from app.conversations.stored_json import read_or, write
 from engine.events import Text
@@ -46,7 +45,7 @@ STEPS = (
 )  # fmt: skip
 
 
-def stored(store: Store, steps: tuple[Step, ...] = STEPS) -> Message:
+def stored(store, steps=STEPS):
     begun = store.begin_answer(asked(store).id, target="Qwen3", drafter="").result()
     events = (Text("g", TEXT, stretches=STRETCHES),)
     store.flush_answer(begun.id, TEXT, events, steps=steps).result()

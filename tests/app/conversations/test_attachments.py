@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import sqlite3
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
 from app.conversations.database import transaction
-from app.conversations.records import Conversation, Message, chat_of
+from app.conversations.records import chat_of
 from app.conversations.store import Store
 from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks
@@ -30,12 +28,12 @@ PDF = b"%PDF-1.4 three pages"
 QUESTION = "What does it say?"
 
 
-def document(name: str = "plan.pdf", text: str = "The roof leaks.", data: bytes = PDF) -> Document:
+def document(name="plan.pdf", text="The roof leaks.", data=PDF):
     pages = (Section("page", 1, text), Section("page", 2, "So does the cellar."))
     return Document(name, "pdf", hashlib.sha256(data).hexdigest(), pages, without_text=(3,))
 
 
-def sent_with(store: Store, *documents: Document) -> tuple[Conversation, Message]:
+def sent_with(store, *documents):
     """Sends a question with these documents in a new conversation."""
     conversation = store.create().result().id
     attached = [Attached(store.attach(conversation, one).result(), one) for one in documents]
@@ -46,7 +44,7 @@ def sent_with(store: Store, *documents: Document) -> tuple[Conversation, Message
     return record, question
 
 
-def rows(path: Path, table: str) -> int:
+def rows(path, table):
     with raw(path) as connection:
         (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(count)
@@ -325,7 +323,7 @@ def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(store, tmp_path,
     store.attach(conversation, document(), original=original).result()
 
     @contextmanager
-    def full(connection: sqlite3.Connection) -> Iterator[None]:
+    def full(connection):
         with transaction(connection):
             yield
             raise Problem("The disk is full.", "Free some space.")
@@ -338,7 +336,7 @@ def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(store, tmp_path,
     assert store.unsent_documents(conversation).result() == ((1, document()),)
 
 
-def picture_in(folder: Path, width: int = 3) -> Document:
+def picture_in(folder, width=3):
     """A picture, and its file in the folder, as they are when they were read."""
     rgb = bytes(range(6 * width))
     digest = hashlib.sha256(f"{width} 2\n".encode() + rgb).hexdigest()
@@ -347,7 +345,7 @@ def picture_in(folder: Path, width: int = 3) -> Document:
     return Document("pic.png", "picture", digest, (), pixels=(width, 2))
 
 
-def with_picture(store: Store, folder: Path) -> tuple[Conversation, Document]:
+def with_picture(store, folder):
     drawn = picture_in(folder)
     conversation = store.create(title="Boats").result().id
     number = store.attach(conversation, drawn, original=folder / f"{drawn.digest}.png").result()
@@ -401,7 +399,7 @@ def test_what_an_export_leaves_out_is_named(store, tmp_path):
     record, _ = with_picture(store, tmp_path)
     chat = store.chat(record.id).result()
 
-    def sentence(folder: Path, *, whole: bool) -> str:
+    def sentence(folder, *, whole):
         return exchange.not_in_it(exchange.left_out(chat, folder, whole=whole))
 
     rounds = "the rounds of 2 answers"

@@ -12,7 +12,7 @@ from models.errors import Problem
 SAID = (Entry(parent=None, role="user", content="Why?"),)
 
 
-def chat(title: str, folder: str = "", *, archived: bool = False) -> ExportedChat:
+def chat(title, folder="", *, archived=False):
     return ExportedChat(title=title, entries=SAID, leaf=0, folder=folder, archived=archived)
 
 

@@ -5,30 +5,28 @@ import zipfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import LARGEST_BYTES, parse, read_chats, to_json
-from app.conversations.records import ExportedChat
 from models.errors import Problem
 from tests.support.app.store_samples import contents
 
 
-def node(parent: str | None, role: str, said: Any = "", **more: Any) -> dict[str, Any]:
+def node(parent, role, said="", **more):
     """A node of the mapping, as the export has them."""
     content = said if isinstance(said, dict) else {"content_type": "text", "parts": [said]}
     message = {"author": {"role": role}, "content": content, "recipient": "all", **more}
     return {"parent": parent, "children": [], "message": message}
 
 
-def export(mapping: dict[str, Any], **more: Any) -> bytes:
+def export(mapping, **more):
     return json.dumps([{"title": "A chat", "mapping": mapping, **more}]).encode()
 
 
-def one(data: bytes) -> ExportedChat:
+def one(data):
     (chat,) = parse(data)
     return chat
 
@@ -63,7 +61,7 @@ def test_the_tree_is_kept_and_the_machinery_left_out(store):
     assert contents(store.switch(second.id).result()) == ["Why?", "Second.", "[image]\n\nAnd this?"]
 
 
-def zipped(**files: bytes) -> bytes:
+def zipped(**files):
     """A .zip of files, named with `__` for a dot."""
     data = BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -17,11 +17,11 @@ from tests.support.app.store_samples import asked, raw
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
 
 
-def made(age: timedelta, *, size_bytes: int = 1) -> Backup:
+def made(age, *, size_bytes=1):
     return Backup(path=Path(str(age)), made=NOW - age, size_bytes=size_bytes)
 
 
-def ages(found: tuple[Backup, ...] | list[Backup]) -> list[timedelta]:
+def ages(found):
     return [NOW - backup.made for backup in found]
 
 

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -21,7 +20,7 @@ moments = st.none() | st.datetimes(
 
 
 @st.composite
-def chats(draw: st.DrawFn) -> ExportedChat:
+def chats(draw):
     count = draw(st.integers(1, 8))
     entries = tuple(
         Entry(
@@ -49,7 +48,7 @@ def chats(draw: st.DrawFn) -> ExportedChat:
     )
 
 
-def openai(value: Any) -> ExportedChat:
+def openai(value):
     (chat,) = parse(json.dumps(value).encode())
     return chat
 

@@ -22,7 +22,7 @@ from models.in_words import one_line
 from tests.support.app.store_samples import asked
 
 
-def titles(store: Store) -> list[str]:
+def titles(store):
     return [conversation.title for conversation in store.conversations().result()]
 
 

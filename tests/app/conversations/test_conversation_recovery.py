@@ -3,19 +3,17 @@
 import random
 import sqlite3
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from app.conversations.backup import backups
 from app.conversations.store import Store, backups_of
 from models.errors import Problem
-from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 from tests.support.mostly_slow import examples
 
 
-def fill(path: Path, clock: Clock, *, words: int = 100) -> list[str]:
+def fill(path, clock, *, words=100):
     """Three titles in two backups; the last is in the newer one only, and a fourth in none."""
     with Store.open(path, clock=clock) as store:
         for number in range(40):
@@ -28,16 +26,16 @@ def fill(path: Path, clock: Clock, *, words: int = 100) -> list[str]:
     return titles(path)
 
 
-def titles(path: Path) -> list[str]:
+def titles(path):
     with Store.open(path) as store:
         return [conversation.title for conversation in store.conversations().result()]
 
 
-def kept(path: Path) -> list[Path]:
+def kept(path):
     return [found for found in path.parent.glob("*-damaged-*") if not found.name.endswith("-wal")]
 
 
-def spoil(path: Path, *, share: float = 1.0) -> None:
+def spoil(path, *, share=1.0):
     """Garbage over part of a file, from the end of its first page on."""
     data = bytearray(path.read_bytes())
     for start in range(4096, int(len(data) * share), 4096):

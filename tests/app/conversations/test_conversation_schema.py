@@ -1,7 +1,6 @@
 """A new file has the newest tables; one of another version is left as it is."""
 
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from models.errors import Problem
 from tests.support.app.store_samples import asked, raw
 
 
-def everything(folder: Path) -> dict[str, bytes]:
+def everything(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 

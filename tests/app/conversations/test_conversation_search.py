@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations import conversation_table, schema, search, tree
-from app.conversations.records import Entry, ExportedChat, Hit, SearchFilter
+from app.conversations.records import Entry, ExportedChat, SearchFilter
 from app.conversations.store import Store
 from engine.events import Text
 from engine.stretches import Stretch
 from tests.support.app.store_samples import answered, asked, raw
 
 
-def found(store: Store, text: str) -> list[tuple[int, int | None]]:
+def found(store, text):
     return [(hit.conversation, hit.message) for hit in store.search(text).result()]
 
 
-def _check(connection: sqlite3.Connection) -> None:
+def _check(connection):
     for index in ("message_words", "title_words"):
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
 
 
-def shown(hit: Hit) -> str:
+def shown(hit):
     return "".join(f"[{part.text}]" if part.match else part.text for part in hit.excerpts)
 
 
@@ -167,7 +167,7 @@ def test_a_search_is_narrowed_by_age_and_model(store, clock, text):
     since = clock.now
     new = asked(store, f"new {text}")
 
-    def among(among: SearchFilter) -> set[tuple[int, int | None]]:
+    def among(among):
         hits = store.search(text, among=among).result()
         return {(hit.conversation, hit.message) for hit in hits}
 

@@ -18,13 +18,13 @@ from tests.support.app.store_samples import asked
 SAID = (Entry(parent=None, role="user", content="on"),)
 
 
-def made(store: Store, count: int) -> list[int]:
+def made(store, count):
     """So many conversations, with a message each."""
     chats = (ExportedChat(title=str(n), entries=SAID, leaf=0) for n in range(count))
     return [conversation.id for conversation in store.add(chats).result()]
 
 
-def filed(store: Store) -> dict[int, tuple[int | None, bool]]:
+def filed(store):
     """Folder and archive of each conversation that is not deleted."""
     return {c.id: (c.folder, c.archived) for c in store.conversations().result()}
 
@@ -139,9 +139,7 @@ changes = st.lists(
 
 
 @given(changes)
-def test_changes_undone_in_reverse_leave_everything_as_it_was(
-    wanted,
-):
+def test_changes_undone_in_reverse_leave_everything_as_it_was(wanted):
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.open(Path(folder) / "c.sqlite") as store,

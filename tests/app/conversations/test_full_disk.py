@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,7 @@ from tests.support.app.store_samples import answered, asked, raw, round_of
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path):
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
@@ -25,11 +23,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def remount(place: Path, *options: str) -> None:
+def remount(place, *options):
     subprocess.run(["mount", "-o", ",".join(["remount", *options]), str(place)], check=True)
 
 
-def fill(place: Path) -> Path:
+def fill(place):
     """Take all the room that is left."""
     ballast = place / "ballast"
     with ballast.open("wb", buffering=0) as file:
@@ -42,7 +40,7 @@ def fill(place: Path) -> Path:
     return ballast
 
 
-def test_a_full_disk_is_told_and_the_answer_can_be_saved_later(small_disk: Path) -> None:
+def test_a_full_disk_is_told_and_the_answer_can_be_saved_later(small_disk):
     path = small_disk / "c.sqlite"
     with Store.open(path) as store:
         question = asked(store)
@@ -75,7 +73,7 @@ def test_a_full_disk_is_told_and_the_answer_can_be_saved_later(small_disk: Path)
         assert store.message(answer.id).result() == done
 
 
-def test_a_disk_that_fills_up_loses_nothing(small_disk: Path) -> None:
+def test_a_disk_that_fills_up_loses_nothing(small_disk):
     path = small_disk / "c.sqlite"
     saved, refused = [], 0
     with Store.open(path) as store:
@@ -96,7 +94,7 @@ def test_a_disk_that_fills_up_loses_nothing(small_disk: Path) -> None:
         assert store.say(chat, "again").result().parent == saved[-1].id
 
 
-def test_the_chats_can_be_read_while_the_disk_is_full(small_disk: Path) -> None:
+def test_the_chats_can_be_read_while_the_disk_is_full(small_disk):
     path = small_disk / "c.sqlite"
     with Store.open(path) as store:
         question = asked(store)
@@ -112,7 +110,7 @@ def test_the_chats_can_be_read_while_the_disk_is_full(small_disk: Path) -> None:
         assert store.message(answer.id).result().state == "interrupted"
 
 
-def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk: Path) -> None:
+def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk):
     ballast = fill(small_disk)
     with pytest.raises(Problem, match=r"disk|space"):
         Store.open(small_disk / "c.sqlite")
@@ -121,7 +119,7 @@ def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk: Path) -
         assert asked(store).id == 1
 
 
-def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk: Path) -> None:
+def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk):
     path = small_disk / "c.sqlite"
     with Store.open(path) as store:
         answered(store, asked(store))
@@ -138,7 +136,7 @@ def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk: Path
         assert len(store.conversations().result()) == 1
 
 
-def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_the_file_is_told(tmp_path):
     path = tmp_path / "c.sqlite"
     path.mkdir()
     (path / "x").touch()

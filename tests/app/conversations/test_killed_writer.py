@@ -18,9 +18,7 @@ from tests.support.app.store_samples import raw
 ROOT = Path(app.__file__).parents[1]
 
 
-def write_until_killed(
-    path: Path, *, noise: random.Random, longest_seconds: float
-) -> list[dict[str, str]]:
+def write_until_killed(path, *, noise, longest_seconds):
     """What a writing process had acknowledged when it was killed."""
     told = path.with_name("told")  # a file, as a full pipe would hold the writer up
     command = [sys.executable, "-m", "tests.support.app.writing_child", str(path)]
@@ -39,13 +37,13 @@ def write_until_killed(
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def _in_an_answer(told: Path) -> bool:
+def _in_an_answer(told):
     lines = told.read_bytes().splitlines(keepends=True)
     whole = [line for line in lines if line.endswith(b"\n")]
     return bool(whole) and json.loads(whole[-1])["kind"] == "streaming"
 
 
-def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:
+def check(path, acknowledged):
     """How many acknowledged writes are lost, after the store was opened as it is after a crash."""
     with Store.open(path) as store:
         assert store.notice is None
@@ -83,7 +81,7 @@ def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:
     return lost
 
 
-def kill_many(path: Path, *, times: int, longest_seconds: float) -> Counter[str]:
+def kill_many(path, *, times, longest_seconds):
     noise = random.Random()
     acknowledged: dict[int, dict[str, str]] = {}
     figures: Counter[str] = Counter()
@@ -106,14 +104,14 @@ def kill_many(path: Path, *, times: int, longest_seconds: float) -> Counter[str]
     return figures
 
 
-def test_nothing_acknowledged_is_lost_in_3_kills(path: Path) -> None:
+def test_nothing_acknowledged_is_lost_in_3_kills(path):
     figures = kill_many(path, times=3, longest_seconds=0.3)
     assert figures["kills"] == 3
     assert figures["lost"] == 0
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_in_100_kills(path: Path) -> None:
+def test_nothing_acknowledged_is_lost_in_100_kills(path):
     figures = kill_many(path, times=100, longest_seconds=1.0)
     print(dict(figures))
     assert figures["kills"] == 100

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from app.conversations.records import ExportedChat, Message
+from app.conversations.records import Message
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, round_of
@@ -21,11 +21,11 @@ def branch(store):
     return (question, answer, second, answered(store, second, "Two."))
 
 
-def shown(store: Store, branch: Branch) -> list[str]:
+def shown(store, branch):
     return contents(store.branch(branch[0].conversation).result())
 
 
-def everything(store: Store, branch: Branch) -> tuple[ExportedChat, Branch, list[object]]:
+def everything(store, branch):
     """The whole conversation, its shown branch, and the traces."""
     conversation = branch[0].conversation
     traces: list[object] = [store.trace(message.id).result() for message in branch]

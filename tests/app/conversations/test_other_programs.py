@@ -3,7 +3,6 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.conversations import exchange
-from app.conversations.records import Entry, ExportedChat
+from app.conversations.records import Entry
 from models.errors import Problem
 
 MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
@@ -31,12 +30,12 @@ UNKNOWN: dict[str, str] = {  # as Open WebUI and Jan write them
 THOUGHT = "<think>\nLet me see.\n</think>\n\n2 and 3."
 
 
-def parsed(value: Any) -> ExportedChat:
+def parsed(value):
     (chat,) = exchange.parse(json.dumps(value).encode())
     return chat
 
 
-def zipped(files: dict[str, str]) -> bytes:
+def zipped(files):
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         for name, text in files.items():
@@ -102,10 +101,10 @@ def test_what_was_imported_survives_our_own_export(store):
         )
 
 
-def spoilt(value: Any) -> Iterator[Any]:
+def spoilt(value):
     """The value with each part of it replaced by what does not belong there."""
 
-    def places(part: Any, way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def places(part, way):
         yield way
         keys = part if isinstance(part, dict) else range(len(part)) if type(part) is list else ()
         for key in keys:
@@ -122,7 +121,7 @@ def spoilt(value: Any) -> Iterator[Any]:
             yield copy
 
 
-def refusal(read: Callable[[], object]) -> str:
+def refusal(read):
     """Why something is refused; empty if it is read."""
     try:
         read()

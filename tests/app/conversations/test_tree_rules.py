@@ -29,7 +29,7 @@ class Trees(RuleBasedStateMachine):
     chats = Bundle("chats")
     messages = Bundle("messages")
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.store = Store.open(Path(self.folder.name) / "c.sqlite")
@@ -38,26 +38,26 @@ class Trees(RuleBasedStateMachine):
         self.leaves: dict[int, int | None] = {}
         self.deleted: dict[int, Undo] = {}
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.store.close()
         self.folder.cleanup()
 
-    def _added(self, chat: int, id: int, node: Node) -> int:
+    def _added(self, chat, id, node):
         assert id not in self.nodes
         self.home[id], self.nodes[id], self.leaves[chat] = chat, node, id
         return id
 
-    def _hidden(self, chat: int) -> bool:
+    def _hidden(self, chat):
         return chat in self.deleted
 
     @rule(target=chats)
-    def create(self) -> int:
+    def create(self):
         id = self.store.create().result().id
         self.leaves[id] = None
         return id
 
     @rule(target=messages, chat=chats, content=texts)
-    def say(self, chat: int, content: str) -> int:
+    def say(self, chat, content):
         attempt = self.store.say(chat, content)
         if self._hidden(chat):
             assert isinstance(attempt.exception(), Problem)
@@ -66,7 +66,7 @@ class Trees(RuleBasedStateMachine):
         return self._added(chat, attempt.result().id, node)
 
     @rule(target=messages, chat=chats, content=texts)
-    def ask(self, chat: int, content: str) -> int:
+    def ask(self, chat, content):
         attempt = self.store.ask(chat, content, target="t", drafter="d")
         if self._hidden(chat):
             assert isinstance(attempt.exception(), Problem)
@@ -77,7 +77,7 @@ class Trees(RuleBasedStateMachine):
         return self._added(chat, branch[-1].id, Node(branch[-2].id, "", "streaming"))
 
     @rule(target=messages, message=messages, content=texts)
-    def edit(self, message: int, content: str) -> int:
+    def edit(self, message, content):
         attempt = self.store.edit(message, content)
         if self._hidden(self.home[message]):
             assert isinstance(attempt.exception(), Problem)
@@ -86,7 +86,7 @@ class Trees(RuleBasedStateMachine):
         return self._added(self.home[message], attempt.result().id, node)
 
     @rule(target=messages, message=messages, content=texts)
-    def begin(self, message: int, content: str) -> int:
+    def begin(self, message, content):
         attempt = self.store.begin_answer(message, target="t", drafter="d", content=content)
         if self._hidden(self.home[message]):
             assert isinstance(attempt.exception(), Problem)
@@ -95,7 +95,7 @@ class Trees(RuleBasedStateMachine):
         return self._added(self.home[message], attempt.result().id, node)
 
     @rule(message=messages, content=texts, state=st.sampled_from(["streaming", "failed"]))
-    def write(self, message: int, content: str, state: str) -> None:
+    def write(self, message, content, state):
         if state == "streaming":
             failure = self.store.flush_answer(message, content, ()).exception()
         else:
@@ -107,7 +107,7 @@ class Trees(RuleBasedStateMachine):
             assert isinstance(failure, Problem)
 
     @rule(message=messages)
-    def switch(self, message: int) -> None:
+    def switch(self, message):
         if self._hidden(self.home[message]):
             assert isinstance(self.store.switch(message).exception(), Problem)
             return
@@ -118,19 +118,19 @@ class Trees(RuleBasedStateMachine):
         self.leaves[self.home[message]] = leaf
 
     @rule(chat=chats)
-    def delete(self, chat: int) -> None:
+    def delete(self, chat):
         attempt = self.store.delete(chat)
         assert (attempt.exception() is None) != self._hidden(chat)
         if not self._hidden(chat):
             self.deleted[chat] = attempt.result()
 
     @rule(chat=chats)
-    def restore(self, chat: int) -> None:
+    def restore(self, chat):
         if (deletion := self.deleted.pop(chat, None)) is not None:
             self.store.undo(deletion).result()
 
     @rule()
-    def reopen(self) -> None:
+    def reopen(self):
         path = self.store.path
         self.store.close()
         self.store = Store.open(path)
@@ -140,7 +140,7 @@ class Trees(RuleBasedStateMachine):
                 node.state = "interrupted"
 
     @invariant()
-    def agrees(self) -> None:
+    def agrees(self):
         listed = {
             conversation.id: conversation for conversation in self.store.conversations().result()
         }

@@ -1,13 +1,12 @@
 """An engine that misbehaves: a script in its place that dies, hangs, spews and sends garbage."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import (
@@ -30,21 +29,16 @@ Start = Callable[..., Listener]
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> EngineLog:
+def log(tmp_path):
     return EngineLog(tmp_path / "logs")
 
 
 @pytest.fixture
-def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
+def start(qtbot, tmp_path, log):
     """Starts an engine that does what `fake_host` describes."""
     started: list[Listener] = []
 
-    def start(
-        steps: str,
-        *,
-        patience: Patience | None = None,
-        delays: tuple[float, ...] = SHORT_DELAYS,
-    ) -> Listener:
+    def start(steps, *, patience=None, delays=SHORT_DELAYS):
         command = [sys.executable, "-m", "tests.support.app.fake_host", str(tmp_path / "lives")]
         engine = EngineProcess(
             log, command=[*command, *steps.split()], patience=patience, delays_seconds=delays
@@ -61,11 +55,11 @@ def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
         assert heard.engine.pid == 0
 
 
-def ask(listener: Listener) -> str:
+def ask(listener):
     return listener.engine.generate("chat", HELLO, Request())
 
 
-def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start: Start) -> None:
+def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start):
     macs = Macs("/hosts.json")
     heard = start("ready take ranks:ready:working kill -- ready take ranks:ready:ready load rest")
     told: list[list[str]] = []
@@ -79,13 +73,13 @@ def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(sta
     assert told[1:] == [[], ["ready", "ready"]]
 
 
-def test_what_a_process_said_of_itself_is_why_it_died(start: Start) -> None:
+def test_what_a_process_said_of_itself_is_why_it_died(start):
     heard = start("ready refused exit:1 -- ready exit:3 -- rest")
     assert heard.until_told("died") == "It does not work."
     assert "3" in heard.until_told("died", 2), "only of that process"
 
 
-def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
+def test_a_process_that_led_macs_is_replaced_for_others(start):
     macs = Macs("/hosts.json")
     heard = start("ready take load take load take rest -- ready serve")
     heard.engine.load(MODEL, macs=macs)
@@ -105,14 +99,12 @@ def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
     assert heard.names().count("unloaded") == 1
 
 
-def test_a_process_with_other_command_buffers_is_replaced(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_with_other_command_buffers_is_replaced(start, monkeypatch):
     """As MLX reads their sizes once."""
     heard = start("ready take load take load rest -- ready take load serve")
     program = heard.engine._command
 
-    def host_command(target: str) -> tuple[str, ...]:
+    def host_command(target):
         return ("/usr/bin/env", "LARGER=1", *program) if "experts" in target else program
 
     monkeypatch.setattr("app.engine_client.engine_process.host_command", host_command)
@@ -128,9 +120,7 @@ def test_a_process_with_other_command_buffers_is_replaced(
     assert not heard.all("failed")
 
 
-def test_a_large_pair_has_more_time_to_end_and_hears_of_it_before_it_is_killed(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_pair_has_more_time_to_end_and_hears_of_it_before_it_is_killed(start, monkeypatch):
     """It has memory wired, which a killed process may not give back."""
     heard = start("ready take load take load rest -- ready serve")
     child = heard.engine._process
@@ -149,7 +139,7 @@ def test_a_large_pair_has_more_time_to_end_and_hears_of_it_before_it_is_killed(
     heard.until_told("loaded", 3)
 
 
-def test_what_a_replaced_process_was_to_load_did_not_fail(start: Start) -> None:
+def test_what_a_replaced_process_was_to_load_did_not_fail(start):
     macs = Macs("/hosts.json")
     heard = start("ready take load take hang -- ready serve")
     heard.engine.load(MODEL, macs=macs)
@@ -161,7 +151,7 @@ def test_what_a_replaced_process_was_to_load_did_not_fail(start: Start) -> None:
     assert not heard.all("failed")
 
 
-def test_macs_that_were_to_be_led_are_left_before_they_are(start: Start) -> None:
+def test_macs_that_were_to_be_led_are_left_before_they_are(start):
     heard = start("ready take load take hang -- ready serve")
     told: list[object] = []
     heard.engine.told_guest.connect(told.append)
@@ -177,7 +167,7 @@ def test_macs_that_were_to_be_led_are_left_before_they_are(start: Start) -> None
     assert not heard.all("failed")
 
 
-def test_the_order_of_things(start: Start) -> None:
+def test_the_order_of_things(start):
     heard = start("ready serve")
     assert heard.engine.state is EngineState.STARTING
     load = heard.engine.load(MODEL, drafter="lookup", draft_length="4")
@@ -191,7 +181,7 @@ def test_the_order_of_things(start: Start) -> None:
     assert not heard.all("died")
 
 
-def test_what_is_stale_is_dropped(start: Start) -> None:
+def test_what_is_stale_is_dropped(start):
     heard = start("ready stale take stale text:a stale done text:late done failed take done")
     first, second = ask(heard), ask(heard)
     heard.end_of(second)
@@ -200,7 +190,7 @@ def test_what_is_stale_is_dropped(start: Start) -> None:
     assert not heard.all("failed")
 
 
-def test_a_guest_hears_of_its_own_and_of_nothing_else(start: Start) -> None:
+def test_a_guest_hears_of_its_own_and_of_nothing_else(start):
     heard = start(
         "ready take load take take take as:3 text:x as:2 text:a done as:4 counted:7 as:3 done"
     )
@@ -217,7 +207,7 @@ def test_a_guest_hears_of_its_own_and_of_nothing_else(start: Start) -> None:
     assert not heard.of("http-1")
 
 
-def test_a_death_is_told_to_everyone(start: Start) -> None:
+def test_a_death_is_told_to_everyone(start):
     heard = start("ready take load take take take kill -- ready serve")
     told: list[object] = []
     heard.engine.told_guest.connect(told.append)
@@ -233,7 +223,7 @@ def test_a_death_is_told_to_everyone(start: Start) -> None:
     assert not heard.all("failed"), "the loading of the model did not fail"
 
 
-def test_what_no_engine_can_be_asked_is_refused(start: Start) -> None:
+def test_what_no_engine_can_be_asked_is_refused(start):
     heard = start("ready serve")
     heard.engine.stop()
     told: list[object] = []
@@ -261,7 +251,7 @@ def test_what_no_engine_can_be_asked_is_refused(start: Start) -> None:
         (f"long:{LONGEST_RESPONSE_BYTES + 1} hang", "It sent something that is no response."),
     ],
 )
-def test_a_death_in_mid_answer_is_survived(death: str, reason: str, start: Start) -> None:
+def test_a_death_in_mid_answer_is_survived(death, reason, start):
     heard = start(f"ready take load take text:a {death} -- ready serve")
     heard.engine.load(MODEL)
     first = ask(heard)
@@ -279,27 +269,27 @@ def test_a_death_in_mid_answer_is_survived(death: str, reason: str, start: Start
     assert not heard.all("failed")
 
 
-def test_a_last_answer_without_an_end_counts(start: Start) -> None:
+def test_a_last_answer_without_an_end_counts(start):
     heard = start("ready take unended exit:0 -- ready serve")
     id = ask(heard)
     heard.end_of(id)
     assert heard.text(id) == "last"
 
 
-def test_the_longest_line_arrives_whole(start: Start) -> None:
+def test_the_longest_line_arrives_whole(start):
     heard = start(f"ready take long:{LONGEST_RESPONSE_BYTES} done serve")
     id = ask(heard)
     assert isinstance(heard.end_of(id), Done)
     assert len(heard.text(id)) > LONGEST_RESPONSE_BYTES - 200
 
 
-def test_what_is_printed_before_it_greets_is_ignored(start: Start) -> None:
+def test_what_is_printed_before_it_greets_is_ignored(start):
     heard = start(f"print:warning long:{LONGEST_RESPONSE_BYTES + 1} ready serve")
     assert isinstance(heard.end_of(ask(heard)), Done)
     assert not heard.all("died")
 
 
-def test_it_gives_up_and_says_what_to_do(start: Start) -> None:
+def test_it_gives_up_and_says_what_to_do(start):
     heard = start("kill -- kill -- kill -- kill -- ready serve")
     failed = heard.until_told("failed")
     assert failed.generation == ""
@@ -318,14 +308,14 @@ def test_it_gives_up_and_says_what_to_do(start: Start) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_loading_something_else_tries_again(start: Start) -> None:
+def test_loading_something_else_tries_again(start):
     heard = start("kill -- kill -- kill -- kill -- ready serve")
     heard.until_told("failed")
     heard.engine.load(MODEL)
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_an_answer_between_deaths_makes_them_forgotten(start: Start) -> None:
+def test_an_answer_between_deaths_makes_them_forgotten(start):
     heard = start("ready take done kill")
     for count in range(1, 7):
         assert isinstance(heard.end_of(ask(heard)), Done)
@@ -333,7 +323,7 @@ def test_an_answer_between_deaths_makes_them_forgotten(start: Start) -> None:
     assert heard.engine.state is not EngineState.GIVEN_UP
 
 
-def test_a_model_that_kills_is_not_loaded_again(start: Start) -> None:
+def test_a_model_that_kills_is_not_loaded_again(start):
     heard = start("ready take load take begin kill -- ready serve")
     heard.engine.load(Path("/models/good"))
     heard.until_told("loaded")
@@ -347,7 +337,7 @@ def test_a_model_that_kills_is_not_loaded_again(start: Start) -> None:
     assert heard.engine.state is EngineState.LOADED
 
 
-def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
+def test_a_program_that_is_missing(qtbot, log):
     engine = EngineProcess(log, command=["/no/such/program"], delays_seconds=())
     heard = Listener(engine, qtbot)
     load = engine.load(MODEL)
@@ -359,9 +349,7 @@ def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
 
 
 @pytest.mark.parametrize(("window", "host"), [(1, 2), (2, 1), (2, 3)])
-def test_another_version_is_refused_at_once(
-    start: Start, monkeypatch: pytest.MonkeyPatch, window: int, host: int
-) -> None:
+def test_another_version_is_refused_at_once(start, monkeypatch, window, host):
     """A window of before refuses an engine of now, and one of now an engine of before."""
     monkeypatch.setattr("app.engine_client.engine_process.PROTOCOL", window)
     heard = start(f"protocol:{host} hang")
@@ -373,7 +361,7 @@ def test_another_version_is_refused_at_once(
     assert not heard.all("ready")
 
 
-def test_silence_is_told_once_and_restarting_ends_it(start: Start) -> None:
+def test_silence_is_told_once_and_restarting_ends_it(start):
     patience = Patience(answering_seconds=0.5)
     heard = start("ready take load take text:a hang -- ready serve", patience=patience)
     heard.engine.load(MODEL)
@@ -396,7 +384,7 @@ def test_silence_is_told_once_and_restarting_ends_it(start: Start) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("steps", ["rest", "ready take rest", "ready take load rest"])
-def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
+def test_it_is_watched_from_the_start(steps, start):
     patience = Patience(starting_seconds=0.5, loading_seconds=0.5, answering_seconds=0.5)
     heard = start(steps, patience=patience)
     heard.engine.load(MODEL)
@@ -406,7 +394,7 @@ def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_stopping_a_hanging_engine(start: Start) -> None:
+def test_stopping_a_hanging_engine(start):
     heard = start("ready take text:a hang")
     id = ask(heard)
     heard.until(lambda: heard.of(id))
@@ -420,7 +408,7 @@ def test_stopping_a_hanging_engine(start: Start) -> None:
     assert isinstance(heard.end_of(late), Failed)
 
 
-def test_garbage_as_last_words_does_not_bring_it_back(start: Start) -> None:
+def test_garbage_as_last_words_does_not_bring_it_back(start):
     heard = start("ready take text:a take print:garbage")
     id = ask(heard)
     heard.until(lambda: heard.of(id))
@@ -429,7 +417,7 @@ def test_garbage_as_last_words_does_not_bring_it_back(start: Start) -> None:
     assert not heard.all("died")
 
 
-def test_it_can_be_started_again_after_a_stop(start: Start) -> None:
+def test_it_can_be_started_again_after_a_stop(start):
     heard = start("ready serve")
     heard.engine.load(MODEL)
     heard.until_told("loaded")
@@ -438,7 +426,7 @@ def test_it_can_be_started_again_after_a_stop(start: Start) -> None:
     heard.until_told("loaded", 2)
 
 
-def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
+def test_a_failure_of_a_load_carries_its_id(start):
     heard = start("ready take begin failed refused take failed serve")
     load = heard.engine.load(MODEL)
     drafting = heard.engine.use_drafting(drafter="nonsense")
@@ -450,7 +438,7 @@ def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_cancelling_what_was_never_sent(start: Start) -> None:
+def test_cancelling_what_was_never_sent(start):
     heard = start("ready kill -- ready serve", delays=(0.5,))
     heard.until_told("died")
     assert heard.engine.state is EngineState.WAITING
@@ -461,7 +449,7 @@ def test_cancelling_what_was_never_sent(start: Start) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_a_conversation_that_is_too_long(start: Start) -> None:
+def test_a_conversation_that_is_too_long(start):
     heard = start("ready serve")
     huge = [ChatMessage("user", "x" * LONGEST_LINE_BYTES)]
     id = heard.engine.generate("chat", huge, Request())
@@ -471,11 +459,11 @@ def test_a_conversation_that_is_too_long(start: Start) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_one_may_act_from_within_an_event(start: Start) -> None:
+def test_one_may_act_from_within_an_event(start):
     heard = start("ready take text:a text:b done serve")
     followers: list[str] = []
 
-    def follow(event: object) -> None:
+    def follow(event):
         if isinstance(event, Text) and event.delta == "a":
             followers.append(ask(heard))
         if isinstance(event, Done) and len(followers) == 1:
@@ -491,11 +479,11 @@ def test_one_may_act_from_within_an_event(start: Start) -> None:
     assert heard.engine.state is EngineState.STOPPED
 
 
-def test_asking_while_it_stops_is_answered(start: Start) -> None:
+def test_asking_while_it_stops_is_answered(start):
     heard = start("ready take text:a take text:b")
     asked: list[str] = []
 
-    def ask_more(event: object) -> None:
+    def ask_more(event):
         if isinstance(event, Text) and event.delta == "b":
             asked.extend([ask(heard), heard.engine.load(MODEL)])
 
@@ -508,7 +496,7 @@ def test_asking_while_it_stops_is_answered(start: Start) -> None:
     assert [failed.generation for failed in heard.all("failed")] == [asked[1]]
 
 
-def test_restarting_from_within_an_event(start: Start) -> None:
+def test_restarting_from_within_an_event(start):
     heard = start("ready take text:a text:b done hang -- ready serve")
     heard.engine.happened.connect(
         lambda event: heard.engine.restart() if getattr(event, "delta", "") == "a" else None
@@ -519,14 +507,14 @@ def test_restarting_from_within_an_event(start: Start) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_complaints_are_drained_and_kept(start: Start, log: EngineLog) -> None:
+def test_complaints_are_drained_and_kept(start, log):
     heard = start("spew ready spew take complain:treasure spew complain:end done serve")
     assert isinstance(heard.end_of(ask(heard)), Done)
     heard.until(lambda: log.tail[-1:] == ("end",))
     assert len(log.tail) == 200
 
 
-def test_no_message_text_is_logged(start: Start, log: EngineLog) -> None:
+def test_no_message_text_is_logged(start, log):
     heard = start("ready take complain:xyzzy text:answer done serve")
     id = heard.engine.generate("chat", [ChatMessage("user", "xyzzy")], Request())
     assert isinstance(heard.end_of(id), Done)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
+from PySide6.QtGui import QFont, QTextCursor, QTextDocument, QTextFormat
 
 from app.conversations.think_tags import stretches_in
 from app.markdown.copying import fragments, written_text
@@ -18,7 +18,6 @@ from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_samples import samples
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
-from tests.support.app.window_maker import Until
 from tests.support.mostly_slow import examples
 
 Show = Callable[[str], TextView]
@@ -27,7 +26,7 @@ reusing = settings(
 )
 
 
-def blocks(document: QTextDocument) -> list[QTextBlock]:
+def blocks(document):
     found, block = [], document.begin()
     while block.isValid():
         found.append(block)
@@ -35,7 +34,7 @@ def blocks(document: QTextDocument) -> list[QTextBlock]:
     return found
 
 
-def cell_format(block: QTextBlock) -> dict[int, object] | None:
+def cell_format(block):
     """How the cell that a block is in looks, whichever table it is of."""
     table = QTextCursor(block).currentTable()
     if table is None:
@@ -44,7 +43,7 @@ def cell_format(block: QTextBlock) -> dict[int, object] | None:
     return {key: value for key, value in properties.items() if key != QTextFormat.ObjectIndex}
 
 
-def content(document: QTextDocument) -> list[tuple[object, ...]]:
+def content(document):
     """All that can be seen: each stretch with its format, each block with its own."""
     return [
         (
@@ -56,9 +55,7 @@ def content(document: QTextDocument) -> list[tuple[object, ...]]:
     ]
 
 
-def at_once(
-    text: str, formats: Formats, rejected: list[RejectedSpan] | None = None
-) -> TextDocument:
+def at_once(text, formats, rejected=None):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.set_stretches(stretches_in(text))
     made.append(text)
@@ -67,12 +64,12 @@ def at_once(
     return made
 
 
-def characters(view: TextView, text: str) -> QFont:
+def characters(view, text):
     """The font of this text, where it first stands."""
     return view.document().find(text).charFormat().font()
 
 
-def test_each_style_has_its_format(show: Show) -> None:
+def test_each_style_has_its_format(show):
     view = show("plain **bold** *it* ~~gone~~ `code`\n# big\n")
     assert characters(view, "bold").bold()
     assert characters(view, "it").italic()
@@ -84,7 +81,7 @@ def test_each_style_has_its_format(show: Show) -> None:
     assert not characters(view, "plain").bold()
 
 
-def test_plain_text_of_a_page(show: Show) -> None:
+def test_plain_text_of_a_page(show):
     view = show(
         "# H\n\npara\nline\n\n- a\n- b\n\n> q\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
     )
@@ -93,7 +90,7 @@ def test_plain_text_of_a_page(show: Show) -> None:
     ]
 
 
-def test_links_and_tables_and_code(show: Show) -> None:
+def test_links_and_tables_and_code(show):
     view = show("[a](https://b.c)\n\n|x|\n|-|\n|y|\n\n```\ncode\n```\n")
     link = view.document().find("a").charFormat()
     assert link.isAnchor()
@@ -104,7 +101,7 @@ def test_links_and_tables_and_code(show: Show) -> None:
     assert sum(n is not None for n in panel) == 2
 
 
-def grown(formats: Formats, text: str, cuts: list[int], *, steps: bool) -> TextDocument:
+def grown(formats, text, cuts, *, steps):
     """The document of a text that came piece by piece, each shown in steps or at once."""
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     growing.set_stretches(stretches_in(text))
@@ -120,7 +117,7 @@ def grown(formats: Formats, text: str, cuts: list[int], *, steps: bool) -> TextD
 
 @reusing
 @given(text=markdown, cuts=cut_places, steps=st.booleans())
-def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps: bool) -> None:
+def test_growing_as_at_once(formats, text, cuts, steps):
     growing = grown(formats, text, cuts, steps=steps)
     whole = at_once(text, formats)
     assert content(growing.document) == content(whole.document)
@@ -131,9 +128,7 @@ def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps:
 
 @reusing
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=5), cuts=cut_places)
-def test_rejected_tokens_come_and_go(
-    formats: Formats, text: str, places: list[int], cuts: list[int]
-) -> None:
+def test_rejected_tokens_come_and_go(formats, text, places, cuts):
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(sorted(places))]
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for piece in split(text, cuts):
@@ -156,9 +151,7 @@ def test_rejected_tokens_come_and_go(
 
 @reusing
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=3))
-def test_every_character_stands_where_the_map_says(
-    formats: Formats, text: str, places: list[int]
-) -> None:
+def test_every_character_stands_where_the_map_says(formats, text, places):
     rejected = [RejectedSpan(place, "no", number) for number, place in enumerate(sorted(places))]
     made = at_once(text, formats, rejected)
     end = 0
@@ -176,7 +169,7 @@ def test_every_character_stands_where_the_map_says(
             end = start
 
 
-def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
+def test_the_front_stays_while_the_end_grows(formats):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.document.documentLayout()  # without one, no changes are told
     made.append("first\n\nsecond\n\nthird *par")
@@ -192,7 +185,7 @@ def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
     assert min(changes) >= len("first second third para more")
 
 
-def test_a_table_grows_by_its_rows(formats: Formats) -> None:
+def test_a_table_grows_by_its_rows(formats):
     text = (
         "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two wide |\n"
         "| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
@@ -215,7 +208,7 @@ def test_a_table_grows_by_its_rows(formats: Formats) -> None:
         assert found == at_once(text, formats).ranges(place, place + 1)
 
 
-def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
+def test_other_colours_and_fonts(formats, show):
     view = show("a **b**\n\n```py\ndef f(): pass\n```\n")
     before = view.toPlainText()
     view.set_formats(Formats(formats.font, DARK))
@@ -224,15 +217,15 @@ def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
     assert view.document().find("b").charFormat().foreground().color().name() == DARK.text
 
 
-def colours(block: QTextBlock) -> set[str]:
+def colours(block):
     return {found.format.foreground().color().name() for found in block.layout().formats()}
 
 
-def code_block(document: QTextDocument) -> QTextBlock:
+def code_block(document):
     return next(b for b in blocks(document) if b.blockFormat().property(SHAPE) == "code")
 
 
-def test_code_is_coloured_when_it_closes(formats: Formats, show: Show) -> None:
+def test_code_is_coloured_when_it_closes(formats, show):
     growing = at_once("```python\ndef f():\n", formats)
     assert not colours(code_block(growing.document))
     growing.append("    pass\n```\n")
@@ -244,14 +237,14 @@ def test_code_is_coloured_when_it_closes(formats: Formats, show: Show) -> None:
     assert not colours(code_block(show("```nonsense\ndef f(): pass\n```\n").document()))
 
 
-def coloured_lines(document: QTextDocument) -> list[set[str]]:
+def coloured_lines(document):
     return [colours(b) for b in blocks(document) if b.blockFormat().property(SHAPE) == "code"]
 
 
 LONG_CODE = "```python\n" + "value = other(1, 2)  # why\n" * 120 + "```\n"
 
 
-def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats: Formats) -> None:
+def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats):
     """A tail that was written anew used to end the colouring of the block before."""
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     growing.append(LONG_CODE)
@@ -269,7 +262,7 @@ def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats: Fo
     assert coloured_lines(growing.document) == coloured_lines(wanted.document)
 
 
-def test_code_that_is_written_anew_in_part_is_coloured_again(formats: Formats) -> None:
+def test_code_that_is_written_anew_in_part_is_coloured_again(formats):
     """Rejected tokens in a long block rewind it to its middle."""
     made = at_once(LONG_CODE, formats)
     assert all(coloured_lines(made.document))
@@ -278,14 +271,14 @@ def test_code_that_is_written_anew_in_part_is_coloured_again(formats: Formats) -
     assert all(coloured_lines(made.document))
 
 
-def test_the_last_line_of_code_is_coloured_as_the_others(show: Show) -> None:
+def test_the_last_line_of_code_is_coloured_as_the_others(show):
     """The lexer of diffs knows only lines that end."""
     view = show("```diff\n+ a\n- b\n```\n")
     syntax = LIGHT.syntax
     assert coloured_lines(view.document()) == [{syntax["inserted"]}, {syntax["deleted"]}]
 
 
-def test_colours_lie_on_their_words(show: Show) -> None:
+def test_colours_lie_on_their_words(show):
     view = show('```python\nx = "\U0001f600" # y\n```\n')
     block = code_block(view.document())
     text = block.text().encode("utf-16-le")
@@ -297,29 +290,29 @@ def test_colours_lie_on_their_words(show: Show) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n"])
-def test_nothing_is_nothing(show: Show, text: str) -> None:
+def test_nothing_is_nothing(show, text):
     assert show(text).toPlainText() == ""
 
 
-def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show: Show) -> None:
+def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show):
     """Qt paints a line's background over the line before: underscores were lost."""
     view = show("```python\nis_prime\nit_is\n```\n`in_line`\n")
 
-    def background(text: str) -> Qt.BrushStyle:
+    def background(text):
         return view.document().find(text).charFormat().background().style()
 
     assert background("is_prime") == background("it_is") == Qt.BrushStyle.NoBrush
     assert background("in_line") == Qt.BrushStyle.SolidPattern
 
 
-def test_copying_code(show: Show) -> None:
+def test_copying_code(show):
     view = show("- ```py\n  a\n\n    b\u202e\n  ```\n\n```\n" + "x" * 2_500 + "\ny\n```\n")
     first, second = view.text.panels()
     assert view.text.code(first) == "a\n\n  b"
     assert view.text.code(second) == "x" * 2_500 + "\ny"
 
 
-def test_copying_a_selection(show: Show) -> None:
+def test_copying_a_selection(show):
     view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000)
     view.text.set_rejected([RejectedSpan(3, "no", 0), RejectedSpan(9, "no", 1)])
     view.text.settle()
@@ -333,7 +326,7 @@ def test_copying_a_selection(show: Show) -> None:
 
 
 @pytest.mark.parametrize("text", ["```py\nx = 1\n```\n", "Words\n\n```py\nx = 1\n```\n"])
-def test_code_has_the_same_room_on_top_of_a_page(formats: Formats, text: str) -> None:
+def test_code_has_the_same_room_on_top_of_a_page(formats, text):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for character in text:
         made.append(character)
@@ -348,7 +341,7 @@ def test_code_has_the_same_room_on_top_of_a_page(formats: Formats, text: str) ->
 REASONED = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
 
 
-def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: Formats) -> None:
+def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.set_stretches(stretches_in(REASONED))
     made.append(REASONED[: REASONED.index("\n</think>")])
@@ -366,7 +359,7 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
     assert made.panels() == {}
 
 
-def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: Formats) -> None:
+def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats):
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.set_stretches(stretches_in(REASONED))
     made.append(REASONED[: REASONED.index("\n</think>")])
@@ -392,7 +385,7 @@ def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: For
     ]
 
 
-def test_reasoning_opens_and_closes(formats: Formats) -> None:
+def test_reasoning_opens_and_closes(formats):
     made = at_once(REASONED, formats)
     folded = content(made.document)
     made.fold(REASONING)
@@ -407,7 +400,7 @@ def test_reasoning_opens_and_closes(formats: Formats) -> None:
     assert made.ranges(place, place + 4) == []
 
 
-def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) -> None:
+def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats):
     places = (REASONED.index("this"), REASONED.index("</think>") + 3, REASONED.index("answer"))
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
     made = at_once(REASONED, formats, rejected)
@@ -420,9 +413,7 @@ def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) 
     assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
 
 
-def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
-    show: Show, until: Until
-) -> None:
+def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(show, until):
     view = show(REASONED)
     asked: list[str] = []
     view.link_asked.connect(asked.append)
@@ -434,16 +425,14 @@ def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
     assert "Thinking" not in whole  # which nobody wrote
 
 
-def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
+def test_reasoning_that_was_cut_stays_in_sight(show):
     assert "first this" in show(REASONED[: REASONED.index("\n</think>")]).toPlainText()
 
 
 @reusing
 @given(text=reasoning, cuts=cut_places, steps=st.booleans())
 @example(text="\n</think>\n\n", cuts=[1], steps=False)  # it is empty, so that nothing else is seen
-def test_reasoning_grows_as_at_once(
-    formats: Formats, text: str, cuts: list[int], steps: bool
-) -> None:
+def test_reasoning_grows_as_at_once(formats, text, cuts, steps):
     growing = grown(formats, text, cuts, steps=steps)
     whole = at_once(text, formats)
     assert content(growing.document) == content(whole.document)
@@ -452,7 +441,7 @@ def test_reasoning_grows_as_at_once(
 
 
 @pytest.mark.parametrize("points", [9.0, 14.0, 36.0])
-def test_the_lines_of_an_entry_begin_below_each_other(show: Show, points: float) -> None:
+def test_the_lines_of_an_entry_begin_below_each_other(show, points):
     view = show("1. first " + "and more " * 40)
     font = QFont(view.font())
     font.setPointSizeF(points)
@@ -464,7 +453,7 @@ def test_the_lines_of_an_entry_begin_below_each_other(show: Show, points: float)
     assert text == pytest.approx(layout.lineAt(1).x(), abs=1)
 
 
-def test_a_long_line_is_cut_between_words(formats: Formats) -> None:
+def test_a_long_line_is_cut_between_words(formats):
     words = "word salad again " * 700
     made = TextDocument(QTextDocument(), formats, StreamingPlainText())
     made.append(words)
@@ -476,7 +465,7 @@ def test_a_long_line_is_cut_between_words(formats: Formats) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_code_is_coloured_however_its_language_arrives(formats: Formats, size: int) -> None:
+def test_code_is_coloured_however_its_language_arrives(formats, size):
     text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for begin in range(0, len(text), size):
@@ -485,7 +474,7 @@ def test_code_is_coloured_however_its_language_arrives(formats: Formats, size: i
     assert all(coloured_lines(growing.document))
 
 
-def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:
+def test_there_is_room_between_a_table_and_code(formats):
     made = at_once("| a |\n|---|\n| one |\n\n```python\ntwo\n```\n", formats)
     made.document.setTextWidth(500)
     layout = made.document.documentLayout()
@@ -494,7 +483,7 @@ def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:
     assert between > 6 + 12  # the cell's own room, and that of the code's paper
 
 
-def test_a_table_is_painted_beside_short_lines_of_prose(show: Show) -> None:
+def test_a_table_is_painted_beside_short_lines_of_prose(show):
     """Qt paints no table whose width is less than the room that it may use at its right."""
     view = show("|a|\n|-|\n|b|\n")
     view.resize(1_600, 400)
@@ -502,7 +491,7 @@ def test_a_table_is_painted_beside_short_lines_of_prose(show: Show) -> None:
     assert view.document().documentLayout().frameBoundingRect(table).width() > 0
 
 
-def test_colours_of_code_go_with_it_when_all_is_written_anew(formats: Formats) -> None:
+def test_colours_of_code_go_with_it_when_all_is_written_anew(formats):
     made = at_once("first words\n\n```python\ndef f(): return 1", formats)
     made.finish()
     made.settle()
@@ -511,7 +500,7 @@ def test_colours_of_code_go_with_it_when_all_is_written_anew(formats: Formats) -
     assert not colours(made.document.firstBlock())
 
 
-def test_details_fold_when_they_end(formats: Formats) -> None:
+def test_details_fold_when_they_end(formats):
     text = "<details>\n<summary>More</summary>\n\nhidden\n\n</details>\n\nafter\n"
     made = at_once(text[: text.index("</details>")], formats)
     assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden"]
@@ -524,7 +513,7 @@ def test_details_fold_when_they_end(formats: Formats) -> None:
     assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden", "after"]
 
 
-def test_a_definition_that_comes_later_makes_links(formats: Formats) -> None:
+def test_a_definition_that_comes_later_makes_links(formats):
     text = "See [it][a].\n\nMore.\n\nAnd more.\n\n[a]: https://b.c/d\n"
     made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for character in text:
@@ -534,7 +523,7 @@ def test_a_definition_that_comes_later_makes_links(formats: Formats) -> None:
     assert content(made.document) == content(at_once(text, formats).document)
 
 
-def test_long_tables_and_quotes_are_shown_as_such(formats: Formats) -> None:
+def test_long_tables_and_quotes_are_shown_as_such(formats):
     for name in ("huge table", "long quotation", "one quoted paragraph"):
         made = at_once(samples()[name], formats)
         shapes = {b.blockFormat().property(SHAPE) for b in blocks(made.document)}
@@ -542,7 +531,7 @@ def test_long_tables_and_quotes_are_shown_as_such(formats: Formats) -> None:
 
 
 @pytest.mark.parametrize("name", samples())
-def test_samples_grow_as_at_once(formats: Formats, name: str) -> None:
+def test_samples_grow_as_at_once(formats, name):
     text = samples()[name][:2_500]
     growing = grown(formats, text, list(range(0, len(text), 61)), steps=True)
     assert content(growing.document) == content(at_once(text, formats).document)

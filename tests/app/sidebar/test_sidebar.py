@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt, SignalInstance
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import (
     QAction,
     QColor,
@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import ELSEWHERE, SHOWN, Index
+from app.sidebar.conversation_model import ELSEWHERE, SHOWN
 from app.sidebar.conversation_rows import ConversationRows, HitRows, excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
@@ -56,57 +56,57 @@ def sidebar(qtbot):
     window.close()
 
 
-def listen(signal: SignalInstance) -> list[Any]:
+def listen(signal):
     """What the signal says, from now on."""
     heard: list[Any] = []
     signal.connect(lambda *said: heard.append(said[0] if len(said) == 1 else said))
     return heard
 
 
-def part[T: QWidget](sidebar: Sidebar, kind: type[T], name: str = "") -> T:
+def part(sidebar, kind, name=""):
     (found,) = (
         one for one in sidebar.findChildren(kind) if not name or one.accessibleName() == name
     )
     return found
 
 
-def conversations(sidebar: Sidebar) -> ConversationList:
+def conversations(sidebar):
     return part(sidebar, ConversationList)
 
 
-def search(sidebar: Sidebar) -> QLineEdit:
+def search(sidebar):
     return part(sidebar, QLineEdit, "Search all conversations")
 
 
-def found(sidebar: Sidebar) -> FlatList:
+def found(sidebar):
     return part(sidebar, FlatList, "Found")
 
 
-def index(sidebar: Sidebar, row: int) -> QModelIndex:
+def index(sidebar, row):
     return conversations(sidebar).model().index(row, 0)
 
 
-def middle(sidebar: Sidebar, row: int) -> QPoint:
+def middle(sidebar, row):
     """Of the title in a row."""
     shown = conversations(sidebar)
     return line_box(shown.visualRect(index(sidebar, row)), shown.font()).center()
 
 
-def change(*conversations: int) -> Undo:
+def change(*conversations):
     """What takes a change of these back."""
     return Undo(tuple(Filing(id, None, False, None) for id in conversations))
 
 
-def lines(sidebar: Sidebar) -> list[str]:
+def lines(sidebar):
     model = conversations(sidebar).model()
     return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
-def menu_of(sidebar: Sidebar) -> list[QMenu]:
+def menu_of(sidebar):
     return [one for one in sidebar.findChildren(QMenu) if one.parent() is sidebar]
 
 
-def click(sidebar: Sidebar, place: QPoint) -> None:
+def click(sidebar, place):
     QTest.mouseClick(conversations(sidebar).viewport(), Qt.MouseButton.LeftButton, pos=place)
 
 
@@ -200,9 +200,7 @@ def test_a_deletion_can_be_undone(sidebar):
     assert restored == [second, first, second], "the last change is still the first"
 
 
-def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(
-    sidebar,
-):
+def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(sidebar):
     pinned = listen(sidebar.pinned)
     new = conversation(99, title="New")
     sidebar.set_shown(None)
@@ -392,7 +390,7 @@ def test_archived_ones_stand_at_the_end_and_are_closed(sidebar):
     assert archived == [((1,), False)]
 
 
-def drop(sidebar: Sidebar, rows: list[int], place: QPoint) -> None:
+def drop(sidebar, rows, place):
     """Drop the conversations in these rows there."""
     shown = conversations(sidebar)
     data = shown.model().mimeData([index(sidebar, row) for row in rows])
@@ -536,7 +534,7 @@ class CountingRows(ConversationRows):
 
     drawn = 0
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+    def paint(self, painter, option, index):
         self.drawn += 1
         super().paint(painter, option, index)
 
@@ -554,7 +552,7 @@ def test_of_two_thousand_lines_only_the_visible_ones_are_drawn(sidebar):
 def test_a_match_is_bold(sidebar, qtbot):
     """By weight, which is seen without colours: the ink of the same word."""
 
-    def ink(match: bool) -> int:
+    def ink(match):
         sidebar.set_hits("boats", (Hit(1, 2, "", (Excerpt("boats boats", match),)),))
         image = QWidget().grab().toImage().scaled(260, 60)
         image.fill(Qt.GlobalColor.white)

@@ -18,11 +18,10 @@ from PySide6.QtWidgets import (
 
 from app.chat.web_page import Form
 from app.conversations.exchange import read_chats
-from app.conversations.records import Conversation, Entry, ExportedChat, Folder
+from app.conversations.records import Entry, ExportedChat, Folder
 from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
-from app.window import Window
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -41,22 +40,22 @@ def window(open_window, until):
     return window
 
 
-def fill(window: Window, count: int) -> None:
+def fill(window, count):
     said = (Entry(parent=None, role="user", content="on"),)
     chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
     window.store.add(chats).result()
 
 
-def shown(window: Window) -> int | None:
+def shown(window):
     record = window.conversation.record
     return record.id if record else None
 
 
-def listed(window: Window) -> ConversationList:
+def listed(window):
     return window.findChild(ConversationList)  # type: ignore[return-value]
 
 
-def stored(window: Window) -> dict[int, Conversation]:
+def stored(window):
     return {record.id: record for record in window.store.conversations().result()}
 
 
@@ -184,13 +183,13 @@ def test_the_files_of_a_folder_are_listed_and_removed(window):
 FULL = Problem("The disk is full, so this could not be saved.", "Free some space and try again.")
 
 
-def refusing(*_: object, **__: object) -> Future[None]:
+def refusing(*_, **__):
     future: Future[None] = Future()
     future.set_exception(FULL)
     return future
 
 
-def delete_message(window: Window) -> None:
+def delete_message(window):
     window.conversation.delete_message(window.conversation.branch[0].id)
 
 
@@ -209,7 +208,7 @@ def test_a_failed_undo_keeps_what_it_would_bring_back(window, until, monkeypatch
     window.store.make_folder("Work").result()
     window.store.move(2, folder=1).result()
 
-    def everything() -> object:
+    def everything():
         chats = window.store.chats(range(1, 6)).result()
         return chats, window.store.folders().result()
 
@@ -233,14 +232,14 @@ def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
     window.store.delete(1, 2).result()
     window.store.delete(4).result()
 
-    def menu() -> QMenu:
+    def menu():
         window.menus.actions["deleted"].trigger()
         until(lambda: QApplication.activePopupWidget() is not None)
         found = QApplication.activePopupWidget()
         assert isinstance(found, QMenu)
         return found
 
-    def press(found: QMenu, *keys: Qt.Key) -> None:
+    def press(found, *keys):
         for key in keys:
             QTest.keyClick(QApplication.activePopupWidget() or found, key)
         until(lambda: QApplication.activePopupWidget() is None)

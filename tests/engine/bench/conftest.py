@@ -1,7 +1,6 @@
 """For the benchmark's tests: the CPU, a tiny pair, one whole run, and probes that take no time."""
 
 import json
-from collections.abc import Iterator
 from functools import partial
 
 import mlx.core as mx
@@ -10,14 +9,13 @@ import pytest
 from engine.bench import run
 from engine.bench.measure import measure_roofline
 from engine.bench.options import BenchOptions
-from engine.bench.report import BenchReport, Measurements
 from engine.bench.run import run_bench
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import noisy, save, write_folder
 
 
 @pytest.fixture(scope="package", autouse=True)
-def surroundings() -> Iterator[None]:
+def surroundings():
     """The CPU, where texts are equal, and small probes."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
@@ -28,7 +26,7 @@ def surroundings() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
+def options(tmp_path_factory):
     """Two prompts for a tiny target, with a tiny drafter that is wrong now and then."""
     folder = tmp_path_factory.mktemp("bench")
     model = write_folder("llama", folder / "target", layers=2)
@@ -50,10 +48,10 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
 
 
 @pytest.fixture(scope="package")
-def measured(options: BenchOptions) -> Measurements:
+def measured(options):
     return run_bench(options, progress=lambda line: None)
 
 
 @pytest.fixture(scope="package")
-def report(measured: Measurements) -> BenchReport:
+def report(measured):
     return measured.report()

@@ -1,9 +1,7 @@
 """A whole benchmark has all that it promises."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,13 +9,11 @@ from engine.bench import run, runners
 from engine.bench.options import BenchOptions
 from engine.bench.report import ALL, comparable
 from engine.bench.run import run_bench
-from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
+from engine.bench.runners import MLX_LM, PLAIN, Workload
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
-from engine.draft_length import MeasuredRound
 from engine.draft_length.costs import Calibration, PassCosts
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
@@ -95,15 +91,15 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkey
     class Spy(Fixed):
         seen = begun = 0
 
-        def observe(self, measured: MeasuredRound) -> None:
+        def observe(self, measured):
             self.seen += 1
 
-        def restart(self) -> None:
+        def restart(self):
             self.begun += 1
 
     made: list[Spy] = []
 
-    def make(length: str) -> Spy:
+    def make(length):
         made.append(Spy(0 if length == "0" else 3))
         return made[-1]
 
@@ -126,7 +122,7 @@ def test_a_prompt_is_read_once_for_all_that_only_copy(options, monkeypatch):
     read: list[int] = []
     prefill = Decoder.prefill
 
-    def counted(self: Decoder, tokens: list[int]) -> Iterator[int]:
+    def counted(self, tokens):
         before = self.length
         for length in prefill(self, tokens):
             read.append(length - before)
@@ -152,14 +148,14 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(opti
     known = Calibration(PassCosts(24, (1, 4), (1.0, 1.5)))
     asked: list[str] = []
 
-    def measure(target: Decoder, drafter: Drafter) -> Calibration:
+    def measure(target, drafter):
         asked.append(drafter.name)
         return known
 
     began: list[Calibration | None] = []
 
     class Noted(Automatic):
-        def __init__(self, calibration: Calibration | None = None) -> None:
+        def __init__(self, calibration=None):
             began.append(calibration)
             super().__init__(calibration)
 
@@ -179,10 +175,10 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(opti
 class Mistaken:
     """A runner whose second token is another one."""
 
-    def __init__(self, runner: Any) -> None:
+    def __init__(self, runner):
         self.name, self._runner = runner.name, runner
 
-    def run(self, workload: Workload) -> Measurement:
+    def run(self, workload):
         measured = self._runner.run(workload)
         first, second, *more = measured.ids
         return replace(measured, ids=(first, (second + 1) % 256, *more))
@@ -208,7 +204,7 @@ def test_whether_rounding_explains_a_difference_from_plain_is_measured(options, 
 
 
 def test_an_interrupt_keeps_what_was_measured(options, tmp_path):
-    def interrupt(line: str) -> None:
+    def interrupt(line):
         if line.startswith("1 of 2"):
             raise KeyboardInterrupt
 
@@ -296,7 +292,7 @@ def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(options
         name = "failing"
         runs = 0
 
-        def run(self, workload: Workload) -> Measurement | None:
+        def run(self, workload):
             self.runs += 1
             if self.runs > 1:
                 raise ValueError("enough")

@@ -18,7 +18,7 @@ from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
 
 
-def held(session: Session) -> int:
+def held(session):
     (part,) = session.drafters.parts
     assert part.folder is not None
     return part.folder.held_bits

@@ -83,7 +83,7 @@ def test_the_probe_names_what_was_quickest():
     assert bandwidth.probe in ("row times matrix", "sum")
 
 
-def linear(slope: float, step: float = 0.0) -> PassCurve:
+def linear(slope, step=0.0):
     """A plain pass takes 10 ms, each further row `slope` of that, a drafted token `step` of it."""
     points = tuple(CurvePoint(rows, 0.01 * (1 + slope * (rows - 1))) for rows in (1, 2, 4, 8))
     return PassCurve(9, points, "model", 0.01 * step)

@@ -95,7 +95,7 @@ def test_a_report_names_the_command_that_measures_it(report):
 
 
 def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
-    def measured(*words: str) -> BenchReport:
+    def measured(*words):
         own = ("--prompts", str(options.prompts), "--max-tokens", "4", "--temperature", "0")
         out = ("--out", str(tmp_path / "out.json"))
         with pytest.raises(SystemExit) as ended:
@@ -172,9 +172,7 @@ def test_markdown_has_every_table_in_full(report):
     assert len({sheet.title for sheet in shown}) == 10
 
 
-def answered(
-    runner: str, category: str, flags: list[bool], seconds: float, *, length: int = 0
-) -> MeasuredAnswer:
+def answered(runner, category, flags, seconds, *, length=0):
     """A runner's greedy answer to the category's only prompt; `flags`: which tokens were drafted,
     `length` a round."""
     stats = replace(tally(verdicts_of_flags(flags, length=length)), decode_seconds=seconds)
@@ -197,7 +195,7 @@ def test_what_rounding_explains_is_counted_apart(report):
         for each in (answered(name, "Art", [False] * 3, 1.0) for name in texts)
     ]
 
-    def fork(plain: tuple[int, ...], written: tuple[int, ...]) -> Fork:
+    def fork(plain, written):
         return Fork(1, plain[1], written[1], margin=float(written[1] - 4), allowed=0.5)
 
     measured = Measurements(report, tuple(with_forks(answers, fork)))

@@ -10,7 +10,6 @@ from engine.cli.main import main
 from tests.support.engine import tiny
 from tests.support.engine.ended import (
     PROMPT,
-    Command,
     Run,
 )
 
@@ -18,7 +17,7 @@ SEED = 53  # of a target whose answers have letters, and something to look up
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> None:
+def surroundings(tmp_path, monkeypatch, on_the_cpu):
     """The CPU, where texts are equal to the letter; models kept apart; no terminal's settings."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -27,14 +26,14 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: No
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "target"
     tiny.write_folder("llama", folder, layers=2, seed=SEED)
     return folder
 
 
 @pytest.fixture(scope="module")
-def drafter(target: Path) -> Path:
+def drafter(target):
     """A model that guesses the target's tokens now and then."""
     folder = Path(shutil.copytree(target, target.with_name("drafter")))
     save_model(folder, tiny.noisy(tiny.write_folder("llama", folder, layers=2, seed=SEED)))
@@ -42,16 +41,16 @@ def drafter(target: Path) -> Path:
 
 
 @pytest.fixture
-def folder(target: Path, tmp_path: Path) -> Path:
+def folder(target, tmp_path):
     """A copy of the target, to be broken."""
     return Path(shutil.copytree(target, tmp_path / "model"))
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
+def run(capfd):
     """Runs a command line in this process."""
 
-    def run(*arguments: object) -> Run:
+    def run(*arguments):
         with pytest.raises(SystemExit) as exit_info:
             main(list(map(str, arguments)))
         out, err = capfd.readouterr()
@@ -63,13 +62,13 @@ def run(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def generate(run: Command, target: Path) -> Command:
+def generate(run, target):
     """Runs `generate` on the target, with a prompt, for 24 tokens, unless the arguments differ.
 
     Greedy, so that a run can be compared with another.
     """
 
-    def generate(*arguments: object) -> Run:
+    def generate(*arguments):
         told = ("--target", target, "--prompt", PROMPT, "--max-tokens", 24, "--temperature", 0)
         return run("generate", *told, *arguments)
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +21,6 @@ from engine.server.clients import Server, agents
 from engine.server.keys import default_key_file, read_key
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
-from tests.support.engine.ended import Command
 from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
@@ -44,13 +42,13 @@ sys.exit(7)
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def install(tmp_path, monkeypatch):
     """Puts a program of this name on the path, which is otherwise empty. Returns its record."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
 
-    def install(name: str, more: str = "") -> Path:
+    def install(name, more=""):
         record, program = tmp_path / "record.json", folder / name
         text = _PROGRAM.format(python=sys.executable, record=str(record), more=more)
         program.write_text(text, encoding="utf-8")
@@ -60,23 +58,23 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     return install
 
 
-def recorded(path: Path) -> dict[str, Any]:
+def recorded(path):
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return record
 
 
 @contextmanager
-def listing(models: list[dict[str, Any]], *, key: str = "") -> Iterator[int]:
+def listing(models, *, key=""):
     """The port of a server that lists these models to whoever shows the key."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             shown = self.headers["authorization"] or "Bearer " + self.headers["x-api-key"]
             self.send_response(401 if key and shown != f"Bearer {key}" else 200)
             self.end_headers()
             self.wfile.write(json.dumps({"data": models}).encode())
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -91,9 +89,7 @@ OURS = {"id": "tiny-4bit", "owned_by": "slipstream", "context_length": 512}
 
 
 @pytest.mark.parametrize("program", ["claude", "codex"])
-def test_it_is_started_with_the_server_that_runs(
-    run: Command, install: Callable[..., Path], program: str
-) -> None:
+def test_it_is_started_with_the_server_that_runs(run, install, program):
     record = install(program)
     with listing([OURS]) as port:
         ended = run("agent", program, "--port", port, "--", "--continue", "why?")
@@ -106,7 +102,7 @@ def test_it_is_started_with_the_server_that_runs(
     assert "the agent is here" in ended.err
 
 
-def test_a_server_with_a_key_is_shown_ours(run: Command, install: Callable[..., Path]) -> None:
+def test_a_server_with_a_key_is_shown_ours(run, install):
     record, key = install("claude"), read_key(default_key_file())
     with listing([OURS], key=key) as port:
         assert run("agent", "claude", "--port", port).code == 7
@@ -120,13 +116,7 @@ THERE = ["nothing", "another program", "another model"]
 
 
 @pytest.mark.parametrize("there", mostly_slow(THERE, quick=["another model"]))
-def test_a_server_of_its_own_ends_with_it(
-    run: Command,
-    install: Callable[..., Path],
-    target: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    there: str,
-) -> None:
+def test_a_server_of_its_own_ends_with_it(run, install, target, monkeypatch, there):
     record, served = install("claude"), engine.server.running.serve
     scripted = partial(served, command=scripted_host.command())
     monkeypatch.setattr(engine.server.running, "serve", scripted)
@@ -142,7 +132,7 @@ def test_a_server_of_its_own_ends_with_it(
     assert children_with(scripted_host.__name__) == []
 
 
-def test_what_is_missing_is_one_line(run: Command, install: Callable[..., Path]) -> None:
+def test_what_is_missing_is_one_line(run, install):
     for program, words in (("aider", "aider-chat"), ("nobody", "claude")):
         ended = run("agent", program)
         assert (ended.code, ended.err.count("\n")) == (2, 1)
@@ -150,7 +140,7 @@ def test_what_is_missing_is_one_line(run: Command, install: Callable[..., Path])
 
 
 @pytest.mark.slow
-def test_a_ctrl_c_is_the_agents(install: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_ctrl_c_is_the_agents(install, tmp_path):
     waits = (
         "import signal, time\n"
         "signal.signal(signal.SIGINT, lambda *_: sys.exit(3))\n"

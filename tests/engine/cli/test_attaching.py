@@ -2,12 +2,10 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -22,13 +20,12 @@ from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
-from engine.documents.reading import Cancelled, Progress
-from engine.events import Done, Event, Prefill, Stats, from_json
+from engine.documents.reading import Cancelled
+from engine.events import Done, Prefill, Stats, from_json
 from engine.request import ChatMessage, Request, Sampling, chat
 from models.errors import Problem
 from models.model_folder import inspect
-from models.records import Fit
-from tests.support.engine.ended import Command, Run, assert_refused
+from tests.support.engine.ended import assert_refused
 from tests.support.engine.helpers import Scripted
 from tests.support.engine.sessions import VOCABULARY, done_of, loaded, text_of
 from tests.support.engine.terminal import Table, Watched
@@ -37,7 +34,7 @@ from tests.support.engine.tiny import build, write_folder
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
 
 
-def made(name: str, subjects: Sequence[str], words: int) -> Document:
+def made(name, subjects, words):
     texts = [f"About {subject}. " + "a " * words for subject in subjects]
     sections = tuple(Section("page", i, text.strip()) for i, text in enumerate(texts, start=1))
     return Document(name, "pdf", name, sections)
@@ -50,14 +47,14 @@ ANSWERS = [ord("j") + place % 7 for place in range(9000)]  # no letter of a docu
 
 
 @pytest.fixture
-def table(tokenizer: Any) -> Iterator[Table]:
+def table(tokenizer):
     """Of a target that reads thousands of tokens in no time: what it writes depends on none."""
     table = Table(loaded(Scripted(ANSWERS), tokenizer), files=FILES)
     yield table
     table.attachments.close()
 
 
-def test_a_file_goes_with_the_next_message_and_stays_there(table: Table) -> None:
+def test_a_file_goes_with_the_next_message_and_stays_there(table):
     printed = table.say("/attach note.pdf", "Why?", "And then?")
     assert "note.pdf: 1 page, whole, " in printed
     assert NOTE.text in table.asked[0].content
@@ -65,7 +62,7 @@ def test_a_file_goes_with_the_next_message_and_stays_there(table: Table) -> None
     assert table.asked[1].content == "And then?"
 
 
-def test_of_a_long_file_each_question_gets_its_passages(table: Table) -> None:
+def test_of_a_long_file_each_question_gets_its_passages(table):
     table.say("/attach long.pdf")
     printed = table.say("Tell me of dragons", "Tell me of guitars")
     assert "About dragons" in table.asked[0].content
@@ -76,7 +73,7 @@ def test_of_a_long_file_each_question_gets_its_passages(table: Table) -> None:
     assert "found by: dragons" in printed
 
 
-def test_what_was_read_is_not_read_again(table: Table) -> None:
+def test_what_was_read_is_not_read_again(table):
     table.say("/attach long.pdf", "Tell me of dragons", "Tell me of guitars", "Thanks!")
     for turn in (1, 2):
         first = next(one for one in table.session.answers[turn] if isinstance(one, Prefill))
@@ -84,7 +81,7 @@ def test_what_was_read_is_not_read_again(table: Table) -> None:
         assert first.reused >= len(table.session.encode(chat(before))) - 1
 
 
-def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table: Table) -> None:
+def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table):
     table.session.press = lambda event: isinstance(event, Prefill)
     table.say("/attach note.pdf", "Why?")
     assert table.chat.messages == []
@@ -94,7 +91,7 @@ def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table: Ta
     assert NOTE.text in table.asked[0].content
 
 
-def test_files_are_listed_and_shown(table: Table) -> None:
+def test_files_are_listed_and_shown(table):
     assert "/attach FILE" in table.say("/attachments")
     assert "1. note.pdf, 1 page, attached to the next message" in table.say("/attach note.pdf")
     assert "About zebras" in table.say("/attachments 1")
@@ -116,24 +113,24 @@ def test_files_are_listed_and_shown(table: Table) -> None:
         ("/attachments x", "not a number"),
     ],
 )
-def test_what_cannot_be_done_is_a_line(line: str, words: str, table: Table) -> None:
+def test_what_cannot_be_done_is_a_line(line, words, table):
     assert words in table.say(line)
     assert table.chat.messages == []
 
 
-def test_regenerating_changes_nothing_that_was_sent(table: Table) -> None:
+def test_regenerating_changes_nothing_that_was_sent(table):
     table.say("/attach long.pdf", "Tell me of dragons")
     before = list(table.chat.messages)
     table.say("/regenerate")
     assert table.chat.messages == before
 
 
-def test_a_new_conversation_has_its_files_again(table: Table) -> None:
+def test_a_new_conversation_has_its_files_again(table):
     table.say("/attach note.pdf", "Why?", "/system be nice", "Why?")
     assert NOTE.text in table.asked[0].content
 
 
-def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None:
+def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer):
     target = loaded(Scripted(ANSWERS), tokenizer, context=1500)
     files = {"note.pdf": made("note.pdf", ["zebras"], 150)}
     table = Table(target, request=Request(max_tokens=12, overflow="rolling"), files=files)
@@ -144,7 +141,7 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None
     assert "About zebras" in table.asked[-1].content
 
 
-def test_what_passages_cannot_do_is_said_once_of_a_long_file(table: Table) -> None:
+def test_what_passages_cannot_do_is_said_once_of_a_long_file(table):
     assert "only passages" not in table.say("/attach note.pdf", "Summarize it")
     printed = table.say("/attach long.pdf", "How many dragons?")
     assert "only passages of long.pdf" in printed
@@ -152,12 +149,12 @@ def test_what_passages_cannot_do_is_said_once_of_a_long_file(table: Table) -> No
     assert "only passages" not in table.say("And how many bridges?")
 
 
-def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
+def test_seconds_are_told_once_a_prompt_was_read(table):
     assert "to read" not in table.say("/attach note.pdf", "Why? " * 20)
     assert " to read" in table.say("/attach long.pdf", "Tell me of dragons")
 
 
-def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> None:
+def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
     file = StringIO()
     session = Session(loaded(Scripted(ANSWERS), tokenizer))
     console = Console(file=file, width=200)
@@ -178,14 +175,14 @@ def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer: Any) -> 
     assert fewer.content.count("About ") < len(SUBJECTS)
 
 
-def test_passages_are_asked_for_in_a_chat(table: Table) -> None:
+def test_passages_are_asked_for_in_a_chat(table):
     table.say("/attach long.pdf", "/passages Tell me of dragons")
     assert "About dragons" in table.asked[0].content
     assert table.asked[0].content.count("About ") < len(SUBJECTS)
     assert "question is missing" in table.say("/passages")
 
 
-def test_what_was_copied_is_told(tokenizer: Any) -> None:
+def test_what_was_copied_is_told(tokenizer):
     file = StringIO()
     session = Session(loaded(Scripted(ANSWERS), tokenizer))
     attachments = Attachments(session, Console(file=file, width=200), [NOTE, LONG])
@@ -195,7 +192,7 @@ def test_what_was_copied_is_told(tokenizer: Any) -> None:
     assert "100 % word for word: note.pdf" in file.getvalue()
 
 
-def test_words_over_the_end_of_a_page_are_told_of_both_pages(tokenizer: Any) -> None:
+def test_words_over_the_end_of_a_page_are_told_of_both_pages(tokenizer):
     file = StringIO()
     texts = ("The harvest of that year was late", "because of frost in all the valleys.")
     sections = tuple(Section("page", number, text) for number, text in enumerate(texts, start=4))
@@ -206,7 +203,7 @@ def test_words_over_the_end_of_a_page_are_told_of_both_pages(tokenizer: Any) -> 
     assert "100 % word for word: report.pdf p. 4, 5" in file.getvalue()
 
 
-def test_what_nobody_sees_in_a_file_is_told() -> None:
+def test_what_nobody_sees_in_a_file_is_told():
     file = StringIO()
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
     console = Console(file=file, width=200)
@@ -214,8 +211,8 @@ def test_what_nobody_sees_in_a_file_is_told() -> None:
     assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in file.getvalue()
 
 
-def test_reading_can_be_interrupted() -> None:
-    def read(path: Path, *, cancelled: Callable[[], bool], progress: Progress) -> Document:
+def test_reading_can_be_interrupted():
+    def read(path, *, cancelled, progress):
         assert not cancelled()
         signal.raise_signal(signal.SIGINT)
         assert cancelled()
@@ -225,7 +222,7 @@ def test_reading_can_be_interrupted() -> None:
         read_attached(Path("a.pdf"), Console(file=StringIO()), read)
 
 
-def test_a_path_as_terminals_drop_it(tmp_path: Path) -> None:
+def test_a_path_as_terminals_drop_it(tmp_path):
     file = tmp_path / "my file's.txt"
     file.touch()
     escaped = str(file).replace(" ", r"\ ").replace("'", r"\'")
@@ -237,7 +234,7 @@ def test_a_path_as_terminals_drop_it(tmp_path: Path) -> None:
 # A document of nine hundred tokens, in a conversation that is edited and branches
 
 
-def test_rows_read_are_the_new_ones_only(tokenizer: Any) -> None:
+def test_rows_read_are_the_new_ones_only(tokenizer):
     target = loaded(build("llama", vocabulary=VOCABULARY, layers=1), tokenizer)
     document = made("short.pdf", SUBJECTS, 50)
     # Only letters and signs, so that an answer in the prompt has the tokens that it was written in.
@@ -247,11 +244,11 @@ def test_rows_read_are_the_new_ones_only(tokenizer: Any) -> None:
 
     read: list[ChatMessage] = []  # what the session holds
 
-    def held(messages: list[ChatMessage]) -> int:
+    def held(messages):
         """How many tokens these have of which the session read all but the last of the answer."""
         return max(len(session.encode(chat(messages))) - 2, 0) if messages else 0
 
-    def ask(before: list[ChatMessage], question: str) -> list[ChatMessage]:
+    def ask(before, question):
         """The conversation after this turn, whose answer a fresh session gives too."""
         message = attachments.write(question, request, before=before, more=True)
         assert message.content[message.attached :] == question
@@ -283,7 +280,7 @@ def test_rows_read_are_the_new_ones_only(tokenizer: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def target(tmp_path_factory):
     """With one layer, so that it reads documents soon."""
     folder = tmp_path_factory.mktemp("models") / "target"
     write_folder("llama", folder, layers=1)
@@ -291,13 +288,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Path:
+def note(tmp_path):
     file = tmp_path / "note.txt"
     file.write_text("About zebras. " + "a " * 100)
     return file
 
 
-def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> None:
+def test_generate_gives_a_file_to_the_model(generate, note):
     ended = generate("--attach", note)
     assert ended.code == 0
     assert "note.txt: whole, " in ended.err
@@ -306,23 +303,19 @@ def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> No
     assert first["total"] > 200
 
 
-def test_passages_need_a_file(generate: Command) -> None:
+def test_passages_need_a_file(generate):
     assert_refused(generate("--passages"), "--attach")
 
 
-def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(
-    run: Command, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(run, tmp_path):
     lacking = tmp_path / "lacking.pdf"
     target = tmp_path / "no model"
     for command in (("generate", "--prompt", "Why?"), ("chat",)):
         assert_refused(run(*command, "--target", target, "--attach", lacking), "lacking.pdf")
 
 
-def test_no_more_is_given_than_memory_has_room_for(
-    generate: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def little(*arguments: Any, **options: Any) -> Fit | None:
+def test_no_more_is_given_than_memory_has_room_for(generate, tmp_path, monkeypatch):
+    def little(*arguments, **options):
         fit = require_pair(*arguments, **options)
         return None if fit is None else replace(fit, largest_context=800)
 
@@ -337,13 +330,11 @@ def test_no_more_is_given_than_memory_has_room_for(
 # What is kept on disk
 
 
-def events_in(ended: Run) -> list[Event]:
+def events_in(ended):
     return [from_json(line) for line in ended.out.splitlines()]
 
 
-def test_the_next_question_about_a_file_is_answered_at_once(
-    generate: Command, run: Command, tmp_path: Path
-) -> None:
+def test_the_next_question_about_a_file_is_answered_at_once(generate, run, tmp_path):
     file = tmp_path / "long.txt"
     file.write_text("About zebras and other animals. " * 40)
     texts = {text_of(events_in(generate("--attach", file, "--no-cache", "--json")))}
@@ -362,7 +353,7 @@ def test_the_next_question_about_a_file_is_answered_at_once(
     assert run("cache", "--clear").code == 0
 
 
-def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
+def test_what_cannot_be_deleted_is_said(run, tmp_path):
     blocks = KeptBlocks(kept_blocks_folder())
     blocks.begin(("a" * 64,))
     lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
@@ -370,7 +361,7 @@ def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
         assert_refused(run("cache", "--clear"), "another program")
 
 
-def test_in_a_chat_files_are_kept_too(target: Path, tmp_path: Path) -> None:
+def test_in_a_chat_files_are_kept_too(target, tmp_path):
     for reused in (0, 1024):
         kept = KeptBlocks(tmp_path, most_bytes=1 << 30)
         session, console = Watched(load(inspect(target)), kept=kept), Console(file=StringIO())

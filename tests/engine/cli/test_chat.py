@@ -2,16 +2,15 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from engine.cli.chat import TerminalChat, save
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic
-from engine.events import Done, Draft, Event, Prefill, Stats, Text, Verdict
+from engine.events import Done, Draft, Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.stretches import Stretch
 from models.in_words import clean
@@ -32,26 +31,26 @@ STRICT_TEMPLATE = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
     tiny.write_folder("llama", folder, layers=2)
     return folder
 
 
 @pytest.fixture(scope="module")
-def target(folder: Path) -> LoadedModel:
+def target(folder):
     return load(ModelFolder(folder))
 
 
 @pytest.fixture
-def table(target: LoadedModel) -> Table:
+def table(target):
     return Table(target, drafter="lookup")
 
 
 # Answers
 
 
-def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
+def test_an_answer_is_shown_and_kept(table, target):
     printed = table.say("  hello  ")
     events = list(Session(target).answer([ChatMessage("user", "hello")], Request(max_tokens=12)))
     answer = "".join(event.delta for event in events if isinstance(event, Text))
@@ -63,9 +62,7 @@ def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
     assert "/help" in printed
 
 
-def test_reasoning_is_kept_apart_from_the_answer(
-    table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_reasoning_is_kept_apart_from_the_answer(table, monkeypatch, tmp_path):
     stretches = (Stretch("reasoning", 3), Stretch("mark", 8), Stretch("content", 5))
     events = [Text("", "Hm.</think>Four.", stretches=stretches), Done("", "stop", Stats())]
     monkeypatch.setattr(table.session, "answer", lambda *asked, **options: iter(events))
@@ -75,7 +72,7 @@ def test_reasoning_is_kept_apart_from_the_answer(
     assert (answer["content"], answer["reasoning_content"]) == ("Four.", "Hm.")
 
 
-def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:
+def test_the_second_turn_reads_only_what_is_new(table):
     table.say("hello", "and then?")
     assert table.roles == ["user", "assistant"] * 2
     first = len(table.session.encode(chat(table.messages[:1])))
@@ -86,14 +83,14 @@ def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:
     assert table.done.stats.reused_tokens == prefills[0].reused
 
 
-def test_the_system_prompt_comes_first(target: LoadedModel) -> None:
+def test_the_system_prompt_comes_first(target):
     table = Table(target, system="be nice")
     table.say("hello")
     assert table.messages[0] == ChatMessage("system", "be nice")
     assert table.roles == ["system", "user", "assistant"]
 
 
-def test_empty_lines_are_passed_over(table: Table) -> None:
+def test_empty_lines_are_passed_over(table):
     table.say("", "  ", "\t")
     assert table.messages == []
     assert table.session.answers == []
@@ -102,26 +99,26 @@ def test_empty_lines_are_passed_over(table: Table) -> None:
 # Commands
 
 
-def test_help_names_every_command(table: Table) -> None:
+def test_help_names_every_command(table):
     printed = table.say("/help")
     for command in ("regenerate", "drafter", "draft-length", "system", "attach", "save", "quit"):
         assert f"/{command}" in printed
     assert table.messages == []
 
 
-def test_an_unknown_command(table: Table) -> None:
+def test_an_unknown_command(table):
     lines = ["/nonsense", "/HELP", "/quit now", "/", "/save\tx.md"]
     printed = table.say(*lines, "hello")
     assert printed.count("Unknown command:") == len(lines)
     assert table.roles == ["user", "assistant"]
 
 
-def test_quit_reads_no_further(table: Table) -> None:
+def test_quit_reads_no_further(table):
     assert "tokens/s" not in table.say("/quit", "hello")
     assert table.messages == []
 
 
-def test_regenerate_keeps_one_copy(table: Table) -> None:
+def test_regenerate_keeps_one_copy(table):
     table.say("hello", "more")
     before = list(table.messages)
     table.say("/regenerate", "/regenerate")
@@ -130,7 +127,7 @@ def test_regenerate_keeps_one_copy(table: Table) -> None:
     assert table.done.stats.prompt_tokens == len(table.session.encode(chat(before[:3])))
 
 
-def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> None:
+def test_regenerate_draws_another_answer_when_sampling(target):
     table = Table(target)
     table.chat = TerminalChat(
         table.session,
@@ -147,13 +144,13 @@ def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> N
 
 
 @pytest.mark.parametrize("system", ["", "be nice"])
-def test_nothing_to_regenerate(system: str, target: LoadedModel) -> None:
+def test_nothing_to_regenerate(system, target):
     table = Table(target, system=system)
     assert "No message has been sent yet" in table.say("/regenerate")
     assert table.session.answers == []
 
 
-def test_another_drafter_writes_the_same(table: Table, folder: Path) -> None:
+def test_another_drafter_writes_the_same(table, folder):
     names = {
         "none": "none",
         "early-exit:1": "early-exit",
@@ -172,7 +169,7 @@ def test_another_drafter_writes_the_same(table: Table, folder: Path) -> None:
         assert bool(drafters) == (name != "none")
 
 
-def test_another_draft_length(table: Table) -> None:
+def test_another_draft_length(table):
     table.say("/drafter early-exit:1", "hello")
     for length in (0, 2, 16):
         printed = table.say(f"/draft-length {length}", "/regenerate")
@@ -183,7 +180,7 @@ def test_another_draft_length(table: Table) -> None:
     assert isinstance(table.session.policy, Automatic)
 
 
-def test_system_begins_anew(table: Table) -> None:
+def test_system_begins_anew(table):
     table.say("hello")
     printed = table.say("/system  be nice ")
     assert "A new conversation." in printed
@@ -197,7 +194,7 @@ def test_system_begins_anew(table: Table) -> None:
 # Saving
 
 
-def test_save_as_json(table: Table, tmp_path: Path) -> None:
+def test_save_as_json(table, tmp_path):
     path = tmp_path / "a chat.json"
     assert f"Saved to {path}." in table.say("grüße\u2028[bold]", f"/save {path}")
     saved = json.loads(path.read_text(encoding="utf-8"))
@@ -205,7 +202,7 @@ def test_save_as_json(table: Table, tmp_path: Path) -> None:
     assert saved["messages"][0]["content"] == "grüße\u2028[bold]"
 
 
-def test_save_as_markdown(tmp_path: Path) -> None:
+def test_save_as_markdown(tmp_path):
     messages = [
         ChatMessage("user", "# hello"),
         ChatMessage("assistant", "1. one\n2. two"),
@@ -219,14 +216,14 @@ def test_save_as_markdown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".md", ".json"])
-def test_save_overwrites_nothing(suffix: str, table: Table, tmp_path: Path) -> None:
+def test_save_overwrites_nothing(suffix, table, tmp_path):
     path = tmp_path / f"chat{suffix}"
     path.write_text("precious")
     assert "already exists" in table.say("hello", f"/save {path}")
     assert path.read_text() == "precious"
 
 
-def test_save_to_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_save_to_no_file(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table.say("hello")
     for name, word in (
@@ -244,9 +241,7 @@ def test_save_to_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_save_in_the_home_folder(
-    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_in_the_home_folder(table, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     table.say("hello", "/save ~/chat.md")
     assert (tmp_path / "chat.md").read_text(encoding="utf-8").startswith("**user**\n\nhello\n")
@@ -255,7 +250,7 @@ def test_save_in_the_home_folder(
 # Errors
 
 
-def test_an_error_keeps_the_conversation(table: Table) -> None:
+def test_an_error_keeps_the_conversation(table):
     drafter = table.session.drafter
     table.say("hello")
     before = list(table.messages)
@@ -293,7 +288,7 @@ def test_an_error_keeps_the_conversation(table: Table) -> None:
     assert table.roles == ["user", "assistant"] * 2
 
 
-def test_a_message_that_is_too_long_is_not_kept(folder: Path, tmp_path: Path) -> None:
+def test_a_message_that_is_too_long_is_not_kept(folder, tmp_path):
     table = Table(_copy(folder, tmp_path, context=64))
     table.say("hello")
     printed = table.say("x" * 64, "more")
@@ -303,9 +298,7 @@ def test_a_message_that_is_too_long_is_not_kept(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("template", [tiny.CHAT_TEMPLATE, STRICT_TEMPLATE])
-def test_a_conversation_that_is_full_can_be_saved_and_left(
-    template: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_conversation_that_is_full_can_be_saved_and_left(template, folder, tmp_path):
     table = Table(_copy(folder, tmp_path, context=64, template=template))
     table.say(*["hello"] * 6)
     assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
@@ -314,18 +307,14 @@ def test_a_conversation_that_is_full_can_be_saved_and_left(
     assert table.roles == ["user", "assistant"]
 
 
-def test_a_template_without_a_system_prompt_is_told_it_with_the_question(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_template_without_a_system_prompt_is_told_it_with_the_question(folder, tmp_path):
     table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE), system="be nice")
     printed = table.say("hello", "/system", "hello")
     assert "roles must alternate" not in printed
     assert table.roles == ["user", "assistant"]
 
 
-def _copy(
-    folder: Path, to: Path, *, context: int = 4096, template: str = tiny.CHAT_TEMPLATE
-) -> LoadedModel:
+def _copy(folder, to, *, context=4096, template=tiny.CHAT_TEMPLATE):
     """The model of `folder` with another context length or template."""
     copied = to / "model"
     copied.mkdir()
@@ -343,7 +332,7 @@ def _copy(
 # Ctrl-C
 
 
-def test_a_key_ends_the_thinking(folder: Path) -> None:
+def test_a_key_ends_the_thinking(folder):
     target = load(ModelFolder(folder))
     opening = "{% if add_generation_prompt %}<think>{# </think> #}{% endif %}"
     target.tokenizer.chat_template += opening
@@ -357,7 +346,7 @@ def test_a_key_ends_the_thinking(folder: Path) -> None:
     assert table.done.reason == "length"
 
 
-def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table: Table) -> None:
+def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table):
     table.say("hello")
     whole = table.messages[1].content
     table.say("/system")
@@ -378,9 +367,7 @@ def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table: Table) 
 
 
 @pytest.mark.parametrize("kind", [Prefill, Verdict, Done])
-def test_an_interrupt_at_any_time_leaves_a_conversation(
-    kind: type[Event], folder: Path, tmp_path: Path
-) -> None:
+def test_an_interrupt_at_any_time_leaves_a_conversation(kind, folder, tmp_path):
     table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE))
     table.session.press = lambda event: isinstance(event, kind)
     table.say("hello")
@@ -393,7 +380,7 @@ def test_an_interrupt_at_any_time_leaves_a_conversation(
     assert table.messages[-2] == ChatMessage("user", "more")
 
 
-def test_an_interrupted_regeneration_keeps_the_old_answer(table: Table) -> None:
+def test_an_interrupted_regeneration_keeps_the_old_answer(table):
     table.say("hello")
     before = list(table.messages)
     table.session.press = lambda event: isinstance(event, Prefill)
@@ -401,7 +388,7 @@ def test_an_interrupted_regeneration_keeps_the_old_answer(table: Table) -> None:
     assert table.messages == before
 
 
-def test_an_empty_answer_leaves_a_conversation(folder: Path, tmp_path: Path) -> None:
+def test_an_empty_answer_leaves_a_conversation(folder, tmp_path):
     table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE))
     table.say("hello")
     stop = table.messages[1].content[0]
@@ -416,7 +403,7 @@ def test_an_empty_answer_leaves_a_conversation(folder: Path, tmp_path: Path) -> 
     assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
 
 
-def test_an_interrupt_while_typing_does_not_leave(table: Table) -> None:
+def test_an_interrupt_while_typing_does_not_leave(table):
     printed = table.say(KeyboardInterrupt, "hello")
     assert "/quit leaves" in printed
     assert table.roles == ["user", "assistant"]

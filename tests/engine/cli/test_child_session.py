@@ -1,8 +1,5 @@
 """A chat's session in a child process: what is answered, what is lost, and that it goes on."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import psutil
 import pytest
 
@@ -23,14 +20,14 @@ TWO = Macs("/two.json")
 class Chat:
     """A session, and what it told."""
 
-    def __init__(self, folder: Path, *, target: str = "") -> None:
+    def __init__(self, folder, *, target=""):
         self.told: list[str] = []
         load = Load("chat", target or str(folder), "lookup", macs=TWO)
         self.session = ChildSession(
             load, ModelFolder(folder), tell=self.told.append, command=command()
         )
 
-    def ask(self, text: str, *, stop_after: int = 1000) -> tuple[str, Done]:
+    def ask(self, text, *, stop_after=1000):
         """The answer, cancelled behind so many texts."""
         texts: list[str] = []
         for event in self.session.answer(
@@ -42,29 +39,29 @@ class Chat:
         return "".join(texts), event
 
 
-def test_the_speed_of_plain_decoding_in_a_process_of_its_own(target: Path) -> None:
+def test_the_speed_of_plain_decoding_in_a_process_of_its_own(target):
     assert speed_of(ModelFolder(target), command()) > 0.0
     assert engines() == []
 
 
-def engines() -> list[psutil.Process]:
+def engines():
     return children_with(scripted_host.__name__)
 
 
 @pytest.fixture
-def talk(target: Path) -> Iterator[Chat]:
+def talk(target):
     talk = Chat(target)
     yield talk
     talk.session.close()
     assert engines() == []
 
 
-def test_it_answers_as_the_engine_does(talk: Chat) -> None:
+def test_it_answers_as_the_engine_does(talk):
     assert talk.ask("hello you")[0] == "You said: hello you "
     assert talk.told == []
 
 
-def test_it_knows_what_a_session_knows_of_its_target(talk: Chat) -> None:
+def test_it_knows_what_a_session_knows_of_its_target(talk):
     request = Request(max_tokens=100)
     assert talk.session.target.context_length == LOADED.context_length
     assert talk.session.target.sampling == LOADED.sampling
@@ -72,7 +69,7 @@ def test_it_knows_what_a_session_knows_of_its_target(talk: Chat) -> None:
     assert talk.session.encode(chat([ChatMessage("user", "hello")]))
 
 
-def test_an_answer_can_be_cancelled(talk: Chat) -> None:
+def test_an_answer_can_be_cancelled(talk):
     texts = [f"word{number} " for number in range(500)]
     plan = f'{{"say": {texts}, "delay": 0.01}}'.replace("'", '"')
     text, done = talk.ask(plan, stop_after=2)
@@ -81,7 +78,7 @@ def test_an_answer_can_be_cancelled(talk: Chat) -> None:
     assert talk.ask("again")[0] == "You said: again "
 
 
-def test_an_answer_that_is_left_is_cancelled(talk: Chat) -> None:
+def test_an_answer_that_is_left_is_cancelled(talk):
     plan = '{"say": ["a", "b"], "delay": 0.1, "then": "die"}'
     events = talk.session.answer([ChatMessage("user", plan)], Request())
     next(each for each in events if isinstance(each, Text))
@@ -89,7 +86,7 @@ def test_an_answer_that_is_left_is_cancelled(talk: Chat) -> None:
     assert talk.ask('{"say": ["a", "b", "c", "d"], "delay": 0.1}')[0] == "abcd"
 
 
-def test_a_lost_mac_is_named_and_the_next_answer_works(talk: Chat) -> None:
+def test_a_lost_mac_is_named_and_the_next_answer_works(talk):
     with pytest.raises(Problem) as lost:
         talk.ask('{"say": ["a"], "then": "lose"}')
     assert (lost.value.message, lost.value.remedy) == LOST
@@ -98,7 +95,7 @@ def test_a_lost_mac_is_named_and_the_next_answer_works(talk: Chat) -> None:
     assert len(talk.told) == 1, "that it is loaded again"
 
 
-def test_a_mac_that_was_lost_at_rest_is_named(talk: Chat) -> None:
+def test_a_mac_that_was_lost_at_rest_is_named(talk):
     talk.ask('{"say": ["a"], "then": "stop and lose"}')
     psutil.wait_procs(engines())
     assert talk.ask("hello")[0] == "You said: hello "
@@ -106,7 +103,7 @@ def test_a_mac_that_was_lost_at_rest_is_named(talk: Chat) -> None:
     assert LOST[0] in talk.told[0]
 
 
-def test_loading_again_can_be_stopped(talk: Chat) -> None:
+def test_loading_again_can_be_stopped(talk):
     with pytest.raises(Problem):
         talk.ask('{"say": [], "then": "die"}')
     with pytest.raises(Problem, match="stopped"):
@@ -115,13 +112,13 @@ def test_loading_again_can_be_stopped(talk: Chat) -> None:
     assert talk.ask("hello")[0] == "You said: hello "
 
 
-def test_a_process_that_dies_without_a_word_is_replaced_too(talk: Chat) -> None:
+def test_a_process_that_dies_without_a_word_is_replaced_too(talk):
     with pytest.raises(Problem):
         talk.ask('{"say": ["a"], "then": "die"}')
     assert talk.ask("hello")[0] == "You said: hello "
 
 
-def test_a_failure_that_is_only_the_answers_keeps_the_process(talk: Chat) -> None:
+def test_a_failure_that_is_only_the_answers_keeps_the_process(talk):
     (before,) = engines()
     with pytest.raises(Problem):
         talk.ask('{"say": ["a"], "then": "request"}')
@@ -129,7 +126,7 @@ def test_a_failure_that_is_only_the_answers_keeps_the_process(talk: Chat) -> Non
     assert engines() == [before]
 
 
-def test_what_was_chosen_meanwhile_is_loaded_again(talk: Chat) -> None:
+def test_what_was_chosen_meanwhile_is_loaded_again(talk):
     talk.session.draft(drafter="suffix")
     talk.session.draft(draft_length="4")
     with pytest.raises(Problem):
@@ -139,7 +136,7 @@ def test_what_was_chosen_meanwhile_is_loaded_again(talk: Chat) -> None:
     assert talk.session.loaded.macs == TWO
 
 
-def test_what_cannot_be_loaded_is_a_problem_and_leaves_no_process(target: Path) -> None:
+def test_what_cannot_be_loaded_is_a_problem_and_leaves_no_process(target):
     with pytest.raises(Problem) as refused:
         Chat(target, target="nowhere")
     assert refused.value.remedy == "Choose another."

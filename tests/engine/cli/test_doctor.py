@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,7 +12,6 @@ from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.cli import doctor
 from engine.cli.doctor import (
     Check,
-    Diagnosis,
     Symptom,
     check_backend,
     check_blas,
@@ -42,26 +40,26 @@ GB = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("models") / "target"
     write_folder("llama", place)
     return place
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def measured(monkeypatch):
     """The figures of a calm machine, however busy this one is."""
     drafts = (DraftCosts("early-exit", 0.001, 0.002),)
     calibration = Calibration(PassCosts(24, (1, 4), (0.05, 0.06)), drafts)
     monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
 
 
-def by_name(diagnosis: Diagnosis) -> dict[str, Check]:
+def by_name(diagnosis):
     return {check.name: check for check in diagnosis.checks}
 
 
 @pytest.mark.usefixtures("measured")
-def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> None:
+def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder):
     shown: list[Check] = []
     found = diagnose(
         lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
@@ -85,9 +83,7 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> No
     assert found.curve.step_seconds is not None
 
 
-def test_what_a_busy_machine_measures_is_not_believed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_busy_machine_measures_is_not_believed(folder, monkeypatch):
     monkeypatch.setattr(Calibration, "steady", False)
     found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
     assert found.usable
@@ -103,16 +99,14 @@ def test_what_a_busy_machine_measures_is_not_believed(
         Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off"),
     ],
 )
-def test_how_exact_the_text_is_stands_in_a_line(
-    folder: Path, exact: Exactness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_exact_the_text_is_stands_in_a_line(folder, exact, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "settle", lambda target, wish: exact)
     found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert by_name(found)["text"].fact == exact.in_words()
     assert ("exact" in exact.in_words()) == (exact.rows > 0)
 
 
-def test_a_curve_is_of_the_pair_alone() -> None:
+def test_a_curve_is_of_the_pair_alone():
     # A calibration tells what copying costs, whoever drafts.
     passes = PassCosts(24, (1, 4), (0.05, 0.06))
     drafts = (DraftCosts("lookup", 0.001, 0.0), DraftCosts("head", 0.002, 0.003))
@@ -123,7 +117,7 @@ def test_a_curve_is_of_the_pair_alone() -> None:
     assert curve_of(calibration, ["none"]) == PassCurve(24, points)
 
 
-def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
+def test_a_pair_that_does_not_work_says_why(folder, tmp_path):
     found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert not found.usable
     assert found.checks[-1].name == "drafter"
@@ -134,28 +128,26 @@ def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> Non
     assert found.checks[-1].symptom is Symptom.REFUSED
     assert str(tmp_path / "none") in found.checks[-1].fact
 
-    def finds_nothing() -> Path:
+    def finds_nothing():
         raise Problem("It is broken.", "Mend it.")
 
     found = diagnose(finds_nothing, "lookup")
     assert found.checks[-1] == Check("target", "It is broken.", "Mend it.", False, Symptom.REFUSED)
 
 
-def test_without_the_starter_model_slipstream_is_usable() -> None:
+def test_without_the_starter_model_slipstream_is_usable():
     found = diagnose(starter_if_here, "auto")
     assert found.usable
     assert found.checks[-1].symptom is Symptom.NOT_HERE
     assert found.curve is None
 
 
-def test_a_starter_that_came_along_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_starter_that_came_along_is_here(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "shipped_starter", lambda: ModelFolder(tmp_path))
     assert starter_if_here() == ModelFolder(tmp_path)
 
 
-def test_weights_that_do_not_fit_are_not_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_do_not_fit_are_not_loaded(folder, monkeypatch):
     monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
     found = diagnose(lambda: ModelFolder(folder), "lookup")
     assert not found.usable
@@ -164,10 +156,8 @@ def test_weights_that_do_not_fit_are_not_loaded(
 
 
 @pytest.mark.usefixtures("measured")
-def test_the_command_ends_with_0_or_1(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(*arguments: object) -> tuple[int, str]:
+def test_the_command_ends_with_0_or_1(folder, tmp_path, capsys):
+    def run(*arguments):
         with pytest.raises(SystemExit) as ended:
             main(list(map(str, arguments)))
         assert isinstance(ended.value.code, int)
@@ -189,7 +179,7 @@ def test_the_command_ends_with_0_or_1(
     assert "→ " in text
 
 
-def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_printed_as_they_are(capsys):
     console = Console(width=40)
     show_check(Check("chip", "an [odd] one " + "x" * 60), console)
     show_check(Symptom.REFUSED.found("mlx", "old", remedy="[do] this"), console)
@@ -198,7 +188,7 @@ def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[1:] == ["! mlx        old", "             → [do] this"]
 
 
-def test_the_options_for_thinking_are_those_of_the_template() -> None:
+def test_the_options_for_thinking_are_those_of_the_template():
     reasons = ReplySyntax(reasoning=ReasoningMarks("<think>", "</think>"))
     chooses = TemplateAbilities(switches=("enable_thinking",))
     for able, syntax, options in (
@@ -210,7 +200,7 @@ def test_the_options_for_thinking_are_those_of_the_template() -> None:
         assert [part for part in fact.split("; ") if part.startswith("--")] == options
 
 
-def test_old_versions() -> None:
+def test_old_versions():
     for found, usable in (
         ("0.32.2", True),
         ("0.32.10", True),
@@ -224,7 +214,7 @@ def test_old_versions() -> None:
         assert ("mlx-lm>=0.32.2" in check.remedy) == (not usable)
 
 
-def test_backends() -> None:
+def test_backends():
     here = this_machine()
     metal = replace(here, device="GPU Apple M4", platform="macOS-26.0-arm64-arm-64bit")
     assert check_backend(metal) == Check("backend", "Metal, GPU Apple M4")
@@ -232,7 +222,7 @@ def test_backends() -> None:
     assert check_backend(replace(metal, device="CPU", platform="Linux-6")).symptom is None
 
 
-def test_the_matrix_library() -> None:
+def test_the_matrix_library():
     right = MatrixLibrary("OpenBLAS 0.3", "Sandybridge", 2)
     assert check_blas(right, gigaflops=53, rows_alike=True) == Check(
         "BLAS", "OpenBLAS 0.3, Sandybridge kernels, 53 GFLOP/s for 8 rows, 2 threads"
@@ -246,13 +236,13 @@ def test_the_matrix_library() -> None:
     assert check_blas(mac, gigaflops=0, rows_alike=False) == Check("BLAS", "Accelerate")
 
 
-def test_a_busy_machine_is_told_from_an_idle_one() -> None:
+def test_a_busy_machine_is_told_from_an_idle_one():
     assert check_load(2.0, 2).symptom is None
     assert check_load(5.0, 2).symptom is Symptom.BUSY
 
 
-def test_whether_a_pair_fits() -> None:
-    def fit(free: int, device: int = 0) -> Check:
+def test_whether_a_pair_fits():
+    def fit(free, device=0):
         return check_fit(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
 
     assert fit(2 * GB).symptom is None
@@ -268,12 +258,12 @@ def test_whether_a_pair_fits() -> None:
     assert tight.fact.endswith(" 3.00 GB are available")
 
 
-def curve(*seconds: float, step: float | None = None) -> PassCurve:
+def curve(*seconds, step=None):
     points = tuple(CurvePoint(rows, s) for rows, s in zip((1, 2, 4, 8), seconds, strict=True))
     return PassCurve(64, points, "model", step)
 
 
-def test_what_a_curve_says() -> None:
+def test_what_a_curve_says():
     passes, drafting, gain = check_curve(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
     assert (
         passes.fact
@@ -294,14 +284,14 @@ def test_what_a_curve_says() -> None:
     assert passes.name == "passes"
 
 
-def test_a_target_without_a_head_of_its_own() -> None:
+def test_a_target_without_a_head_of_its_own():
     assert check_drafter("auto", "suffix+head").symptom is None
     assert check_drafter("lookup", "lookup").symptom is None
     assert "It is here." in check_drafter("auto", "suffix+mtp", "It is here.").fact
     assert check_drafter("auto", "suffix").symptom is Symptom.NO_HEAD
 
 
-def test_what_a_chip_is_known_for() -> None:
+def test_what_a_chip_is_known_for():
     chips = load_chips()
     losing, gaining = (chips.find(name, 48 << 30) for name in ("M1 Pro", "M4 Pro"))
     assert losing is not None

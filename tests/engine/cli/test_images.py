@@ -2,7 +2,6 @@
 
 import json
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,36 +9,35 @@ from PIL import Image
 
 from engine.cli import doctor
 from engine.cli.chat import save
-from engine.request import Picture
 from models.model_folder import inspect
-from tests.support.engine.ended import Command, assert_refused
+from tests.support.engine.ended import assert_refused
 from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
 from tests.support.engine.seeing_folders import write_seeing
 from tests.support.engine.terminal import Table
 from tests.support.engine.tiny import shallow, write_folder
 
 
-def named(pictures: list[Picture]) -> dict[str, Picture]:
+def named(pictures):
     return {f"{number}.jpg": each for number, each in enumerate(pictures)}
 
 
-def shown(table: Table) -> list[tuple[Picture, ...]]:
+def shown(table):
     return [message.pictures for message in table.asked]
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> list[Picture]:
+def pictures(tmp_path):
     return [picture(tmp_path, number) for number in range(2)]
 
 
 @pytest.fixture
-def table(tmp_path: Path, pictures: list[Picture]) -> Table:
+def table(tmp_path, pictures):
     tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
     model = shallow("llama", vocabulary=VOCABULARY)
     return Table(seeing(model, tokenizer, "llama"), files=named(pictures))
 
 
-def test_a_picture_goes_with_the_next_message(table: Table, pictures: list[Picture]) -> None:
+def test_a_picture_goes_with_the_next_message(table, pictures):
     printed = table.say("/image 0.jpg", "So?", "And?", "/image 1.jpg", "/image 0.jpg", "Those?")
     assert "0.jpg: 12 x 8 pixels, 6 tokens" in printed
     assert shown(table) == [(pictures[0],), (), (pictures[1], pictures[0])]
@@ -48,7 +46,7 @@ def test_a_picture_goes_with_the_next_message(table: Table, pictures: list[Pictu
     table.attachments.close()
 
 
-def test_a_picture_waits_until_it_was_shown(table: Table, pictures: list[Picture]) -> None:
+def test_a_picture_waits_until_it_was_shown(table, pictures):
     table.say("So?", "/image 0.jpg", "/regenerate")
     assert shown(table) == [()]
     table.say("And?")
@@ -58,7 +56,7 @@ def test_a_picture_waits_until_it_was_shown(table: Table, pictures: list[Picture
     table.attachments.close()
 
 
-def test_a_model_that_cannot_see_says_so_at_once(tmp_path: Path, pictures: list[Picture]) -> None:
+def test_a_model_that_cannot_see_says_so_at_once(tmp_path, pictures):
     target = seeing(
         shallow("llama", vocabulary=VOCABULARY), seeing_tokenizer(tmp_path / "t"), "llama"
     )
@@ -69,7 +67,7 @@ def test_a_model_that_cannot_see_says_so_at_once(tmp_path: Path, pictures: list[
     table.attachments.close()
 
 
-def test_a_chat_is_saved_with_its_pictures(tmp_path: Path, pictures: list[Picture]) -> None:
+def test_a_chat_is_saved_with_its_pictures(tmp_path, pictures):
     messages = [said("So?", pictures[0]), said("It is.", role="assistant")]
     save(messages, tmp_path / "chat.json")
     shown, text = json.loads((tmp_path / "chat.json").read_text())["messages"][0]["content"]
@@ -81,14 +79,14 @@ def test_a_chat_is_saved_with_its_pictures(tmp_path: Path, pictures: list[Pictur
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     """A model that sees, and one that does not."""
     root = tmp_path_factory.mktemp("folders")
     write_folder("llama", root / "blind", layers=2)
     return {"sees": write_seeing("qwen3_vl", root / "sees"), "blind": root / "blind"}
 
 
-def test_images_of_the_command_line(run: Command, folders: dict[str, Path], tmp_path: Path) -> None:
+def test_images_of_the_command_line(run, folders, tmp_path):
     noise = np.random.default_rng(1).integers(0, 256, (30, 40, 3), dtype=np.uint8)
     data = BytesIO()
     Image.fromarray(noise).save(data, "JPEG")
@@ -112,7 +110,7 @@ def test_images_of_the_command_line(run: Command, folders: dict[str, Path], tmp_
     assert_refused(blind, "cannot see")
 
 
-def test_the_doctor_says_whether_a_target_sees(folders: dict[str, Path]) -> None:
+def test_the_doctor_says_whether_a_target_sees(folders):
     sees = doctor.check_sight(inspect(folders["sees"]))
     assert "supported" in sees.fact
     assert "tokens" in sees.fact

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
@@ -27,7 +26,6 @@ from tests.support.engine.ended import (
     END,
     PROMPT,
     ROOT,
-    Command,
     Run,
     assert_refused,
     change_json,
@@ -41,7 +39,7 @@ from tests.support.mostly_slow import mostly_slow
 
 
 @pytest.mark.slow
-def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None:
+def test_every_drafter_writes_the_same(generate, drafter):
     plain = generate("--drafter", "none")
     assert plain.code == 0
     assert len(plain.out) > 10
@@ -55,7 +53,7 @@ def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None
         assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
 
 
-def test_answers_are_kept_only_where_that_is_asked_for(generate: Command) -> None:
+def test_answers_are_kept_only_where_that_is_asked_for(generate):
     folder = earlier_answers_folder()
     plain = generate("--drafter", "suffix", "--draft-length", "4")
     assert not folder.exists()
@@ -69,17 +67,15 @@ def test_answers_are_kept_only_where_that_is_asked_for(generate: Command) -> Non
     assert file.read_bytes() == before
 
 
-def test_where_answers_cannot_be_kept_that_is_said(generate: Command) -> None:
+def test_where_answers_cannot_be_kept_that_is_said(generate):
     folder = earlier_answers_folder()
     folder.parent.mkdir()
     folder.write_text("a file")
     assert_refused(generate("--learn"), str(folder), "--learn")
 
 
-def test_without_sampling_options_the_models_default_holds(
-    run: Command, folder: Path, generate: Command
-) -> None:
-    def answer(*options: object) -> str:
+def test_without_sampling_options_the_models_default_holds(run, folder, generate):
+    def answer(*options):
         return run(
             "generate", "--target", folder, "--prompt", PROMPT, "--max-tokens", 24, *options
         ).out
@@ -91,7 +87,7 @@ def test_without_sampling_options_the_models_default_holds(
     assert generate().out == generate("--seed", 5).out
 
 
-def test_json_is_events_that_obey_the_laws(generate: Command, target: Path, drafter: Path) -> None:
+def test_json_is_events_that_obey_the_laws(generate, target, drafter):
     plain = generate("--drafter", "none").out
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
     for name in ("none", "lookup", f"lookup+{drafter}"):
@@ -119,15 +115,15 @@ def test_json_is_events_that_obey_the_laws(generate: Command, target: Path, draf
         assert clean(text) == plain.removesuffix("\n")
 
 
-def test_every_answer_has_an_id_of_its_own(generate: Command) -> None:
+def test_every_answer_has_an_id_of_its_own(generate):
     ids = {events_of(generate("--json"))[0].generation for _ in range(2)}
     assert len(ids) == 2
 
 
 @pytest.mark.parametrize("name", mostly_slow(["none", "lookup", "early-exit:1"], quick=["lookup"]))
-def test_a_seed_reproduces(name: str, generate: Command) -> None:
+def test_a_seed_reproduces(name, generate):
     # A draft length that does not depend on the clock: it takes part in what is drawn.
-    def text(seed: int) -> str:
+    def text(seed):
         sampling = ("--temperature", 1, "--top-p", 0.95, "--seed", seed)
         return text_of(
             events_of(generate("--json", "--drafter", name, "--draft-length", 3, *sampling))
@@ -137,11 +133,11 @@ def test_a_seed_reproduces(name: str, generate: Command) -> None:
     assert text(1) != text(2)
 
 
-def test_greedy_needs_no_seed(generate: Command) -> None:
+def test_greedy_needs_no_seed(generate):
     assert generate("--seed", 1).out == generate("--seed", 2).out == generate().out
 
 
-def test_max_tokens(generate: Command, drafter: Path) -> None:
+def test_max_tokens(generate, drafter):
     whole = text_of(events_of(generate("--json", "--drafter", "none")))
     for count in (1, 2, 7):
         events = events_of(generate("--json", "--drafter", drafter, "--max-tokens", count))
@@ -149,7 +145,7 @@ def test_max_tokens(generate: Command, drafter: Path) -> None:
         assert whole.startswith(text_of(events).rstrip("\ufffd"))
 
 
-def test_stop_strings(generate: Command, drafter: Path) -> None:
+def test_stop_strings(generate, drafter):
     whole = text_of(events_of(generate("--json", "--drafter", "none")))
     places = [place for place, letter in enumerate(whole) if "!" <= letter <= "~"]
     first, later = places[2], places[4]
@@ -166,7 +162,7 @@ def test_stop_strings(generate: Command, drafter: Path) -> None:
     assert clean(generate("--stop", stop).out) == clean(whole[:first]) + "\n"
 
 
-def test_what_an_answer_must_look_like(generate: Command, drafter: Path, tmp_path: Path) -> None:
+def test_what_an_answer_must_look_like(generate, drafter, tmp_path):
     schema = tmp_path / "schema.json"
     schema.write_text(
         '{"type": "array", "items": {"enum": ["é", 7]}, "minItems": 2, "maxItems": 2}'
@@ -185,25 +181,25 @@ def test_what_an_answer_must_look_like(generate: Command, drafter: Path, tmp_pat
         assert done.reason == "stop"
 
 
-def test_the_system_prompt_is_read(generate: Command) -> None:
-    def prompt_tokens(*arguments: object) -> int:
+def test_the_system_prompt_is_read(generate):
+    def prompt_tokens(*arguments):
         return tally(events_of(generate("--json", *arguments))).prompt_tokens
 
     assert prompt_tokens("--system", "be nice") == prompt_tokens() + 1 + len("be nice")
 
 
-def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+def feed(monkeypatch, data):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
 
 
-def test_a_dash_reads_the_prompt(generate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_reads_the_prompt(generate, monkeypatch):
     feed(monkeypatch, "grüße\n".encode())
     piped = generate("--prompt", "-")
     assert piped.code == 0
     assert piped.out == generate("--prompt", "grüße\n").out
 
 
-def test_a_dash_and_nothing_to_read(generate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_and_nothing_to_read(generate, monkeypatch):
     for data, word in ((b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")):
         feed(monkeypatch, data)
         assert_refused(generate("--prompt", "-"), word)
@@ -213,7 +209,7 @@ def test_a_dash_and_nothing_to_read(generate: Command, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def hostile(target: Path, folder: Path, generate: Command) -> Path:
+def hostile(target, folder, generate):
     """A model whose answer to `PROMPT` begins with ESC [2J and a right-to-left override."""
     wanted = [*b"\x1b[2J", *"\u202e".encode()]
     tokenizer = json.loads((target / "tokenizer.json").read_text())
@@ -232,7 +228,7 @@ def hostile(target: Path, folder: Path, generate: Command) -> Path:
     return folder
 
 
-def test_the_model_cannot_drive_the_terminal(hostile: Path, generate: Command) -> None:
+def test_the_model_cannot_drive_the_terminal(hostile, generate):
     text = text_of(events_of(generate("--json", "--target", hostile)))
     assert "\x1b" in text
     assert "\u202e" in text
@@ -245,9 +241,7 @@ def test_the_model_cannot_drive_the_terminal(hostile: Path, generate: Command) -
     assert "\x1b" not in raw
 
 
-def test_a_terminal_gets_colours_unless_it_wants_none(
-    generate: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
     piped = generate().out
     assert "\x1b" not in piped
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -260,7 +254,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(
     assert generate().out == piped
 
 
-def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def child(*arguments, **environment):
     """The command line in a process of its own, its output in pipes."""
     return subprocess.run(
         [sys.executable, "-m", "engine", *map(str, arguments)],
@@ -275,7 +269,7 @@ def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
-def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
+def test_a_pipe_gets_plain_text(hostile, generate):
     here = generate("--target", hostile)
     piped = child(
         *("generate", "--target", hostile, "--prompt", PROMPT, "--max-tokens", 24),
@@ -292,7 +286,7 @@ def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
     assert not CONTROLS.search(piped.stdout + piped.stderr)
 
 
-def test_nothing_but_one_line_comes_from_a_child(folder: Path) -> None:
+def test_nothing_but_one_line_comes_from_a_child(folder):
     # In a process of its own, where no test runner has set up logging and warnings.
     change_json(folder / "config.json", model_type="olmo")
     ended = child("generate", "--target", folder, "--prompt", "x")
@@ -302,7 +296,7 @@ def test_nothing_but_one_line_comes_from_a_child(folder: Path) -> None:
 # The other commands
 
 
-def test_help(run: Command) -> None:
+def test_help(run):
     ended = run("--help")
     assert (ended.code, ended.err) == (0, "")
     for command in ("generate", "chat", "serve", "convert", "models"):
@@ -312,25 +306,25 @@ def test_help(run: Command) -> None:
         assert "Usage" in described.out
 
 
-def test_the_version(run: Command) -> None:
+def test_the_version(run):
     ended = run("--version")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.split() == ["Slipstream", metadata.version("slipstream")]
 
 
-def test_without_a_command_it_helps(run: Command) -> None:
+def test_without_a_command_it_helps(run):
     ended = run()
     assert ended.code == 2
     assert "generate" in ended.out + ended.err
 
 
-def test_chat(target: Path, run: Command, generate: Command, tmp_path: Path,
-              monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_chat(target, run, generate, tmp_path,
+              monkeypatch):  # fmt: skip
     answer = generate("--system", "be nice").out
     saved = tmp_path / "chat.json"
     lines = iter([PROMPT, "/nonsense", f"/save {saved}"])
 
-    def read(prompt: str) -> str:
+    def read(prompt):
         try:
             return next(lines)
         except StopIteration:
@@ -346,7 +340,7 @@ def test_chat(target: Path, run: Command, generate: Command, tmp_path: Path,
     assert roles == ["system", "user", "assistant"]
 
 
-def read_until(terminal: int, *words: bytes, times: int = 1) -> None:
+def read_until(terminal, *words, times=1):
     """Read what comes from the terminal until each of `words` did, so often."""
     seen = b""
     while not all(seen.count(word) >= times for word in words):
@@ -356,7 +350,7 @@ def read_until(terminal: int, *words: bytes, times: int = 1) -> None:
 
 
 @pytest.mark.slow
-def test_chat_on_a_real_terminal_survives_an_interrupt(target: Path, tmp_path: Path) -> None:
+def test_chat_on_a_real_terminal_survives_an_interrupt(target, tmp_path):
     saved = tmp_path / "chat.json"
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color"}
@@ -388,15 +382,13 @@ def test_chat_on_a_real_terminal_survives_an_interrupt(target: Path, tmp_path: P
     assert messages[1]["content"]
 
 
-def test_chat_refuses_before_it_begins(run: Command, tmp_path: Path) -> None:
+def test_chat_refuses_before_it_begins(run, tmp_path):
     assert_refused(run("chat", "--target", tmp_path / "none"), "Check the path")
     assert_refused(run("chat", "--target", tmp_path, "--temperature", "-1"), "temperature")
 
 
-def test_a_fault_of_our_own_is_not_taken_for_the_users(
-    generate: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
+def test_a_fault_of_our_own_is_not_taken_for_the_users(generate, monkeypatch):
+    def broken(*_, **__):
         raise AssertionError("a bug")
 
     monkeypatch.setattr("engine.cli.sessions.open_session", broken)

@@ -1,6 +1,5 @@
 """Options are declared once, and every command that answers gets the same."""
 
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,15 +15,15 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 
 
-def load(target: Path, options: ModelOptions) -> Load:
+def load(target, options):
     return options.load(ModelFolder(target), id="1", parallel=2)
 
 
-def test_a_command_gets_one_object() -> None:
+def test_a_command_gets_one_object():
     got: list[object] = []
 
     @with_options
-    def command(options: MacsOptions) -> None:
+    def command(options):
         got.append(options)
 
     app = typer.Typer()
@@ -34,14 +33,14 @@ def test_a_command_gets_one_object() -> None:
     assert got == [MacsOptions(hosts=Path("two.json"), mode="tensor")]
 
 
-def test_all_that_answers_has_the_options_of_a_model() -> None:
+def test_all_that_answers_has_the_options_of_a_model():
     names = [each.name.replace("_", "-") for each in fields(ModelOptions)]
     for command in ("generate", "chat", "serve", "agent"):
         printed = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100"}).output
         assert [name for name in names if f"--{name} " not in printed] == [], command
 
 
-def all_commands(app: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
+def all_commands(app, *before):
     yield before
     for command in app.registered_commands:
         assert command.callback is not None
@@ -53,7 +52,7 @@ def all_commands(app: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
-def test_all_help_can_be_read_and_ends_with_an_example(width: str) -> None:
+def test_all_help_can_be_read_and_ends_with_an_example(width):
     found = list(all_commands(app))
     assert ("models", "pull") in found
     for words in found:
@@ -62,7 +61,7 @@ def test_all_help_can_be_read_and_ends_with_an_example(width: str) -> None:
         assert "…" not in ended.output, f"{words}: cut off"
 
 
-def test_what_was_chosen_is_loaded(target: Path) -> None:
+def test_what_was_chosen_is_loaded(target):
     chosen = ModelOptions(
         drafter="suffix", draft_length="4", context=100, cache_bits=8, learn=True, measure=True
     )
@@ -73,7 +72,7 @@ def test_what_was_chosen_is_loaded(target: Path) -> None:
     assert load(target, ModelOptions(hosts=Path("/a"), mode="tensor")).macs == Macs("/a", "tensor")
 
 
-def test_sampling_is_as_given_or_the_models_own(target: Path) -> None:
+def test_sampling_is_as_given_or_the_models_own(target):
     assert load(target, ModelOptions()).sampling is None
     assert load(target, ModelOptions(temperature=0)).sampling == Sampling()
     assert load(target, ModelOptions(top_k=5)).sampling == Sampling(top_k=5)
@@ -83,7 +82,7 @@ def test_sampling_is_as_given_or_the_models_own(target: Path) -> None:
     assert (seeded.temperature, seeded.top_p) == (BALANCED.temperature, BALANCED.top_p)
 
 
-def test_what_cannot_be_is_refused_before_anything_is_read() -> None:
+def test_what_cannot_be_is_refused_before_anything_is_read():
     for wrong in ({"temperature": -1.0}, {"context": 1}, {"cache_bits": 5}, {"mode": "tensor"}):
         with pytest.raises(Problem):
             AnswerOptions(**wrong)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ the samples of a fingerprint, or for the digest of a head. mlx-lm's own loaders 
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ _SEEDS = {"target": 0, "drafter": 1}
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def folders(tmp_path, monkeypatch):
     """A target and a drafter in a hub's cache, and nothing else anywhere. Nothing is measured."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(drafter_folders, "_SHIPPED", tmp_path / "shipped")
@@ -45,13 +44,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path]) -> Iterator[Counter[str]]:
+def opened(monkeypatch, folders):
     """How often each model's config and weights were opened."""
     counts: Counter[str] = Counter()
     names = {folder: name for name, folder in folders.items()}
     original = Path.open
 
-    def count(path: Path, *arguments: Any, **options: Any) -> Any:
+    def count(path, *arguments, **options):
         if path.suffix == ".safetensors" or path.name == "config.json":
             kind = "config" if path.name == "config.json" else "weights"
             counts[f"{names.get(path.parent, path.parent.name)}'s {kind}"] += 1
@@ -79,13 +78,7 @@ LISTED = {
 @pytest.mark.parametrize(
     ("drafter", "expected"), [("none", ONCE), ("lookup", KNOWN), ("auto", LISTED), ("model", BOTH)]
 )
-def test_a_pair(
-    drafter: str,
-    expected: dict[str, int],
-    named: str,
-    folders: dict[str, Path],
-    opened: Counter[str],
-) -> None:
+def test_a_pair(drafter, expected, named, folders, opened):
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
     session = open_session(
         AnswerOptions(target=target, drafter=other if drafter == "model" else drafter)
@@ -94,7 +87,7 @@ def test_a_pair(
     assert opened == expected
 
 
-def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
+def test_a_head(folders, opened):
     place = Path(os.environ["SLIPSTREAM_HOME"], "drafters", "head")
     target = ModelFolder(folders["target"])
     head = untrained(load(target).model)
@@ -104,7 +97,7 @@ def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
     assert opened == LISTED | {"head's config": 2, "head's weights": 3}
 
 
-def test_the_window_too(folders: dict[str, Path], opened: Counter[str]) -> None:
+def test_the_window_too(folders, opened):
     answers: list[Response] = []
     host = Host(CommandQueue(answers.append), answers.append)
     host._do(Load("1", str(folders["target"]), str(folders["drafter"]), "auto"))
@@ -112,7 +105,7 @@ def test_the_window_too(folders: dict[str, Path], opened: Counter[str]) -> None:
     assert opened == BOTH
 
 
-def test_a_folder_cannot_be_changed_from_outside(folders: dict[str, Path]) -> None:
+def test_a_folder_cannot_be_changed_from_outside(folders):
     folder: Any = ModelFolder(folders["target"])
     for name in ("path", "config", "fingerprint"):
         with pytest.raises(AttributeError):

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.engine.ended import (
     Command,
-    Run,
     assert_refused,
     change_json,
     committed,
@@ -20,66 +19,66 @@ from tests.support.engine.ended import (
 )
 
 
-def _empty(folder: Path) -> None:
+def _empty(folder):
     for path in folder.iterdir():
         path.unlink()
 
 
-def _no_config(folder: Path) -> None:
+def _no_config(folder):
     (folder / "config.json").unlink()
 
 
-def _no_weights(folder: Path) -> None:
+def _no_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
-def _only_pickles(folder: Path) -> None:
+def _only_pickles(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def _truncated(folder: Path) -> None:
+def _truncated(folder):
     with (folder / "model.safetensors").open("r+b") as file:
         file.truncate(50_000)
 
 
-def _empty_weights(folder: Path) -> None:
+def _empty_weights(folder):
     (folder / "model.safetensors").write_bytes(b"")
 
 
-def _garbage_weights(folder: Path) -> None:
+def _garbage_weights(folder):
     size_bytes = (folder / "model.safetensors").stat().st_size
     (folder / "model.safetensors").write_bytes(b"\xa5" * size_bytes)
 
 
-def _garbage_config(folder: Path) -> None:
+def _garbage_config(folder):
     (folder / "config.json").write_bytes(b"\x00\xff{not json")
 
 
-def _list_config(folder: Path) -> None:
+def _list_config(folder):
     (folder / "config.json").write_text("[]")
 
 
-def _no_model_type(folder: Path) -> None:
+def _no_model_type(folder):
     change_json(folder / "config.json", model_type=None)
 
 
-def _configured(**changes: Any) -> Callable[[Path], None]:
+def _configured(**changes):
     return lambda folder: change_json(folder / "config.json", **changes)
 
 
-def _templated(template: str) -> Callable[[Path], None]:
+def _templated(template):
     return lambda folder: change_json(folder / "tokenizer_config.json", chat_template=template)
 
 
-def _no_tokenizer(folder: Path) -> None:
+def _no_tokenizer(folder):
     (folder / "tokenizer.json").unlink()
 
 
-def _empty_tokenizer(folder: Path) -> None:
+def _empty_tokenizer(folder):
     (folder / "tokenizer.json").write_text("{}")
 
 
-def _garbage_tokenizer_config(folder: Path) -> None:
+def _garbage_tokenizer_config(folder):
     (folder / "tokenizer_config.json").write_text("[")
 
 
@@ -121,7 +120,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
 }
 
 
-def test_a_broken_model(target: Path, tmp_path: Path, run: Command) -> None:
+def test_a_broken_model(target, tmp_path, run):
     for name, (break_it, _) in BROKEN.items():
         break_it(Path(shutil.copytree(target, tmp_path / name)))
     before = contents(tmp_path)
@@ -137,13 +136,13 @@ def test_a_broken_model(target: Path, tmp_path: Path, run: Command) -> None:
     assert after == before, "something was left behind"
 
 
-def failures(ended: Iterable[tuple[Any, Run, Sequence[str]]]) -> dict[Any, str]:
+def failures(ended):
     """What was not refused with these words, by its name."""
     told = {name: unlike_refusal(run, *words) for name, run, words in ended}
     return {name: fault for name, fault in told.items() if fault}
 
 
-def test_no_model_at_all(tmp_path: Path, run: Command) -> None:
+def test_no_model_at_all(tmp_path, run):
     ended = run("generate", "--target", tmp_path / "none", "--prompt", "x")
     assert_refused(ended, str(tmp_path / "none"), "Check the path")
     hostile = tmp_path / "a\x1b[2J\nb"
@@ -167,9 +166,7 @@ def test_a_gguf_file_that_is_none(
     assert not (tmp_path / "imported").exists()
 
 
-def test_a_starter_file_that_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command
-) -> None:
+def test_a_starter_file_that_is_another(tmp_path, monkeypatch, run):
     other = tmp_path / "other.gguf"
     other.write_bytes(b"GGUF")
     monkeypatch.setenv("SLIPSTREAM_STARTER_GGUF", str(other))
@@ -190,7 +187,7 @@ CODE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def test_a_model_that_wants_to_run_code(target: Path, tmp_path: Path, run: Command) -> None:
+def test_a_model_that_wants_to_run_code(target, tmp_path, run):
     canary = tmp_path / "it ran"
     for kind, (name, changes) in CODE.items():
         folder = Path(shutil.copytree(target, tmp_path / kind))
@@ -209,15 +206,15 @@ def test_a_model_that_wants_to_run_code(target: Path, tmp_path: Path, run: Comma
 # Requests that cannot be met
 
 
-def test_an_empty_prompt(generate: Command) -> None:
+def test_an_empty_prompt(generate):
     for prompt in ("", " \n\t", "\u2003"):
         assert_refused(generate("--prompt", prompt), "empty", "Write a question")
 
 
-def test_a_prompt_longer_than_the_model_can_look_at(folder: Path, run: Command) -> None:
+def test_a_prompt_longer_than_the_model_can_look_at(folder, run):
     change_json(folder / "config.json", max_position_embeddings=16)
 
-    def answer(prompt: str) -> Run:
+    def answer(prompt):
         return run("generate", "--target", folder, "--prompt", prompt, "--json")
 
     # The template adds two tokens: 16 leave no room for an answer, 15 leave room for one token.
@@ -240,7 +237,7 @@ NO_LENGTHS = ("-1", "17", "1.5", "", "AUTO", "many", "²")
 NO_DRAFTERS = ("", "lookup+", "Lookup", "early-exit:x", "no/such/folder")
 
 
-def test_options_that_cannot_be(generate: Command) -> None:
+def test_options_that_cannot_be(generate):
     sampling = [
         (f"--{option}", value, (option.replace("-", "_"), "Choose", "from"))
         for option, values in OUT_OF_RANGE.items()
@@ -262,13 +259,13 @@ def test_options_that_cannot_be(generate: Command) -> None:
     )
 
 
-def test_a_runner_that_is_no_drafter_with_a_length(run: Command, target: Path) -> None:
+def test_a_runner_that_is_no_drafter_with_a_length(run, target):
     for runner in ("suffix", "/auto", "suffix/"):
         ended = run("bench", "--target", target, "--runner", runner)
         assert_refused(ended, repr(runner), "slash", "head/tree:8")
 
 
-def test_a_drafter_that_shares_no_token(folder: Path, generate: Command) -> None:
+def test_a_drafter_that_shares_no_token(folder, generate):
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     model = tokenizer["model"]
     model["vocab"] = {2 * token: id for token, id in model["vocab"].items()}
@@ -276,11 +273,11 @@ def test_a_drafter_that_shares_no_token(folder: Path, generate: Command) -> None
     assert_refused(generate("--drafter", folder), "cannot draft", "in model", "same model")
 
 
-def test_an_empty_stop_string(generate: Command) -> None:
+def test_an_empty_stop_string(generate):
     assert_refused(generate("--stop", ""), "stop string is empty")
 
 
-def test_a_schema_that_cannot_be_followed(generate: Command, tmp_path: Path) -> None:
+def test_a_schema_that_cannot_be_followed(generate, tmp_path):
     path = tmp_path / "schema.json"
     for schema, words in (
         (b"", ["JSON schema"]),
@@ -292,19 +289,19 @@ def test_a_schema_that_cannot_be_followed(generate: Command, tmp_path: Path) -> 
         assert_refused(generate("--schema", path), *words)
 
 
-def test_grammars_that_are_none(generate: Command, tmp_path: Path) -> None:
+def test_grammars_that_are_none(generate, tmp_path):
     assert_refused(generate("--schema", tmp_path / "none.json"), "none.json")
     assert_refused(generate("--regex", "a("), "regular expression", "unclosed group")
     assert_refused(generate("--regex", "caf\udce9"), "half a character")
     assert_refused(generate("--regex", "a", "--schema", "b.json"), "one")
 
 
-def test_text_that_is_no_unicode(generate: Command) -> None:
+def test_text_that_is_no_unicode(generate):
     for where in ("--prompt", "--system"):  # what Python makes of an argument that is not UTF-8
         assert_refused(generate(where, "caf\udce9"), "UTF-8")
 
 
-def test_wrong_usage(run: Command) -> None:
+def test_wrong_usage(run):
     for arguments in (
         ["generate"],
         ["generate", "--prompt", "x", "--max-tokens", "0"],

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from engine.cli.main import app
@@ -17,7 +15,7 @@ from engine.server.running import Place
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
 
-def test_help_has_the_lines_to_copy() -> None:
+def test_help_has_the_lines_to_copy():
     printed = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
     for setup in client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY"):
         for line in setup.lines.splitlines():
@@ -25,12 +23,10 @@ def test_help_has_the_lines_to_copy() -> None:
     assert "--attached" not in printed
 
 
-def test_names_and_the_length_of_the_line_get_to_the_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_names_and_the_length_of_the_line_get_to_the_server(monkeypatch):
     places: list[Place] = []
 
-    async def attached(place: Place, *_: Any, **__: Any) -> None:
+    async def attached(place, *_, **__):
         places.append(place)
 
     monkeypatch.setattr(running, "serve_attached", attached)
@@ -47,10 +43,10 @@ def test_names_and_the_length_of_the_line_get_to_the_server(
     assert bound.port > 0
 
 
-def test_models_are_allowed_by_path_and_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_allowed_by_path_and_alias(monkeypatch):
     offered: list[Offers] = []
 
-    async def attached(place: Place, offers: Offers, **_: Any) -> None:
+    async def attached(place, offers, **_):
         offered.append(offers)
 
     monkeypatch.setattr(running, "serve_attached", attached)

@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from threading import Timer
 
 import httpx2
@@ -14,7 +13,7 @@ import pytest
 
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
-from tests.support.engine.ended import PROMPT, ROOT, Command, assert_refused, events_of, text_of
+from tests.support.engine.ended import PROMPT, ROOT, assert_refused, events_of, text_of
 from tests.support.engine.launched import gone, hostfile
 from tests.support.engine.scripted_host import command
 
@@ -22,22 +21,18 @@ LIMIT_SECONDS = 300  # for hangs only
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Path:
+def hosts(tmp_path):
     return hostfile(tmp_path)
 
 
-def test_an_answer_of_several_macs_is_asked_of_a_child_process(
-    generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_of_several_macs_is_asked_of_a_child_process(generate, hosts, monkeypatch):
     monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
     ended = generate("--json", "--hosts", hosts)
     assert text_of(events_of(ended)).startswith("You said: ")
     assert children_with(scripted_host.__name__) == []
 
 
-def test_a_lost_mac_is_named_in_one_line(
-    generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_mac_is_named_in_one_line(generate, hosts, monkeypatch):
     monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
     ended = generate("--prompt", '{"say": ["a"], "then": "lose"}', "--hosts", hosts)
     assert ended.code == 1
@@ -45,15 +40,13 @@ def test_a_lost_mac_is_named_in_one_line(
     assert children_with(scripted_host.__name__) == []
 
 
-def test_what_is_said_of_no_macs_is_refused(generate: Command, run: Command) -> None:
+def test_what_is_said_of_no_macs_is_refused(generate, run):
     assert_refused(generate("--mode", "tensor"), "--hosts")
     assert_refused(run("cluster", "check"), "--hosts")
 
 
 @pytest.mark.slow
-def test_check_says_how_macs_are_and_what_to_set_up(
-    run: Command, target: Path, hosts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_says_how_macs_are_and_what_to_set_up(run, target, hosts, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     ended = run("cluster", "check", "--hosts", hosts, "--target", target, "--json")
     assert ended.code == 0, ended.err
@@ -69,11 +62,11 @@ def test_check_says_how_macs_are_and_what_to_set_up(
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(tmp_path):
     """Starts a command as a process, in a group of its own, which ends with the test."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(*arguments: object) -> subprocess.Popen[bytes]:
+    def start(*arguments):
         process = subprocess.Popen(
             [sys.executable, "-m", "engine", *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -97,7 +90,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         late.join()
 
 
-def rank_1(pid: int) -> psutil.Process:
+def rank_1(pid):
     """What runs in the place of another Mac."""
     children = psutil.Process(pid).children(recursive=True)
     (found,) = (each for each in children if each.environ().get("MLX_RANK") == "1")
@@ -108,7 +101,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.mark.slow
-def test_a_chat_goes_on_where_a_mac_was_lost(start: Start, target: Path, hosts: Path) -> None:
+def test_a_chat_goes_on_where_a_mac_was_lost(start, target, hosts):
     process = start(
         *("chat", "--target", target, "--max-tokens", 2000, "--temperature", 0),  # without an end
         *("--drafter", "none", "--hosts", hosts),
@@ -129,9 +122,7 @@ def test_a_chat_goes_on_where_a_mac_was_lost(start: Start, target: Path, hosts: 
 
 
 @pytest.mark.slow
-def test_a_server_on_several_macs_goes_on_where_one_was_lost(
-    start: Start, target: Path, hosts: Path
-) -> None:
+def test_a_server_on_several_macs_goes_on_where_one_was_lost(start, target, hosts):
     process = start(
         *("serve", "--hosts", hosts, "--target", target, "--port", 0, "--drafter", "none")
     )

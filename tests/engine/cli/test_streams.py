@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.support.engine.ended import ROOT
 
@@ -19,7 +18,7 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-def test_closed_streams_are_opened_again(tmp_path: Path) -> None:
+def test_closed_streams_are_opened_again(tmp_path):
     for number, shell in enumerate(("<&-", "<&- >&-", "<&- >&- 2>&-", "</dev/null >/dev/full")):
         told = tmp_path / str(number)
         words = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", _CHILD, str(told)]

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -82,14 +81,12 @@ TAKING_PATHS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[HubServer]:
+def hub():
     with serving_hub({NAME: model_files()}) as server:
         yield server
 
 
-def real(
-    words: tuple[str, ...], folder: Path, hub: HubServer, variables: dict[str, str], shell: str = ""
-) -> subprocess.CompletedProcess[str]:
+def real(words, folder, hub, variables, shell=""):
     """The ended real command. Fails where it did not end as a command does."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     usual = {"HOME": str(folder), "NO_PROXY": "127.0.0.1,localhost", "HF_ENDPOINT": hub.endpoint}
@@ -144,15 +141,7 @@ def test_any_path_may_be_written(command: str, tmp_path: Path, hub: HubServer) -
         quick=[(("--version",), {}, ">/dev/full", 2, "Make room on the disk")],
     ),
 )
-def test_what_is_done_there(
-    words: tuple[str, ...],
-    variables: dict[str, str],
-    shell: str,
-    code: int,
-    says: str,
-    tmp_path: Path,
-    hub: HubServer,
-) -> None:
+def test_what_is_done_there(words, variables, shell, code, says, tmp_path, hub):
     ended = real(words, tmp_path, hub, variables, shell)
     assert ended.returncode == code, ended.stderr
     assert says in ended.stderr

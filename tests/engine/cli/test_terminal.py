@@ -1,7 +1,6 @@
 """What a terminal shows in the end, and on the way there: an emulator reads the escape codes."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 
@@ -48,7 +47,7 @@ CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 class Terminal:
     """A LiveAnswer and an emulator that has seen all it wrote."""
 
-    def __init__(self, width: int = 60, height: int = 10) -> None:
+    def __init__(self, width=60, height=10):
         self.file = StringIO()
         self.console = Console(
             file=self.file,
@@ -63,17 +62,17 @@ class Terminal:
         self.stream = pyte.Stream(self.screen)
         self.read = 0
 
-    def show(self, *events: Event) -> None:
+    def show(self, *events):
         for event in events:
             self.view.show(event)
 
-    def look(self) -> pyte.HistoryScreen:
+    def look(self):
         """The screen after all that was written; a terminal makes "\\r\\n" of "\\n"."""
         self.stream.feed(self.file.getvalue()[self.read :].replace("\n", "\r\n"))
         self.read = len(self.file.getvalue())
         return self.screen
 
-    def rows(self) -> list[str]:
+    def rows(self):
         """All that was ever written, the scrollback first, without the empty rest."""
         screen = self.look()
         lines = [*screen.history.top, *(screen.buffer[y] for y in range(screen.lines))]
@@ -82,7 +81,7 @@ class Terminal:
             rows.pop()
         return rows
 
-    def looks(self, text: str) -> str:
+    def looks(self, text):
         """How the first occurrence of `text` on the screen looks, by its first letter."""
         for y, row in enumerate(self.look().display):
             if (x := row.find(text)) >= 0:
@@ -90,7 +89,7 @@ class Terminal:
         return "absent"
 
 
-def look_of(char: pyte.screens.Char) -> str:
+def look_of(char):
     """The colour and the marks of a cell."""
     marks = [char.fg]
     marks += ["bold"] * char.bold + ["italic"] * char.italics
@@ -98,33 +97,33 @@ def look_of(char: pyte.screens.Char) -> str:
     return " ".join(marks)
 
 
-def draft(number: int, *texts: str) -> Draft:
+def draft(number, *texts):
     return Draft("g", number, tuple(DraftedToken(1, text, 0.5) for text in texts), "model")
 
 
-def verdict(number: int, proposed: int, accepted: int, text: str | None) -> Verdict:
+def verdict(number, proposed, accepted, text):
     origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if text is None else WrittenToken(2, text, 0.5, origin)
     judgements = (TokenVerdict(0.5, 0.5),) * proposed
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "full")
 
 
-def text(number: int, *parts: str, first: int = 0) -> Text:
+def text(number, *parts, first=0):
     """Final text of a round's committed tokens, from number `first` on."""
     spans = tuple(Span(number, first + index, len(part)) for index, part in enumerate(parts))
     return Text("g", "".join(parts), spans)
 
 
-def done() -> Done:
+def done():
     return Done("g", "stop", Stats())
 
 
-def plain_round(number: int, token: str) -> list[Event]:
+def plain_round(number, token):
     return [verdict(number, 0, 0, token), text(number, token)]
 
 
 @st.composite
-def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
+def answers(draw, tokens):
     """Rounds as the engine makes them, with texts that hold some of a round back."""
     events: list[Event] = []
     waiting: list[tuple[Span, str]] = []
@@ -146,16 +145,16 @@ def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
     return [*events, *_final(waiting), done()]
 
 
-def _final(parts: Sequence[tuple[Span, str]]) -> list[Event]:
+def _final(parts):
     spans = tuple(span for span, _ in parts)
     return [Text("g", "".join(part for _, part in parts), spans)] if parts else []
 
 
-def text_of(events: Sequence[Event]) -> str:
+def text_of(events):
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-def rows_of(text: str, width: int) -> list[str]:
+def rows_of(text, width):
     starts = row_starts(text, width)
     rows = [text[a:b].rstrip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
     while rows and not rows[-1]:
@@ -167,23 +166,21 @@ words = st.text("ab cd\n世界é", min_size=1, max_size=6)
 
 
 @given(events=answers(words))
-def test_the_screen_ends_with_the_text(events: list[Event]) -> None:
+def test_the_screen_ends_with_the_text(events):
     terminal = Terminal(width=400)
     terminal.show(*events)
     assert terminal.rows() == rows_of(text_of(events), 1000)
 
 
 @given(events=answers(words), width=st.integers(4, 30), height=st.integers(2, 8))
-def test_rows_are_wrapped_as_if_the_text_had_come_at_once(
-    events: list[Event], width: int, height: int
-) -> None:
+def test_rows_are_wrapped_as_if_the_text_had_come_at_once(events, width, height):
     terminal = Terminal(width, height)
     terminal.show(*events)
     assert terminal.rows() == rows_of(text_of(events), width - 1)
 
 
 @given(text=st.text("ab \n世e\u0301👩", max_size=60), width=st.integers(2, 20))
-def test_rows_fit_and_lose_nothing(text: str, width: int) -> None:
+def test_rows_fit_and_lose_nothing(text, width):
     starts = row_starts(text, width)
     assert starts == sorted(set(starts))
     assert starts[0] == 0
@@ -191,14 +188,14 @@ def test_rows_fit_and_lose_nothing(text: str, width: int) -> None:
         assert sum(2 if char in "世👩" else char != "\u0301" for char in row) <= width
 
 
-def test_words_stay_whole_where_they_fit() -> None:
+def test_words_stay_whole_where_they_fit():
     assert rows_of("the quick brown  fox\n    indented", 9) == [
         *("the quick", "brown", "fox", "    inden", "ted")
     ]
     assert rows_of("目标模型一次 ok", 8) == ["目标模型", "一次 ok"]
 
 
-def test_a_long_answer_leaves_every_line_once() -> None:
+def test_a_long_answer_leaves_every_line_once():
     lines = [f"line {number} of the answer" for number in range(200)]
     terminal = Terminal(width=40, height=10)
     for number, line in enumerate(lines):
@@ -208,7 +205,7 @@ def test_a_long_answer_leaves_every_line_once() -> None:
     assert terminal.rows() == lines
 
 
-def test_a_guess_is_drawn_judged_and_gone() -> None:
+def test_a_guess_is_drawn_judged_and_gone():
     terminal = Terminal()
     terminal.show(*plain_round(0, "It"), draft(1, " was", " the", " best", " of"))
     assert terminal.rows() == ["It was the best of"]
@@ -232,7 +229,7 @@ def test_a_guess_is_drawn_judged_and_gone() -> None:
     assert terminal.looks(" was") == "green underline"
 
 
-def test_of_a_tree_the_best_path_is_drawn() -> None:
+def test_of_a_tree_the_best_path_is_drawn():
     terminal = Terminal()
     guess = replace(
         draft(1, " a", " was", " dog", " the", " best", " worst", " of"),
@@ -250,14 +247,14 @@ def test_of_a_tree_the_best_path_is_drawn() -> None:
     assert terminal.rows() == ["It was the end"]
 
 
-def test_a_line_end_in_a_guess_can_be_seen_and_struck() -> None:
+def test_a_line_end_in_a_guess_can_be_seen_and_struck():
     terminal = Terminal()
     terminal.show(*plain_round(0, "One"), draft(1, "\n", "Two"), verdict(1, 2, 0, "."))
     assert terminal.rows() == ["One.⏎Two"]
     assert terminal.looks("⏎") == "red strike"
 
 
-def test_indentation_is_not_underlined() -> None:
+def test_indentation_is_not_underlined():
     terminal = Terminal()
     terminal.show(
         draft(0, "    return"), verdict(0, 1, 1, "\n"), text(0, "    return", "\n"), done()
@@ -266,7 +263,7 @@ def test_indentation_is_not_underlined() -> None:
     assert terminal.looks("return") == "green underline"
 
 
-def test_a_special_token_never_stands_in_the_answer() -> None:
+def test_a_special_token_never_stands_in_the_answer():
     for special in ("<|im_end|>", "</s>", "<end_of_turn>"):
         ends: list[list[Event]] = [
             [draft(1, " end", special), verdict(1, 2, 2, None)],
@@ -280,7 +277,7 @@ def test_a_special_token_never_stands_in_the_answer() -> None:
             assert terminal.rows() == ["The end"]
 
 
-def test_a_character_in_two_halves_has_the_colour_of_the_second() -> None:
+def test_a_character_in_two_halves_has_the_colour_of_the_second():
     terminal = Terminal()
     terminal.show(draft(0, "caf", "\ufffd"), verdict(0, 2, 2, "\ufffd"))
     terminal.show(text(0, "caf", "", "é"), draft(1, " noir"), verdict(1, 1, 1, "."))
@@ -290,7 +287,7 @@ def test_a_character_in_two_halves_has_the_colour_of_the_second() -> None:
     assert terminal.looks("é") == "af5fff italic"
 
 
-def test_a_token_has_its_colour_wherever_its_text_comes() -> None:
+def test_a_token_has_its_colour_wherever_its_text_comes():
     terminal = Terminal()
     terminal.show(draft(0, "a", "a"), verdict(0, 2, 1, "a"), text(0, "a"))  # one waits
     terminal.show(verdict(1, 0, 0, "a"), text(0, "b", first=1), text(1, "c"))
@@ -308,7 +305,7 @@ LOOKS = {
 
 
 @given(events=answers(st.text("ab", min_size=1, max_size=3)))
-def test_every_character_looks_like_its_token(events: list[Event]) -> None:
+def test_every_character_looks_like_its_token(events):
     terminal = Terminal(width=400)
     terminal.show(*events)
     fates = {
@@ -322,14 +319,14 @@ def test_every_character_looks_like_its_token(events: list[Event]) -> None:
     assert [look_of(row[x]) for x in range(len(expected))] == expected
 
 
-def test_text_of_no_known_token_is_plain() -> None:
+def test_text_of_no_known_token_is_plain():
     terminal = Terminal()
     terminal.show(draft(0, "yes"), verdict(0, 1, 1, "no"), Text("g", "yesno"), done())
     assert terminal.rows() == ["yesno"]
     assert terminal.looks("yes") == "default"
 
 
-def test_text_behind_a_stop_string_vanishes() -> None:
+def test_text_behind_a_stop_string_vanishes():
     terminal = Terminal()
     terminal.show(draft(0, "yes", "\n##", "#"), verdict(0, 3, 3, " more"))
     terminal.show(text(0, "yes"), text(0, "\n", "", "", first=1), done())
@@ -337,7 +334,7 @@ def test_text_behind_a_stop_string_vanishes() -> None:
 
 
 @given(events=answers(words))
-def test_an_interruption_leaves_what_was_final(events: list[Event]) -> None:
+def test_an_interruption_leaves_what_was_final(events):
     terminal = Terminal(width=400)
     with terminal.view:
         terminal.show(*events[:-1], draft(99, " never", " seen"))
@@ -345,7 +342,7 @@ def test_an_interruption_leaves_what_was_final(events: list[Event]) -> None:
     assert not terminal.screen.cursor.hidden
 
 
-def test_a_failure_leaves_the_line() -> None:
+def test_a_failure_leaves_the_line():
     terminal = Terminal()
     terminal.show(*plain_round(0, "Half"), draft(1, " gone"), Failed("g", "No.", "Try."))
     assert terminal.rows() == ["Half"]
@@ -353,7 +350,7 @@ def test_a_failure_leaves_the_line() -> None:
     assert not terminal.screen.cursor.hidden
 
 
-def test_guesses_taller_than_the_screen_scroll_nothing_away() -> None:
+def test_guesses_taller_than_the_screen_scroll_nothing_away():
     terminal = Terminal(width=10, height=4)
     terminal.show(*plain_round(0, "one two three "), draft(1, *[" guess"] * 20))
     assert not terminal.look().history.top
@@ -361,7 +358,7 @@ def test_guesses_taller_than_the_screen_scroll_nothing_away() -> None:
     assert terminal.rows() == ["one two", "three", "four"]
 
 
-def test_a_window_made_narrower_is_drawn_over_the_folded_rows() -> None:
+def test_a_window_made_narrower_is_drawn_over_the_folded_rows():
     terminal = Terminal(width=40)
     terminal.show(*plain_round(0, "a" * 30))
     terminal.console.width = 12  # 30 cells now stand in three rows
@@ -369,7 +366,7 @@ def test_a_window_made_narrower_is_drawn_over_the_folded_rows() -> None:
     assert "\r\x1b[2A" in terminal.file.getvalue()
 
 
-def test_the_prompt_is_seen_being_read() -> None:
+def test_the_prompt_is_seen_being_read():
     terminal = Terminal()
     terminal.show(Prefill("g", 512, 2048, 256, 0.5))
     assert terminal.rows() == ["reading the prompt: 512 of 2,048 tokens"]
@@ -385,21 +382,21 @@ nasty = st.text(
 )
 
 
-def test_every_control_is_stripped() -> None:
+def test_every_control_is_stripped():
     bidi = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     controls = [*range(0x20), *range(0x7F, 0xA0), *bidi, 0xD800, 0xDFFF]
     assert "".join(clean(chr(code)) for code in controls) == "\t\n"
 
 
 @given(text=nasty)
-def test_clean_leaves_nothing_that_drives_a_terminal(text: str) -> None:
+def test_clean_leaves_nothing_that_drives_a_terminal(text):
     assert not CONTROLS.search(clean(text).replace("\t", ""))
     clean(text).encode()
     assert clean("naïve\t世界\n") == "naïve\t世界\n"
 
 
 @given(events=answers(nasty), width=st.integers(3, 30))
-def test_model_text_writes_no_controls(events: list[Event], width: int) -> None:
+def test_model_text_writes_no_controls(events, width):
     terminal = Terminal(width)
     for event in events:
         terminal.view.show(event)
@@ -412,7 +409,7 @@ def test_model_text_writes_no_controls(events: list[Event], width: int) -> None:
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))
 
 
-def test_plain_answers_are_the_text_and_a_line_end() -> None:
+def test_plain_answers_are_the_text_and_a_line_end():
     file = StringIO()
     view = answer_view(Console(file=file, width=10))
     final = Text("g", "a long\x1b[31m line")
@@ -423,7 +420,7 @@ def test_plain_answers_are_the_text_and_a_line_end() -> None:
     assert file.getvalue() == "a long[31m line\n"
 
 
-def test_the_view_fits_the_console() -> None:
+def test_the_view_fits_the_console():
     for terminal, environment, kind in (
         (True, {"TERM": "xterm-256color"}, LiveAnswer),
         (True, {"TERM": "dumb"}, PlainAnswer),
@@ -434,7 +431,7 @@ def test_the_view_fits_the_console() -> None:
         assert type(answer_view(console)) is kind
 
 
-def test_the_legend_says_each_word_in_its_style() -> None:
+def test_the_legend_says_each_word_in_its_style():
     text = legend()
     assert text.plain == (
         "The drafter's tokens: drafted, accepted, rejected, discarded, "
@@ -466,7 +463,7 @@ COMPARED = replace(ANSWER, reference_seconds=(0.0325,) * 8)
 SLOWER = replace(ANSWER, reference_seconds=(0.0209,) * 8)
 
 
-def test_the_closing_lines() -> None:
+def test_the_closing_lines():
     for stats, words, figures in (
         (COMPARED, ["1.34×", "68 %", "120"], ["41.3 tokens/s", "3.1 tokens per pass"]),
         (SLOWER, ["0.93×"], []),
@@ -489,7 +486,7 @@ def test_the_closing_lines() -> None:
 # Beside the figures
 
 
-def remarks_on(ids: list[int], prefill: Prefill) -> int:
+def remarks_on(ids, prefill):
     events: list[Event] = [prefill]
     for number, id in enumerate(ids, start=1):
         own = WrittenToken(id, "x", 0.5, "plain")
@@ -497,7 +494,7 @@ def remarks_on(ids: list[int], prefill: Prefill) -> int:
     return len(closing_remarks(events))
 
 
-def test_a_loop_and_what_was_not_read_are_told_in_a_line_each() -> None:
+def test_a_loop_and_what_was_not_read_are_told_in_a_line_each():
     whole, part = Prefill("g", 5, 5, 0, 0.1), Prefill("g", 5, 5, 0, 0.1, 1, 12, 8192)
     assert remarks_on(list(range(200)), whole) == 0
     assert remarks_on([1, 2, 3] * 60, whole) == 1
@@ -519,7 +516,7 @@ REASONED = (
 )
 
 
-def test_reasoning_stands_apart_without_its_marks() -> None:
+def test_reasoning_stands_apart_without_its_marks():
     terminal, file = Terminal(), StringIO()
     terminal.show(*REASONED)
     assert terminal.rows() == ["Thinking: Hm, four.", "", "Four."]

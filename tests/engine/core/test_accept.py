@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule, as_written, by_block, by_token, last_accepted
+from engine.core.accept import as_written, by_block, by_token, last_accepted
 from engine.tree import Tree
 from tests.support.engine.acceptance import drawing
 from tests.support.engine.trees import random_trees
@@ -26,7 +25,7 @@ WEIGHTS = [0.0, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.3, 1.0, 3.0]
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]:
+def rounds(draw):
     """(drafted, p, q, seed): what is drafted has a chance of being drawn."""
     n = draw(st.sampled_from([1, 2, 3, 5, 16]))
     vocabulary = draw(st.integers(2, 6))
@@ -37,18 +36,12 @@ def rounds(draw: st.DrawFn) -> tuple[list[int], NDArray[np.float32], NDArray[np.
     return drafted, p, q, draw(st.integers(0, 1 << 30))
 
 
-def normalized(rows: list[list[float]]) -> NDArray[np.float32]:
+def normalized(rows):
     weights = np.array(rows)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def judge(
-    rule: AcceptanceRule,
-    drafted: list[int],
-    p: NDArray[np.float32],
-    q: NDArray[np.float32],
-    seed: int,
-) -> tuple[int, int, list[float]]:
+def judge(rule, drafted, p, q, seed):
     ids = mx.array([int(token) for token in drafted], dtype=mx.int32)
     outcome = drawing(rule)(ids, mx.array(p), mx.array(q), mx.random.key(seed))
     assert outcome.accepted.shape == outcome.next.shape == ()

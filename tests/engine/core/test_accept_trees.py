@@ -17,7 +17,7 @@ from engine.core.sampling import Candidates
 from engine.tree import COMMITTED, Tree
 from tests.engine.core.test_accept import RULES, WEIGHTS, normalized, rounds
 from tests.support.engine import small_worlds
-from tests.support.engine.acceptance import AllOutcomes, drawing, enumerated
+from tests.support.engine.acceptance import drawing, enumerated
 from tests.support.engine.chi_square import excess
 from tests.support.engine.small_worlds import (
     GUESSING,
@@ -199,16 +199,14 @@ def test_a_chain_is_judged_as_a_tree_would_be(rule, round_):
         assert own_row(tree, accepted) == pytest.approx(own_row(chain, accepted), abs=1e-3)
 
 
-def own_row(may_come: AllOutcomes, accepted: int) -> NDArray[np.float64]:
+def own_row(may_come, accepted):
     row = np.array(may_come.own[accepted], dtype=np.float64)
     normalized: NDArray[np.float64] = row / row.sum()
     return normalized
 
 
 @st.composite
-def rounds_of_trees(
-    draw: st.DrawFn,
-) -> tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]]:
+def rounds_of_trees(draw):
     """(tree, drafted, p, q): what is drafted has a chance of being drawn, or is certain."""
     tree, vocabulary = draw(random_trees(most=8)), draw(st.integers(2, 6))
     row = st.lists(st.sampled_from(WEIGHTS), min_size=vocabulary, max_size=vocabulary).filter(any)

@@ -3,10 +3,9 @@ each one's caches just that."""
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -19,7 +18,6 @@ from mlx_lm.models import base, llama
 import engine.core.batch
 from engine.core.batch import can_share, read_together
 from engine.core.cache import QuantizedCaches
-from engine.core.decoder import Decoder
 from engine.device import BACKENDS, GPU
 from models.drafters.kinds import Tap
 from tests.support.engine import gemma4, mtp, tiny
@@ -83,7 +81,7 @@ SHARED = ("llama", "qwen2", "qwen3", "gemma3_text", *FURTHER)
 EXPERTS = ("experts", "sinks")  # which MLX computes on the CPU in float32, or quantized
 
 
-def made(name: str, **options: Any) -> nn.Module:
+def made(name, **options):
     architecture, sizes = FURTHER.get(name, (name, None))
     return build(architecture, sizes=sizes, **options)
 
@@ -95,7 +93,7 @@ def model_of(name: str, precision: str = "float32") -> nn.Module:
     return made(name, dtype=getattr(mx, precision))
 
 
-def reader(model: nn.Module, length: int, **options: Any) -> Decoder:
+def reader(model, length, **options):
     """One that has read the first `length` of `TOKENS`."""
     made = decoder(model, **options)
     for _ in made.prefill(TOKENS[: length + 1]):
@@ -103,7 +101,7 @@ def reader(model: nn.Module, length: int, **options: Any) -> Decoder:
     return made
 
 
-def behind(readers: Sequence[Decoder], rows: Sequence[int]) -> list[mx.array]:
+def behind(readers, rows):
     """The next so many of `TOKENS` for each."""
     return [
         mx.array(TOKENS[each.length : each.length + size])
@@ -111,7 +109,7 @@ def behind(readers: Sequence[Decoder], rows: Sequence[int]) -> list[mx.array]:
     ]
 
 
-def assert_equal(one: Decoder, other: Decoder) -> None:
+def assert_equal(one, other):
     """That both hold the same, and go on in the same way."""
     assert one.length == other.length
     ours, our_caches = next_logits(one, 7)
@@ -123,7 +121,7 @@ def assert_equal(one: Decoder, other: Decoder) -> None:
             assert mx.array_equal(a, b)
 
 
-def assert_shared_as_alone(model: nn.Module, lengths: Sequence[int], rows: Sequence[int]) -> None:
+def assert_shared_as_alone(model, lengths, rows):
     """Three passes, with something taken back in between."""
     together = [reader(model, length, block=128) for length in lengths]
     alone = [reader(model, length, block=128) for length in lengths]
@@ -325,63 +323,63 @@ def test_as_on_a_gpu(monkeypatch):
 # Mutants: what the comparison must notice
 
 
-def on_layers(name: str, broken: Callable[..., Any]) -> AbstractContextManager[Any]:
+def on_layers(name, broken):
     return mock.patch.object(engine.core.batch._Layer, name, broken)
 
 
-def offset_of_a_neighbour() -> AbstractContextManager[Any]:
+def offset_of_a_neighbour():
     whole = engine.core.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+    def broken(layer, caches, parts, offset):
         whole(layer, caches, parts, mx.roll(offset, parts[0].rows.stop))
 
     return on_layers("__init__", broken)
 
 
-def one_offset_for_all() -> AbstractContextManager[Any]:
+def one_offset_for_all():
     whole = engine.core.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+    def broken(layer, caches, parts, offset):
         whole(layer, caches, parts, mx.full(offset.shape, offset[0], dtype=mx.int32))
 
     return on_layers("__init__", broken)
 
 
-def mask_of_a_neighbour() -> AbstractContextManager[Any]:
+def mask_of_a_neighbour():
     whole = engine.core.batch._Layer.make_mask
     return on_layers("make_mask", lambda *given, **options: whole(*given, **options)[::-1])
 
 
-def no_mask() -> AbstractContextManager[Any]:
+def no_mask():
     everything = engine.core.batch._Sight(None)
     return on_layers("make_mask", lambda layer, *_, **__: [everything] * len(layer.caches))
 
 
-def rows_of_a_neighbour() -> AbstractContextManager[Any]:
+def rows_of_a_neighbour():
     """Written into the caches."""
     whole = engine.core.batch._Layer.update_and_fetch
 
-    def broken(layer: Any, keys: mx.array, values: mx.array) -> Any:
+    def broken(layer, keys, values):
         return whole(layer, keys[::-1], values)
 
     return on_layers("update_and_fetch", broken)
 
 
-def keys_of_a_neighbour() -> AbstractContextManager[Any]:
+def keys_of_a_neighbour():
     whole = engine.core.batch._Layer.update_and_fetch
 
-    def broken(layer: Any, keys: mx.array, values: mx.array) -> Any:
+    def broken(layer, keys, values):
         seen, others = whole(layer, keys, values)
         return seen[::-1], others[::-1]
 
     return on_layers("update_and_fetch", broken)
 
 
-def a_row_too_many() -> AbstractContextManager[Any]:
+def a_row_too_many():
     """The caches hold it, and nobody sees it in this pass."""
     whole = engine.core.batch._Layer.update_and_fetch
 
-    def broken(layer: Any, keys: mx.array, values: mx.array) -> Any:
+    def broken(layer, keys, values):
         seen = copy.copy(whole(layer, keys, values))
         for cache in layer.caches:
             cache.offset += 1

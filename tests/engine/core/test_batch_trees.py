@@ -2,11 +2,9 @@
 is accepted of it stays in caches and recordings as if nothing else had been read."""
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -19,8 +17,7 @@ import engine.core.batch
 import engine.cpu.trees
 from engine.core.batch import can_share, read_together
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
-from engine.core.decoder import Decoder
-from engine.core.model_parts import HiddenStates, StateRecorder
+from engine.core.model_parts import StateRecorder
 from engine.device import BACKENDS, GPU
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import assert_as_fresh, build_wide, decoder
@@ -46,7 +43,7 @@ def model_of(architecture: str, precision: str = "float32", *, wide: bool = Fals
     return make(architecture, dtype=getattr(mx, precision))
 
 
-def reader(model: nn.Module, length: int, **options: Any) -> Decoder:
+def reader(model, length, **options):
     """One that has read the first `length` of `TOKENS`."""
     made = decoder(model, **options)
     for _ in made.prefill(TOKENS[: length + 1]):
@@ -54,16 +51,16 @@ def reader(model: nn.Module, length: int, **options: Any) -> Decoder:
     return made
 
 
-def ids_for(tree: Tree) -> mx.array:
+def ids_for(tree):
     return (17 * mx.arange(len(tree)) + 5) % 64
 
 
-def read_tree(of: Decoder, tree: Tree) -> mx.array:
+def read_tree(of, tree):
     (logits,) = read_together([of], [ids_for(tree)], [tree])
     return logits
 
 
-def alone(of: Decoder, tree: Tree) -> Iterator[tuple[list[int], mx.array]]:
+def alone(of, tree):
     """The rows of each path, and its logits without the rest of the tree."""
     length = of.length
     for path in tree.paths:
@@ -72,7 +69,7 @@ def alone(of: Decoder, tree: Tree) -> Iterator[tuple[list[int], mx.array]]:
         of.rewind(length)
 
 
-def assert_as_alone(model: nn.Module, length: int, tree: Tree, **options: Any) -> None:
+def assert_as_alone(model, length, tree, **options):
     whole, single = reader(model, length, **options), reader(model, length, **options)
     tree = tree.first(whole.timeline.room())
     logits = read_tree(whole, tree)
@@ -81,7 +78,7 @@ def assert_as_alone(model: nn.Module, length: int, tree: Tree, **options: Any) -
         assert mx.array_equal(logits[mx.array(rows)], expected)
 
 
-def apart(ones: mx.array, others: mx.array) -> float:
+def apart(ones, others):
     """How far they are apart, as a share of their own deviation."""
     ones, others = ones.astype(mx.float32), others.astype(mx.float32)
     return float(mx.max(mx.abs(ones - others)) / mx.std(others))
@@ -190,14 +187,7 @@ def test_trees_beside_chains_and_other_trees():
 # What is accepted stays
 
 
-def assert_kept(
-    model: nn.Module,
-    rounds: Sequence[tuple[Tree, int, int]],
-    *,
-    length: int = 0,
-    quantized: QuantizedCaches | None = None,
-    block: int = 16,
-) -> None:
+def assert_kept(model, rounds, *, length=0, quantized=None, block=16):
     """Of each round: the tree, the last token that is accepted of it, and how many committed tokens
     are unread in front of it."""
     reads = reader(model, length, quantized=quantized, block=block)
@@ -221,9 +211,7 @@ def assert_kept(
         assert_recorded(states, model, tokens, quantized=quantized, block=block)
 
 
-def assert_recorded(
-    states: HiddenStates, model: nn.Module, tokens: list[int], **options: Any
-) -> None:
+def assert_recorded(states, model, tokens, **options):
     fresh = decoder(model, **options)
     expected = fresh.record(states.taps)
     for _ in fresh.prefill([*tokens, 0]):
@@ -294,18 +282,18 @@ def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(layer, quantized):
 # Mutants: what the comparisons must notice
 
 
-def nothing_is_moved() -> AbstractContextManager[Any]:
+def nothing_is_moved():
     return mock.patch.object(Timeline, "move", return_value=None)
 
 
-def no_state_is_moved() -> AbstractContextManager[Any]:
+def no_state_is_moved():
     return mock.patch.object(StateRecorder, "move", return_value=None)
 
 
-def positions_by_row() -> AbstractContextManager[Any]:
+def positions_by_row():
     whole = engine.core.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+    def broken(layer, caches, parts, offset):
         each = [offset[part.rows] for part in parts]
         by_row = mx.concatenate([own[:1] + mx.arange(own.size) for own in each])
         whole(layer, caches, parts, by_row)
@@ -315,25 +303,25 @@ def positions_by_row() -> AbstractContextManager[Any]:
 
 class _ByRow(Tree):
     @property
-    def depths(self) -> tuple[int, ...]:  # type: ignore[override]
+    def depths(self):  # type: ignore[override]
         return tuple(range(len(self)))
 
 
-def masks_by_row() -> AbstractContextManager[Any]:
+def masks_by_row():
     """Windows too: as if each row stood behind the one before it."""
     whole = engine.core.batch._Part
 
-    def broken(tree: Tree, rows: slice, exactly: bool) -> Any:
+    def broken(tree, rows, exactly):
         return whole(_ByRow(tree.parents), rows, exactly)
 
     return mock.patch.object(engine.core.batch, "_Part", broken)
 
 
 @contextmanager
-def a_sibling_is_seen() -> Iterator[None]:
+def a_sibling_is_seen():
     """And not the row's own path, where that is read by itself."""
 
-    def visible(tree: Tree) -> tuple[tuple[bool, ...], ...]:
+    def visible(tree):
         return tuple(tuple(j <= i for j in range(len(tree))) for i in range(len(tree)))
 
     with (

@@ -1,19 +1,17 @@
 """A timeline of caches that goes forward and back is what reading its tokens afresh would be."""
 
 import functools
-from collections.abc import Sequence
 from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
 
-from engine.core.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
+from engine.core.cache import AlignedCache, Timeline, keys_and_values
 from engine.core.decoder import Decoder
 from engine.cpu.backend import CpuBackend
 from engine.device import GPU
@@ -45,13 +43,13 @@ STEPS = st.lists(
 class Journey:
     """A decoder that goes forward and back, and the tokens that it should have read."""
 
-    def __init__(self, model: nn.Module, quantized: QuantizedCaches | None) -> None:
+    def __init__(self, model, quantized):
         self.model, self.quantized = model, quantized
         self.decoder = decoder(model, quantized=quantized)
         self.tokens: list[int] = []
         self._key = mx.random.key(0)
 
-    def step(self, what: str, amount: int) -> None:
+    def step(self, what, amount):
         match what:
             case "read":
                 self._read(self._new(amount))
@@ -66,20 +64,20 @@ class Journey:
             case "borrow":
                 self._borrow(self._new(amount))
 
-    def check(self) -> None:
+    def check(self):
         assert self.decoder.length == len(self.tokens)
         fresh = decoder(self.model, quantized=self.quantized)
         assert_as_fresh(self.decoder, self.tokens, fresh)
 
-    def _new(self, amount: int) -> mx.array:
+    def _new(self, amount):
         self._key, key = mx.random.split(self._key)
         return mx.random.randint(0, 64, (min(amount, self.decoder.timeline.room()),), key=key)
 
-    def _read(self, tokens: mx.array) -> None:
+    def _read(self, tokens):
         self.decoder.read(tokens)
         self.tokens += tokens.tolist()
 
-    def _rewind(self, length: int) -> None:
+    def _rewind(self, length):
         before = self.decoder.length
         self.decoder.rewind(length)
         assert self.decoder.length <= length
@@ -87,7 +85,7 @@ class Journey:
             assert self.decoder.length == before
         self.tokens = self.tokens[: self.decoder.length]
 
-    def _borrow(self, tokens: mx.array) -> None:
+    def _borrow(self, tokens):
         layers = len(self.decoder.timeline.layers)
         for count in (2, layers):
             model = first_layers(self.model, count)
@@ -97,9 +95,7 @@ class Journey:
                         mx.eval(model(half[None], cache=caches))
 
 
-def walk(
-    model: nn.Module, steps: Sequence[tuple[str, int]], quantized: QuantizedCaches | None = None
-) -> None:
+def walk(model, steps, quantized=None):
     journey = Journey(model, quantized)
     for step in steps:
         journey.step(*step)
@@ -157,7 +153,7 @@ def test_a_round_on_a_mac_drops_nothing_of_a_window(length):
         journey.check()
 
 
-def read(reader: Decoder, count: int) -> None:
+def read(reader, count):
     for _ in reader.prefill([(7 * i) % 64 for i in range(reader.length + count + 1)]):
         pass
 

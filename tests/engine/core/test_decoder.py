@@ -1,11 +1,9 @@
 """A model that reads tokens and takes them back, in whatever pieces, through errors too."""
 
 from itertools import pairwise, product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 
 from engine.core.cache import QuantizedCaches
@@ -22,13 +20,13 @@ START = QUANTIZED.start
 TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
 
 
-def fail_once(of: Decoder, tokens: list[int], layer: int, *, afterwards: bool) -> None:
+def fail_once(of, tokens, layer, *, afterwards):
     """A pass in which `layer` fails, before or after it has read, and later ones have not read."""
     failing = of.model.layers[layer]
     kind = type(failing)
     whole = kind.__call__
 
-    def call(self: nn.Module, *inputs: Any, **options: Any) -> mx.array:
+    def call(self, *inputs, **options):
         if self is not failing or afterwards:
             output = whole(self, *inputs, **options)
         if self is failing:
@@ -42,7 +40,7 @@ def fail_once(of: Decoder, tokens: list[int], layer: int, *, afterwards: bool) -
         of.read(mx.array(tokens))
 
 
-def prefill(of: Decoder, count: int) -> list[int]:
+def prefill(of, count):
     return list(of.prefill(TOKENS[: count + 1]))
 
 

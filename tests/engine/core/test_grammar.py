@@ -1,7 +1,7 @@
 """What a grammar allows: against fresh matchers and against the texts themselves, one by one."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import product
@@ -76,17 +76,17 @@ def stories():
     return Grammars(tokenizer, vocabulary=512, ends=frozenset({2}))
 
 
-def rows(constraint: Constraint, drafted: Sequence[int] = ()) -> Rows:
+def rows(constraint, drafted=()):
     masks = constraint.masks(list(drafted))
     assert masks.dtype == mx.bool_
     return masks.tolist()
 
 
-def ids(row: list[bool]) -> list[int]:
+def ids(row):
     return [token for token, allowed in enumerate(row) if allowed]
 
 
-def some_text(constraint: Constraint, picks: Sequence[int], *, ends: frozenset[int]) -> list[int]:
+def some_text(constraint, picks, *, ends):
     """A text that the grammar allows, chosen by `picks`; it may stop anywhere."""
     text: list[int] = []
     for pick in picks:
@@ -101,7 +101,7 @@ def some_text(constraint: Constraint, picks: Sequence[int], *, ends: frozenset[i
 # --- Rows
 
 
-def fresh_rows(grammars: Grammars, grammar: Grammar, text: Sequence[int]) -> Rows:
+def fresh_rows(grammars, grammar, text):
     """Behind each prefix of `text`, each from the beginning; up to the first token that is not
     allowed or ends it, then all true."""
     found: Rows = []
@@ -132,15 +132,7 @@ def test_rows_depend_on_the_prefix_alone(grammars, name, after, committed, draft
     assert_rows_depend_on_the_prefix_alone(grammars, name, after, committed, drafted, junk, looks)
 
 
-def assert_rows_depend_on_the_prefix_alone(
-    grammars: Grammars,
-    name: str,
-    after: bool,
-    committed: list[int],
-    drafted: list[int],
-    junk: tuple[int, int] | None,
-    looks: list[str],
-) -> None:
+def assert_rows_depend_on_the_prefix_alone(grammars, name, after, committed, drafted, junk, looks):
     grammar = GRAMMARS[name]
     if after:
         grammar = Grammar(grammar.kind, grammar.source, after=AFTER)
@@ -206,23 +198,23 @@ LANGUAGE = [
 FEW = "(ab|abc)(</t>a)?(>|!|>>)"
 
 
-def constrained(text: bytes, after: bytes) -> bytes | None:
+def constrained(text, after):
     """What of the text is the grammar's; None while it is free."""
     return text[text.index(after) + len(after) :] if after in text else None
 
 
-def complete(text: bytes, after: bytes) -> bool:
+def complete(text, after):
     """Whether the text may end here."""
     return constrained(text, after) in LANGUAGE
 
 
-def possible(text: bytes, after: bytes) -> bool:
+def possible(text, after):
     """Whether more bytes could complete it."""
     rest = constrained(text, after)
     return rest is None or any(word.startswith(rest) for word in LANGUAGE)
 
 
-def check_against_texts(grammars: Grammars, text: Sequence[int], after: str) -> None:
+def check_against_texts(grammars, text, after):
     """Every row of a text behind an empty prefix, and of its rest behind each of its prefixes."""
     ends = grammars.ends
     before = [b"".join(map(spelling, text[:size])) for size in range(len(text) + 1)]
@@ -295,7 +287,7 @@ def test_special_tokens_count_by_their_names(grammars):
     assert again.forced(9) == [spelled_as(b"ab"), END]
 
 
-def spelled_as(text: bytes) -> int:
+def spelled_as(text):
     return next(token for token in range(SIZE) if spelling(token) == text)
 
 
@@ -392,7 +384,7 @@ def test_fewer_logits_than_tokens(wordy):
 # --- Lark grammars
 
 
-def written(constraint: Constraint) -> str:
+def written(constraint):
     """What is forced."""
     return b"".join(map(spelling, constraint.forced(99))).decode()
 
@@ -599,29 +591,29 @@ def test_where_no_token_can_go_on_the_answer_ends(wordy):
 # --- These tests see what is easy to get wrong
 
 
-def _row_of_another_place(self: Constraint, drafted: list[int]) -> mx.array:
+def _row_of_another_place(self, drafted):
     masks = MASKS(self, drafted)
     return mx.concatenate([masks[:1], masks[:-1]])
 
 
-def _last_row_left_out(self: Constraint, drafted: list[int]) -> mx.array:
+def _last_row_left_out(self, drafted):
     masks = MASKS(self, drafted)
     return mx.concatenate([masks[:-1], mx.ones_like(masks[:1])])
 
 
-def _nothing_behind_the_forbidden(self: Constraint, drafted: list[int]) -> mx.array:
+def _nothing_behind_the_forbidden(self, drafted):
     masks = MASKS(self, drafted)
     return masks & ~mx.all(masks, axis=-1, keepdims=True)
 
 
-def _not_taken_back(self: Constraint, drafted: list[int]) -> int:
+def _not_taken_back(self, drafted):
     count = ALLOWED(self, drafted)
     if count and END not in drafted:
         self._take(drafted[0])
     return count
 
 
-def _ends_count_for_nothing(self: Constraint, drafted: list[int]) -> mx.array:
+def _ends_count_for_nothing(self, drafted):
     masks = MASKS(self, drafted)
     masks[:, END] = False
     return masks

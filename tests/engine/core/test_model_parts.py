@@ -45,7 +45,7 @@ BATCH = mx.array([[5, 9, 61, 0, 33]])
 ROWS = mx.array([3, 60, 7])
 
 
-def made(kind: str) -> nn.Module:
+def made(kind):
     """Of two layers; one that is tied has its embedding for its output layer."""
     architecture, *how = kind.split(", ")
     bits = next((int(each[0]) for each in how if each.endswith("-bit")), None)
@@ -67,7 +67,7 @@ def model(request):
     return made(request.param)
 
 
-def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
+def last_state(model, tokens):
     """What the last norm put out: (n, width)."""
     return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
 
@@ -109,7 +109,7 @@ def test_the_final_norm_is_the_one_before_the_output(model, request):
 class Odd(nn.Module):
     """A model whose layers have a name that nobody knows."""
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **parts):
         super().__init__()
         self.model = nn.Module()
         for name, part in parts.items():
@@ -125,7 +125,7 @@ def test_parts_that_nobody_knows():
         final_norm(Odd(layers=[nn.Identity()]))
 
 
-def straight(model: nn.Module, tokens: list[int]) -> mx.array:
+def straight(model, tokens):
     """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
     hook = TapHook(model, LAYERS)
     with hook.open():
@@ -188,7 +188,7 @@ def test_soft_caps_and_multipliers_are_the_targets_own():
     assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
 
 
-def gemma2() -> nn.Module:
+def gemma2():
     """One that scales its embeddings by 8 and caps its logits at 3."""
     arguments = ModelArgs(
         model_type="gemma2",

@@ -6,7 +6,7 @@ reader that reads token by token; what the loop reads with and without it; mutan
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from mlx_lm.models import gated_delta, qwen3_5
 
 import engine.core.recurrent
-from engine.core.decoder import Decoder
 from engine.core.loop import speculate
-from engine.core.recurrent import StateAfter, Tape
+from engine.core.recurrent import Tape
 from engine.core.rounds import RoundDraft
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
@@ -39,7 +38,6 @@ from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
     Known,
-    Run,
     contents,
     decoder,
     next_logits,
@@ -84,13 +82,13 @@ class Rounds:
     `slack`: by how much logits may differ. Nothing else may, unless there is some.
     """
 
-    def __init__(self, model: nn.Module, *, slack: float = 0.0) -> None:
+    def __init__(self, model, *, slack=0.0):
         self.decoder, self.slack = decoder(model), slack
         self.begun = 0
         self._one_by_one = [decoder(model)]  # after 0, 1, ... tokens
         self._key = mx.random.key(0)
 
-    def step(self, what: str, amount: int) -> None:
+    def step(self, what, amount):
         match what:
             case "round":
                 self._read(amount, first=True)
@@ -102,7 +100,7 @@ class Rounds:
                 self.decoder.timeline.bookmark()
         self.check()
 
-    def check(self) -> None:
+    def check(self):
         ours, our_caches = next_logits(self.decoder, 7)
         theirs, their_caches = next_logits(self._one_by_one[self.decoder.length], 7)
         assert mx.max(mx.abs(ours - theirs)).item() <= self.slack
@@ -110,7 +108,7 @@ class Rounds:
             for a, b in zip(held_by(our), held_by(their), strict=True):
                 assert self.slack or mx.array_equal(a, b)
 
-    def _read(self, amount: int, *, first: bool) -> None:
+    def _read(self, amount, *, first):
         if first:
             self.decoder.timeline.mark()
             self.begun = self.decoder.length
@@ -125,7 +123,7 @@ class Rounds:
             mx.eval(follower.read(token[None]))
             self._one_by_one.append(follower)
 
-    def _rewind(self, length: int) -> None:
+    def _rewind(self, length):
         self.decoder.rewind(length)
         exact = length if length >= self.begun else None
         assert exact is None or self.decoder.length == exact
@@ -134,11 +132,11 @@ class Rounds:
         del self._one_by_one[self.decoder.length + 1 :]
 
 
-def held_by(layer: Any) -> list[mx.array]:
+def held_by(layer):
     return [array for part in getattr(layer, "caches", [layer]) for array in contents(part)]
 
 
-def walk(model: nn.Module, steps: Sequence[tuple[str, int]], *, slack: float = 0.0) -> None:
+def walk(model, steps, *, slack=0.0):
     journey = Rounds(model, slack=slack)
     journey.step("round", 3)
     for step in steps:
@@ -278,7 +276,7 @@ def test_full_attention_keeps_nothing():
 # In the loop
 
 
-def greedy(model: nn.Module, count: int, *, known: Known | None = None, length: int = 0) -> Run:
+def greedy(model, count, *, known=None, length=0):
     """With `known` drafting, or without drafts."""
     drafter = known or NoDrafter()
     return run_greedily(
@@ -286,11 +284,11 @@ def greedy(model: nn.Module, count: int, *, known: Known | None = None, length: 
     )
 
 
-def counted(of: Decoder) -> list[int]:
+def counted(of):
     """The rows of each pass that `of` makes from now on."""
     rows, whole = list[int](), of.read
 
-    def read(tokens: mx.array) -> mx.array:
+    def read(tokens):
         rows.append(tokens.size)
         return whole(tokens)
 
@@ -298,7 +296,7 @@ def counted(of: Decoder) -> list[int]:
     return rows
 
 
-def rows_of(model: nn.Module, length: int, sampling: Sampling) -> tuple[Run, int, int, list[int]]:
+def rows_of(model, length, sampling):
     """A run with an imperfect drafter; the rows that target and drafter read, and each pass's."""
     target, drafting = decoder(model, block=256), decoder(noisy(model), block=256)
     drafter = ModelDrafter(drafting, vocabulary=target.vocabulary)
@@ -387,11 +385,11 @@ def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(architectur
 
 
 @contextmanager
-def off_by(shift: int, *makers: str) -> Iterator[None]:
+def off_by(shift, *makers):
     """What `makers` make gives the state of another row."""
 
-    def broken(whole: Callable[..., StateAfter]) -> Callable[..., StateAfter]:
-        def make(*arguments: Any) -> StateAfter:
+    def broken(whole):
+        def make(*arguments):
             after = whole(*arguments)
             return lambda rows, state: after(max(0, rows + shift), state)
 
@@ -404,24 +402,24 @@ def off_by(shift: int, *makers: str) -> Iterator[None]:
         yield
 
 
-def a_row_late() -> AbstractContextManager[Any]:
+def a_row_late():
     return off_by(1, "_scanned", "_windowed")
 
 
-def a_row_early() -> AbstractContextManager[Any]:
+def a_row_early():
     return off_by(-1, "_scanned", "_windowed")
 
 
-def convolution_a_row_early() -> AbstractContextManager[Any]:
+def convolution_a_row_early():
     return off_by(-1, "_windowed")
 
 
-def marked_states() -> AbstractContextManager[Any]:
+def marked_states():
     """The states before the round for those after some rows of it."""
     return mock.patch.object(Tape, "replay", lambda self, states, rows: states)
 
 
-def tape_that_is_not_cut() -> AbstractContextManager[Any]:
+def tape_that_is_not_cut():
     return mock.patch.object(Tape, "cut")
 
 

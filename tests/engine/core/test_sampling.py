@@ -81,11 +81,11 @@ FILTERS = [
 ]
 
 
-def of_mlx_lm(scored: mx.array, sampling: Sampling) -> mx.array:
+def of_mlx_lm(scored, sampling):
     """The probabilities that mlx-lm's sampler draws from, caught where it draws."""
     caught: list[mx.array] = []
 
-    def catch(logits: mx.array, temperature: float) -> mx.array:
+    def catch(logits, temperature):
         caught.append(mx.softmax(logits * (1 / temperature), axis=-1))
         return mx.argmax(logits, axis=-1)
 
@@ -100,7 +100,7 @@ def of_mlx_lm(scored: mx.array, sampling: Sampling) -> mx.array:
     return caught[0]
 
 
-def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+def filtered(row, sampling):
     """The distribution by the filters' definitions, in plain Python; no two scores are equal."""
     p = np.exp(row - row.max())
     p /= p.sum()
@@ -250,7 +250,7 @@ def test_greedy_is_the_best_score_and_shows_its_probability():
     assert entries(p, chosen).tolist() == pytest.approx(expected, rel=1e-5)
 
 
-def points(rows: int, *, seed: int) -> mx.array:
+def points(rows, *, seed):
     return mx.random.uniform(shape=(rows, 1), key=mx.random.key(seed))
 
 
@@ -313,7 +313,7 @@ def test_settings_out_of_range_are_refused_with_a_remedy():
 # --- Penalties and biases
 
 
-def slow_scores(logits: list[float], history: list[int], sampling: Sampling) -> list[float]:
+def slow_scores(logits, history, sampling):
     """As `scores`, for one row and the whole history, in plain Python."""
     counts = Counter(history[-sampling.penalty_window :])
     result = []
@@ -390,16 +390,10 @@ def test_scores_are_float32_and_leave_the_logits_alone():
 class Spy:
     """Stands where `scores` does, and keeps the history of every row."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.seen: list[list[int]] = []
 
-    def __call__(
-        self,
-        logits: mx.array,
-        history: mx.array | None,
-        sampling: Sampling,
-        masks: mx.array | None = None,
-    ) -> mx.array:
+    def __call__(self, logits, history, sampling, masks=None):
         assert history is not None
         assert history.shape == (logits.shape[0], sampling.penalty_window)
         for row in history.tolist():
@@ -408,7 +402,7 @@ class Spy:
             self.seen.append(row[padding:])
         return scores(logits, history, sampling, masks)
 
-    def take(self) -> list[list[int]]:
+    def take(self):
         taken, self.seen = self.seen, []
         return taken
 
@@ -452,7 +446,7 @@ def test_every_position_sees_the_history_of_plain_decoding(
     assert target_spy.take() == [history[-window:] for history in before]
 
 
-def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) -> list[int]:
+def plain_greedy(model, prompt, count, sampling):
     """Greedy decoding by the slow reference, one token at a time."""
     reader, tokens = Decoder(model), list(prompt)
     for _ in range(count):
@@ -489,7 +483,7 @@ VIEWS = frozenset(
 """Primitives that move no numbers."""
 
 
-def kernels(*arrays: mx.array) -> int:
+def kernels(*arrays):
     """The primitives behind `arrays`, which are not evaluated yet, less those that are `VIEWS`."""
     with tempfile.TemporaryDirectory() as folder:
         graph = Path(folder, "graph.dot")

@@ -1,8 +1,6 @@
 """A picture's rows in a text: read as one pass over all of it would read them."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -28,13 +26,13 @@ SECTIONS = {"qwen3": (4, 2, 2), "qwen3_5": (1, 1, 0)}
 ARCHITECTURES = ["llama", "qwen3", "gemma3_text", "qwen3_5", "lfm2", "large", "small"]
 
 
-def model_of(architecture: str) -> nn.Module:
+def model_of(architecture):
     if architecture in gemma4.TARGETS:
         return gemma4.build_target(architecture)
     return shallow(architecture)
 
 
-def sight_for(model: nn.Module, architecture: str, *, digest: str = "a" * 64) -> Sight:
+def sight_for(model, architecture, *, digest="a" * 64):
     """A picture of more rows than a window has, as the target's family reads it."""
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     mx.random.seed(3)
@@ -49,10 +47,10 @@ def sight_for(model: nn.Module, architecture: str, *, digest: str = "a" * 64) ->
     return Sight(ids, lambda: seen, 1, turning, mutual, windows_only)
 
 
-def turned_by(places: mx.array, chosen: tuple[int, ...]) -> Callable[..., mx.array]:
+def turned_by(places, chosen):
     """Rotary positions by MLX, a row at a time: each pair of numbers by its own position."""
 
-    def call(rope: Any, x: mx.array, offset: Any = 0) -> mx.array:
+    def call(rope, x, offset=0):
         half, rows = rope.dims // 2, []
         for row in range(x.shape[2]):
             one = x[:, :, row : row + 1]
@@ -74,7 +72,7 @@ def turned_by(places: mx.array, chosen: tuple[int, ...]) -> Callable[..., mx.arr
     return call
 
 
-def at_once(model: nn.Module, architecture: str, sight: Sight) -> mx.array:
+def at_once(model, architecture, sight):
     """The logits of the whole text from one pass, with masks and positions of its own."""
     start, rows = len(BEFORE), len(sight.ids)
     behind = start + rows
@@ -84,8 +82,8 @@ def at_once(model: nn.Module, architecture: str, sight: Sight) -> mx.array:
     inside = (mx.arange(length) >= start) & (mx.arange(length) < behind)
     both = inside[:, None] & inside[None]
 
-    def mask(stock: Any) -> Callable[..., mx.array]:
-        def call(h: mx.array, cache: Any = None, window_size: int | None = None) -> mx.array:
+    def mask(stock):
+        def call(h, cache=None, window_size=None):
             places = mx.arange(length)
             visible = places[None] <= places[:, None]
             if sight.mutual and (window_size or not sight.windows_only):
@@ -116,7 +114,7 @@ def at_once(model: nn.Module, architecture: str, sight: Sight) -> mx.array:
             kind = type(layer)
             own = kind.__call__
 
-            def deeper(module: Any, *arguments: Any, **options: Any) -> Any:
+            def deeper(module, *arguments, **options):
                 made = own(module, *arguments, **options)
                 return made + more[None] if module is layer else made
 

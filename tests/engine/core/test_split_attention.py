@@ -1,6 +1,5 @@
 """Attention of a draft's rows in parts: the same numbers, and only where it is quicker."""
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -27,14 +26,14 @@ from tests.support.engine.tiny import build, write_folder
 PLACES, LEAST = 40, 4096
 
 
-def heads(queries: int, groups: int, rows: int, places: int = PLACES) -> tuple[mx.array, ...]:
+def heads(queries, groups, rows, places=PLACES):
     """Queries, keys and values of so many heads and key heads."""
     shapes = (1, queries, rows, 16), (1, groups, places, 16), (1, groups, places, 8)
     keys = mx.random.split(mx.random.key(rows), 3)
     return tuple(mx.random.normal(s, key=key) for s, key in zip(shapes, keys, strict=True))
 
 
-def masks(rows: int) -> Iterator[Any]:
+def masks(rows):
     """No mask, that of a chain, and those of a tree: truth values, and what is added."""
     yield None
     yield "causal"
@@ -63,10 +62,10 @@ def test_a_part_has_as_many_rows_as_mlx_takes_at_once():
 class Counted:
     """mlx-lm's attention. Attribute: `rows`, those of each call."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.rows = list[int]()
 
-    def __call__(self, queries: mx.array, *arrays: Any, **options: Any) -> mx.array:
+    def __call__(self, queries, *arrays, **options):
         self.rows.append(queries.shape[2])
         return stock(queries, *arrays, **options)
 
@@ -97,7 +96,7 @@ def measured(monkeypatch):
     return measure_as
 
 
-def rows_of_calls(rows: int, places: int) -> list[int]:
+def rows_of_calls(rows, places):
     """The rows of each call that a draft of `rows` makes over `places` keys."""
     counted = Counted()
     with mock.patch.object(engine.core.split_attention, "_pays", side_effect=AssertionError):

@@ -104,7 +104,7 @@ print(json.dumps(found))
 """
 
 
-def run(*program: str, **environment: str) -> list[str]:
+def run(*program, **environment):
     """The lines that a process prints, with nothing of ours in its environment but this."""
     ours = ("OPENBLAS_", "SLIPSTREAM_ANY_KERNELS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -117,7 +117,7 @@ def run(*program: str, **environment: str) -> list[str]:
     ).stdout.splitlines()
 
 
-def report(*before: str, **environment: str) -> dict[str, Any]:
+def report(*before, **environment):
     """What a process says that ran `before` first."""
     (line,) = run(*before, "import engine", REPORT, **environment)
     found: dict[str, Any] = json.loads(line)
@@ -224,17 +224,17 @@ def test_products_with_few_rows_are_left_to_kernels_that_round_otherwise():
 class FewRows:
     """The products of this process, with a few rows on so many threads, 0 for OpenBLAS's."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         process = ctypes.CDLL(None)
         self.threads = ctypes.c_int.in_dll(process, "slipstream_few_rows_threads")
         self.product = process.cblas_sgemm
 
-    def of(self, left: Matrix, right: Matrix, added: Matrix, threads: int) -> Matrix:
+    def of(self, left, right, added, threads):
         """`left` (rows, inner) times `right` (outer, inner) turned, plus `added` (rows, outer)."""
         self.threads.value = threads
         return self.added_to(added.copy(), left, right)
 
-    def added_to(self, sums: Matrix, left: Matrix, right: Matrix) -> Matrix:
+    def added_to(self, sums, left, right):
         (rows, inner), outer = left.shape, len(right)
         places = [ctypes.c_void_p(each.ctypes.data) for each in (left, right, sums)]
         steps = [each.strides[0] // each.itemsize for each in (left, right, sums)]
@@ -254,7 +254,7 @@ def few_rows():
     products.threads.value = before
 
 
-def matrix(chance: np.random.Generator, rows: int, columns: int, beside: int = 0) -> Matrix:
+def matrix(chance, rows, columns, beside=0):
     """Random numbers, with some beside each row that do not belong to it."""
     return chance.standard_normal((rows, columns + beside)).astype(np.float32)[:, :columns]
 
@@ -390,7 +390,7 @@ def test_quantized_block_of_rows_is_its_rows(bits):
     assert mx.array_equal(block, mx.concatenate(alone))
 
 
-def differing(context: int, *, rows: int, dtype: mx.Dtype) -> int:
+def differing(context, *, rows, dtype):
     """How many of up to `rows` positions after `context` have other logits in a block."""
     model = build("llama", dtype=dtype)
     prompt = mx.random.randint(0, 64, (context,), key=mx.random.key(1)).tolist()
@@ -425,14 +425,14 @@ def test_block_of_tokens_is_its_tokens(context, rows, dtype):
     assert differing(context, rows=rows, dtype=dtype) == 0
 
 
-def narrow_matrix(chance: np.random.Generator, outer: int, inner: int) -> mx.array:
+def narrow_matrix(chance, outer, inner):
     """Random numbers that bfloat16 holds exactly, as MLX's: a matrix that may be kept narrowly."""
     numbers = mx.array(matrix(chance, outer, inner)).astype(mx.bfloat16).astype(mx.float32)
     mx.eval(numbers)
     return numbers
 
 
-def turned_product(rows: Matrix, weight: mx.array) -> Matrix:
+def turned_product(rows, weight):
     return np.array(mx.array(rows) @ weight.T)
 
 

@@ -21,7 +21,7 @@ from tests.support.mostly_slow import mostly_slow
 SCORES = st.one_of(st.floats(-120, 120, width=32), st.just(-math.inf))
 
 
-def refused(*_: Any, **__: Any) -> mx.array:
+def refused(*_, **__):
     raise AssertionError("left to mlx-lm")
 
 
@@ -29,7 +29,7 @@ attention = STAND_INS["scaled_dot_product_attention"](refused)
 swiglu = STAND_INS["swiglu"](refused)
 
 
-def heads(rows: int, keys: int, *, seed: int, groups: int = 3) -> tuple[mx.array, ...]:
+def heads(rows, keys, *, seed, groups=3):
     """Queries of nine heads, keys, values, and what each of the last rows sees."""
     shapes = (1, 9, rows, 16), (1, groups, keys, 16), (1, groups, keys, 8)
     drawn = [
@@ -93,7 +93,7 @@ def test_keys_that_are_not_seen_may_stand_between_the_others(keys):
     assert mx.array_equal(ours, attend(queries, *held, 0.3, together[None]))
 
 
-def half(array: mx.array) -> mx.array:
+def half(array):
     return array.astype(mx.float16)
 
 

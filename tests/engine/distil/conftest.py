@@ -1,18 +1,14 @@
 """For the distiller's tests: the CPU, and a real model that is small enough to learn from here."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.distil.answering import Answerer
-from engine.distil.head_learner import HeadLearner
-from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import shape_for
 from models.model_folder import ModelFolder
@@ -21,7 +17,7 @@ from tests.support.engine.story_samples import STORIES, asked_of, new_story_lear
 
 
 @pytest.fixture(scope="package", autouse=True)
-def cpu() -> Iterator[None]:
+def cpu():
     """Where figures are the same every time."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
@@ -30,19 +26,19 @@ def cpu() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def not_nicer(monkeypatch: pytest.MonkeyPatch) -> None:
+def not_nicer(monkeypatch):
     """The distiller makes way for others; the test runner shall not."""
     monkeypatch.setattr(os, "nice", lambda _: 0)
 
 
 @pytest.fixture(scope="package")
-def stories() -> LoadedModel:
+def stories():
     """A trained model of 260 thousand parameters, 512 tokens, 5 layers of width 64."""
     return load(ModelFolder(STORIES))
 
 
 @pytest.fixture(scope="package")
-def story_answers(stories: LoadedModel) -> list[RecordedAnswer]:
+def story_answers(stories):
     """Sixteen of its greedy answers, of 30 tokens, with the states that a head reads."""
     layers = shape_for(stories.model, rows=512).layers
     asked = asked_of(stories, openings(16))
@@ -50,7 +46,7 @@ def story_answers(stories: LoadedModel) -> list[RecordedAnswer]:
 
 
 @pytest.fixture(params=["tiny llama", "stories260K"])
-def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
+def target(request, tokenizer, stories):
     """A random model whose text never ends, and a trained one."""
     if request.param == "stories260K":
         return stories
@@ -58,7 +54,7 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def trained(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> HeadLearner:
+def trained(stories, story_answers):
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
     learner = new_story_learner(stories, rows=384)
     trainer = Trainer(learner, vocabulary=512)

@@ -1,17 +1,14 @@
 """What many answers at once show is what one answer alone would have shown."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.distil import answering as module
 from engine.distil.answering import LIKELIEST, Answerer, TokenizedPrompt
-from engine.distil.store import RecordedAnswer
 from engine.request import Request
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
@@ -23,22 +20,22 @@ from tests.support.mostly_slow import mostly_slow
 LAYERS = (1, 2)
 
 
-def greedy(target: LoadedModel) -> list[TokenizedPrompt]:
+def greedy(target):
     """Prompts of many lengths, in no order."""
     texts = ["On", *openings(4), " ".join(openings(3)), "The cat sat on the mat."]
     return asked_of(target, texts)
 
 
-def alone(target: LoadedModel, prompt: Sequence[int], *, longest: int) -> list[int]:
+def alone(target, prompt, *, longest):
     """What a session without a drafter writes behind `prompt`."""
     return tokens_of(list(Session(target).complete(prompt, Request(max_tokens=longest))))
 
 
-def endless(target: LoadedModel) -> LoadedModel:
+def endless(target):
     return replace(target, ends=frozenset())
 
 
-def by_prompt(answers: Sequence[RecordedAnswer]) -> dict[tuple[int, ...], list[int]]:
+def by_prompt(answers):
     return {tuple(one.tokens[: one.prompt]): one.tokens[one.prompt :] for one in answers}
 
 
@@ -72,7 +69,7 @@ def test_some_end_and_the_others_go_on(target):
         assert not ends & set(tokens[:-1]), "behind the end"
 
 
-def plain_pass(target: LoadedModel, tokens: Sequence[int]) -> tuple[list[mx.array], mx.array]:
+def plain_pass(target, tokens):
     """The state behind every layer of a Llama, and the logits, by hand and without caches."""
     inner = target.model.model
     state = inner.embed_tokens(mx.array([tokens]))
@@ -128,7 +125,7 @@ def test_samples_follow_the_temperature(target, temperature):
     _, logits = plain_pass(target, one.tokens)
     counts = np.bincount([a.tokens[a.prompt] for a in answers], minlength=logits.shape[-1])
 
-    def chances(temperature: float) -> np.ndarray:
+    def chances(temperature):
         scaled = np.array(logits[-1], dtype=np.float64) / temperature
         scaled[np.argsort(scaled)[:-LIKELIEST]] = -np.inf  # only the likeliest are drawn from
         return np.exp(scaled - np.logaddexp.reduce(scaled))
@@ -140,7 +137,7 @@ def test_samples_follow_the_temperature(target, temperature):
 def test_the_same_seed_samples_the_same(stories):
     asked = asked_of(stories, openings(6), temperatures=(1.0,))
 
-    def tokens(seed: int) -> list[list[int]]:
+    def tokens(seed):
         return [one.tokens for one in Answerer(stories, (5,)).answer(asked, longest=9, seed=seed)]
 
     assert tokens(1) == tokens(1)

@@ -2,7 +2,6 @@
 
 import shutil
 from collections import namedtuple
-from collections.abc import Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversation.loading import LoadedModel
 from engine.distil import answering as module
 from engine.distil.answering import (
     Answering,
@@ -28,7 +26,7 @@ from models.errors import Problem
 LONGEST = 5
 
 
-def answering_of(target: LoadedModel, asked: Sequence[TokenizedPrompt]) -> Answering:
+def answering_of(target, asked):
     shape = shape_for(target.model, rows=64)
     return Answering(target, shape, asked, vocabulary=512, longest=LONGEST, seed=0)
 
@@ -36,13 +34,11 @@ def answering_of(target: LoadedModel, asked: Sequence[TokenizedPrompt]) -> Answe
 class Batches:
     """Stands in for the target; remembers what it was asked. Every `silent`th batch is silent."""
 
-    def __init__(self, *, silent: int = 1 << 30) -> None:
+    def __init__(self, *, silent=1 << 30):
         self.asked: list[list[TokenizedPrompt]] = []
         self._silent = silent
 
-    def answer(
-        self, asked: Sequence[TokenizedPrompt], *, longest: int, seed: int
-    ) -> list[RecordedAnswer]:
+    def answer(self, asked, *, longest, seed):
         self.asked.append(list(asked))
         if len(self.asked) % self._silent == 0:
             return []
@@ -59,13 +55,7 @@ class Batches:
         ]
 
 
-def fill(
-    stories: LoadedModel,
-    store: AnswerStore,
-    asked: Sequence[TokenizedPrompt],
-    batches: Batches,
-    tokens: int,
-) -> list[str]:
+def fill(stories, store, asked, batches, tokens):
     """Let the stand-in answer; returns what was reported."""
     answering, lines = answering_of(stories, asked), list[str]()
     answering._answerer = batches  # type: ignore[assignment]
@@ -73,7 +63,7 @@ def fill(
     return lines
 
 
-def made_up(count: int) -> list[TokenizedPrompt]:
+def made_up(count):
     """Of different lengths, each with a token of its own in front."""
     return [TokenizedPrompt([n, *[7] * (n % 13), 1], float(n % 2)) for n in range(count)]
 
@@ -118,11 +108,11 @@ def test_it_goes_on_where_it_stopped(tmp_path, stories):
     assert again.asked == []
 
 
-def shard(*, asked: int, seconds: float, greedy: int = 0) -> Shard:
+def shard(*, asked, seconds, greedy=0):
     return Shard(Path("0"), [], [4] * asked, [2] * asked, [1] * greedy, asked, seconds)
 
 
-def store_of(*shards: Shard) -> AnswerStore:
+def store_of(*shards):
     store = AnswerStore.__new__(AnswerStore)
     store.shards = list(shards)
     return store
@@ -169,7 +159,7 @@ def test_a_disk_that_is_nearly_full(tmp_path, stories, monkeypatch):
 # What is held out
 
 
-def stored(folder: Path, sizes: Sequence[int], *, greedy: bool = True) -> AnswerStore:
+def stored(folder, sizes, *, greedy=True):
     store, first = AnswerStore(folder), 0
     for size in sizes:
         asked = [

@@ -1,7 +1,6 @@
 """`slipstream distil` as it is typed: what it says, and one line for everything that is wrong."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -34,13 +33,7 @@ def distil(prompts, out, capfd, monkeypatch):
     """The command, for stories260K; what is given replaces what stands here."""
     monkeypatch.setenv("COLUMNS", "300")
 
-    def distil(
-        *words: object,
-        target: Path = STORIES,
-        prompts: Path = prompts,
-        out: Path = out,
-        tokens: int | None = 1000,
-    ) -> Run:
+    def distil(*words, target=STORIES, prompts=prompts, out=out, tokens=1000):
         arguments: list[object] = ["--target", target, "--out", out, "--prompts", prompts, *words]
         if tokens is not None:
             arguments += ["--tokens", tokens]
@@ -54,7 +47,7 @@ def distil(prompts, out, capfd, monkeypatch):
     return distil
 
 
-def assert_refused_at_the_end(ended: Run, *words: str) -> None:
+def assert_refused_at_the_end(ended, *words):
     """As `assert_refused`, after lines about what was done before."""
     *before, last = ended.err.splitlines(keepends=True)
     assert all(line.startswith(("loading", "answering")) for line in before), ended.err
@@ -66,7 +59,7 @@ def test_files_may_follow_one_another(distil, out, prompts, tmp_path, monkeypatc
     more.write_text('["This prompt stands alone"]')
     seen: list[module.DistilOptions] = []
 
-    def note(options: module.DistilOptions, report: Callable[[str], None]) -> Path:
+    def note(options, report):
         seen.append(options)
         report("working [bold]on[/bold] it")
         return options.out
@@ -150,7 +143,7 @@ def test_targets_that_will_not_do(distil, out, tmp_path):
 
 
 def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatch):
-    def interrupted(*_: object, **options: object) -> None:
+    def interrupted(*_, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Answerer, "answer", interrupted)
@@ -176,7 +169,7 @@ def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatc
 
 
 def test_a_damaged_answer_or_checkpoint(distil, out, monkeypatch):
-    def full(*_: object, **options: object) -> None:
+    def full(*_, **options):
         raise Problem("No more.", "Stop.")
 
     with monkeypatch.context() as patch:

@@ -1,7 +1,6 @@
 """The loss of all places at once is that of one guess after another, as the head will draft."""
 
 import itertools
-from collections.abc import Sequence
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -12,7 +11,6 @@ from mlx_lm.models.cache import KVCache
 
 from engine.distil.head_learner import embed, loss, mask_after
 from engine.distil.loss import make_batch
-from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head
 from tests.support.engine.lively import (
     SHAPE,
@@ -41,9 +39,7 @@ def table():
 # One guess after another
 
 
-def drafted(
-    head: Head, table: nn.Embedding, one: RecordedAnswer, *, start: int, steps: int
-) -> list[mx.array]:
+def drafted(head, table, one, *, start, steps):
     """The head's logits in `steps` guesses: the first with the target's states up to `start`,
     the others with its own, while the tokens are the answer's."""
     cache = KVCache()
@@ -58,9 +54,7 @@ def drafted(
     return guesses
 
 
-def slowly(
-    head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int
-) -> float:
+def slowly(head, table, answers, *, steps):
     """The definition: of each step the mean over all guesses so deep, a step weighing 0.8 of the
     one before. A chain may begin wherever it guesses a token of the answer."""
     entropies: list[list[float]] = [[] for _ in range(steps)]
@@ -75,9 +69,7 @@ def slowly(
     return sum(WEIGHT**step * float(np.mean(each)) for step, each in enumerate(entropies) if each)
 
 
-def at_once(
-    head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int = 3
-) -> mx.array:
+def at_once(head, table, answers, *, steps=3):
     batch = make_batch(answers, row_of(), borrows=True)
     return loss(head, batch, embed(table, batch), table(batch.borrowed), steps=steps)
 
@@ -111,7 +103,7 @@ def test_each_step_counts(head, table):
 
 
 def test_padding_changes_nothing(head, table):
-    def of(answers: list[RecordedAnswer]) -> tuple[float, int]:
+    def of(answers):
         count = len(make_batch(answers, row_of()).rank)
         return at_once(head, table, answers, steps=1).item(), count
 

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 class Process:
     """A distillation of eight epochs, however long they take. Attribute: `lines`, what it said."""
 
-    def __init__(self, prompts: Path, out: Path, *words: str) -> None:
+    def __init__(self, prompts, out, *words):
         command = ["distil", "--target", STORIES, "--prompts", prompts, "--out", out]
         command += ["--tokens", "3000", "--vocabulary", "300", "--longest-answer", "40", *words]
         self.process = subprocess.Popen(
@@ -32,7 +31,7 @@ class Process:
         )
         self.lines: list[str] = []
 
-    def until(self, start: str) -> str:
+    def until(self, start):
         """Wait for a line that begins so."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -41,7 +40,7 @@ class Process:
                 return line
         raise AssertionError(f"it ended: {self.lines}")
 
-    def end(self, number: signal.Signals | None = None) -> tuple[int, str]:
+    def end(self, number=None):
         """Send a signal, and wait; its exit status and standard output."""
         if number is not None:
             self.process.send_signal(number)

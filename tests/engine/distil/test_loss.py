@@ -10,7 +10,7 @@ from engine.distil.loss import make_batch, soft_cross_entropy
 from tests.support.engine.lively import KEPT, LAYERS, WIDTH, answer, row_of
 
 
-def made_entropy() -> tuple[mx.array, mx.array, mx.array, mx.array]:
+def made_entropy():
     """States, weight, rows and chances; of one state there is no chance at all."""
     random = np.random.default_rng(0)
     states, weight = random.standard_normal((7, 12)), 2 * random.standard_normal((50, 12))
@@ -42,13 +42,13 @@ def test_rows_that_are_impossible_are_as_if_they_were_not_there():
 def test_its_gradients_are_those_of_its_definition():
     states, weight, rows, chances = made_entropy()
 
-    def defined(states: mx.array, weight: mx.array) -> mx.array:
+    def defined(states, weight):
         logits = states @ weight.T
         likeliest = mx.take_along_axis(logits, rows, axis=-1)
         entropies = chances.sum(axis=-1) * mx.logsumexp(logits, axis=-1)
         return 3 * mx.mean(entropies - (chances * likeliest).sum(axis=-1))
 
-    def ours(states: mx.array, weight: mx.array) -> mx.array:
+    def ours(states, weight):
         return 3 * soft_cross_entropy(states, weight, rows, chances)
 
     expected = mx.grad(defined, argnums=(0, 1))(states, weight)

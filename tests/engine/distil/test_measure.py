@@ -1,6 +1,5 @@
 """What is measured from stored answers is what the engine does, to the token."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import mlx.core as mx
@@ -8,10 +7,8 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.conversation.loading import LoadedModel
 from engine.distil.answering import Answerer
-from engine.distil.head_learner import ChainAcceptance, HeadLearner, measure
-from engine.distil.store import RecordedAnswer
+from engine.distil.head_learner import HeadLearner, measure
 from engine.drafters.head_network import BoundHead, head_drafter
 from tests.support.engine.lively import (
     KEPT,
@@ -25,9 +22,7 @@ from tests.support.engine.lively import (
 from tests.support.engine.story_samples import asked_of, by_the_engine, new_story_learner
 
 
-def by_head(
-    stories: LoadedModel, learner: HeadLearner, answers: Sequence[RecordedAnswer], *, chain: int = 5
-) -> ChainAcceptance:
+def by_head(stories, learner, answers, *, chain=5):
     """What drafting with it does for the same answers."""
     return by_the_engine(
         stories, lambda target: head_drafter(target, learner.bound), answers, chain=chain
@@ -64,7 +59,7 @@ def test_what_cannot_be_said_is_never_accepted(stories, story_answers):
     assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
 
 
-def _unsaid(answers: Sequence[RecordedAnswer], count: int) -> list[int]:
+def _unsaid(answers, count):
     said = {token for one in answers for token in one.tokens}
     return [token for token in range(512) if token not in said][:count]
 

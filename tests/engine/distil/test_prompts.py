@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -105,7 +104,7 @@ SHAPES: dict[str, tuple[str, str]] = {
 }
 
 
-def written(path: Path, text: str) -> Path:
+def written(path, text):
     path.write_bytes(text.encode())
     return path
 
@@ -157,7 +156,7 @@ def test_what_stands_twice_is_asked_once(tmp_path):
     assert sorted(read_prompts([first, second])) == sorted([QUESTION, OTHER])
 
 
-def numbered(path: Path, count: int) -> Path:
+def numbered(path, count):
     return written(path, "".join(f"prompt {path.name} {number}\n" for number in range(count)))
 
 
@@ -234,7 +233,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-def read_or_refused(path: Path) -> None:
+def read_or_refused(path):
     with suppress(Problem):
         prompts = read_prompts([path])
         assert prompts

@@ -1,20 +1,18 @@
 """The whole of `slipstream distil`, stopped anywhere and taken up again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
 
 from engine.conversation.session import Session
 from engine.distil import answering, budget, run, training
-from engine.distil.answering import Answerer, TokenizedPrompt
+from engine.distil.answering import Answerer
 from engine.distil.head_learner import ChainAcceptance, HeadLearner, measure
 from engine.distil.run import DistilOptions, distil
-from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import load_head, save_head
 from engine.events import Done
@@ -43,7 +41,7 @@ def prompts(tmp_path_factory):
     return path
 
 
-def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOptions:
+def options_of(out, prompts, patch):
     """A second of work: three epochs of five batches, a checkpoint after each batch."""
     patch.setattr(budget, "_EPOCHS", 3)
     patch.setattr(training, "_POSITIONS_BY_WIDTH", 1)
@@ -67,18 +65,16 @@ class Work:
     learned: list[list[tuple[int, ...]]] = field(default_factory=list)
 
 
-def watched(patch: pytest.MonkeyPatch) -> Work:
+def watched(patch):
     """All that is done from now on."""
     done, answer, learn = Work(), Answerer.answer, Trainer.learn
 
-    def asking(
-        self: Answerer, asked: Sequence[TokenizedPrompt], **options: Any
-    ) -> list[RecordedAnswer]:
+    def asking(self, asked, **options):
         answers = answer(self, asked, **options)
         done.asked.extend(tuple(one.tokens) for one in asked)
         return answers
 
-    def learning_from(self: Trainer, answers: Sequence[RecordedAnswer], **options: Any) -> float:
+    def learning_from(self, answers, **options):
         loss = learn(self, answers, **options)
         done.learned.append([tuple(one.tokens) for one in answers])
         return loss
@@ -117,11 +113,11 @@ def straight(tmp_path_factory, prompts):
         return Straight(contents(options.out), work)
 
 
-def quiet(_: str) -> None:
+def quiet(_):
     pass
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -176,7 +172,7 @@ def test_it_makes_way_for_others(options, monkeypatch):
 # Answers that are kept
 
 
-def answered_only(options: DistilOptions) -> None:
+def answered_only(options):
     """Stop before anything is learned."""
     with pytest.raises(Problem, match="Stopped before anything was learned"):
         distil(options, on_line("training: ", KeyboardInterrupt))
@@ -232,11 +228,11 @@ def test_it_is_resumed_with_the_answers_that_it_began_with(options, straight, tm
 # Stopped, and taken up again
 
 
-def on_line(start: str, error: type[BaseException], *, nth: int = 1) -> Callable[[str], None]:
+def on_line(start, error, *, nth=1):
     """A report that raises at the nth line that begins so."""
     seen: list[str] = []
 
-    def report(line: str) -> None:
+    def report(line):
         seen.extend([line] * line.startswith(start))
         if len(seen) == nth:
             seen.append("once")
@@ -245,13 +241,11 @@ def on_line(start: str, error: type[BaseException], *, nth: int = 1) -> Callable
     return report
 
 
-def in_call(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, nth: int, before: bool
-) -> None:
+def in_call(monkeypatch, owner, name, *, nth, before):
     """Kill in the nth call of a function: before it does anything, or after."""
     real, calls = getattr(owner, name), list[int]()
 
-    def killing(*arguments: Any, **options: Any) -> Any:
+    def killing(*arguments, **options):
         calls.append(1)
         if before and len(calls) == nth:
             raise Killed
@@ -327,7 +321,7 @@ def test_interrupted_while_learning(options, straight, work, line, nth):
     lines: list[str] = []
     interrupt = on_line(line, KeyboardInterrupt, nth=nth)
 
-    def report(line: str) -> None:
+    def report(line):
         lines.append(line)
         interrupt(line)
 
@@ -355,14 +349,14 @@ def test_an_interrupt_keeps_the_better_one(options, monkeypatch, lengths, kept):
 
     save = HeadLearner.save
 
-    def saving(self: HeadLearner, folder: Path, **options: Any) -> None:
+    def saving(self, folder, **options):
         saved.append(folder)
         save(self, folder, **options)
 
     monkeypatch.setattr(HeadLearner, "save", saving)
     epochs: list[str] = []
 
-    def report(line: str) -> None:
+    def report(line):
         epochs.extend([line] * line.startswith("epoch"))
         if epochs and line.startswith("training: "):
             raise KeyboardInterrupt
@@ -375,10 +369,10 @@ def test_an_interrupt_keeps_the_better_one(options, monkeypatch, lengths, kept):
 class Clock:
     """Every look at it takes a second."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         self.now += 1
         return self.now
 
@@ -412,14 +406,14 @@ def test_checkpoints_are_never_more_than_two_minutes_apart(options, clock, monke
     monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 0.5)
     saved, save = [], Trainer.save
 
-    def saving(self: Trainer, path: Path) -> None:
+    def saving(self, path):
         saved.append(clock.now)
         save(self, path)
 
     monkeypatch.setattr(Trainer, "save", saving)
     learn = Trainer.learn
 
-    def slowly(self: Trainer, *arguments: Any, **options: Any) -> float:
+    def slowly(self, *arguments, **options):
         clock.now += 15
         return learn(self, *arguments, **options)
 
@@ -435,7 +429,7 @@ def test_checkpoints_are_never_more_than_two_minutes_apart(options, clock, monke
 def test_no_room_for_the_drafter(options, straight, monkeypatch):
     real = mx.save_safetensors
 
-    def full(path: str, *arguments: Any) -> None:
+    def full(path, *arguments):
         real(path, *arguments)
         if path.endswith(".head.partial.safetensors"):
             Path(path).write_bytes(b"half of it")

@@ -1,6 +1,6 @@
 """What is stored comes back to the bit, whole or not at all, each answer once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ LAYERS, WIDTH, LIKELIEST = 3, 8, 5
 FULL = Path("/dev/full")  # a disk without any room; Linux has it
 
 
-def made_up(prompt: int, answered: int, *, seed: int = 0) -> RecordedAnswer:
+def made_up(prompt, answered, *, seed=0):
     key, tokens_key = mx.random.split(mx.random.key(seed + 1000 * prompt + answered))
     length = prompt + answered
     tokens: list[int] = mx.random.randint(0, 99, (length,), key=tokens_key).tolist()  # type: ignore[assignment]
@@ -33,11 +33,11 @@ def made_up(prompt: int, answered: int, *, seed: int = 0) -> RecordedAnswer:
     )
 
 
-def some(count: int, *, seed: int = 0) -> list[RecordedAnswer]:
+def some(count, *, seed=0):
     return [made_up(2 + n % 5, 2 + n % 7, seed=seed + n) for n in range(count)]
 
 
-def bits(one: RecordedAnswer) -> tuple[object, ...]:
+def bits(one):
     """All that is in an answer, to be compared."""
     arrays = (one.states.view(mx.uint16), one.top_tokens, one.top_log_probs.view(mx.uint16))
     return (
@@ -48,11 +48,11 @@ def bits(one: RecordedAnswer) -> tuple[object, ...]:
     )
 
 
-def all_bits(answers: Sequence[RecordedAnswer]) -> list[tuple[object, ...]]:
+def all_bits(answers):
     return [bits(one) for one in answers]
 
 
-def filled(folder: Path, shards: int = 6, *, each: int = 5) -> AnswerStore:
+def filled(folder, shards=6, *, each=5):
     store = AnswerStore(folder)
     for number in range(shards):
         answers = some(each, seed=100 * number)
@@ -77,7 +77,7 @@ def test_what_is_written_comes_back(tmp_path_factory, lengths):
 
 
 def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path):
-    def thinking(tokens: list[list[int]], chances: list[list[float]]) -> RecordedAnswer:
+    def thinking(tokens, chances):
         one = made_up(2, len(tokens))
         tops = mx.array(tokens, dtype=mx.int32)
         return replace(
@@ -89,7 +89,7 @@ def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path):
     store.write(0, [thinking([[5, 7], [1, 7]], [[0.6, 0.4], [0.6, 0.4]])], asked=1, seconds=1.0)
     store.write(1, [thinking([[3, 4]], [[0.5, 0.5]])], asked=1, seconds=1.0)
 
-    def best(count: int) -> list[int]:
+    def best(count):
         found: list[int] = likeliest(store.shards, vocabulary=9, count=count).tolist()  # type: ignore[assignment]
         return found
 
@@ -130,7 +130,7 @@ def test_a_full_disk(tmp_path):
     assert AnswerStore(tmp_path).asked == 9
 
 
-def _other_arrays(path: Path, change: Callable[[dict[str, mx.array]], object]) -> None:
+def _other_arrays(path, change):
     arrays = mx.load(str(path))
     assert isinstance(arrays, dict)
     mx.eval(arrays)
@@ -138,11 +138,11 @@ def _other_arrays(path: Path, change: Callable[[dict[str, mx.array]], object]) -
     mx.save_safetensors(str(path), arrays)
 
 
-def _without(name: str) -> Callable[[Path], None]:
+def _without(name):
     return lambda path: _other_arrays(path, lambda arrays: arrays.pop(name))
 
 
-def _shorter(name: str) -> Callable[[Path], None]:
+def _shorter(name):
     return lambda path: _other_arrays(path, lambda arrays: arrays.update({name: arrays[name][:-1]}))
 
 
@@ -174,7 +174,7 @@ def test_a_damaged_shard(tmp_path):
         assert "Delete it" in caught.value.remedy, kind
 
 
-def groups_of(store: AnswerStore, seed: int) -> list[list[tuple[object, ...]]]:
+def groups_of(store, seed):
     return [all_bits(group) for group in store.mixed(store.shards, seed=seed)]
 
 

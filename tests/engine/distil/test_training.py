@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
-from engine.conversation.loading import LoadedModel
 from engine.distil import store as store_module
 from engine.distil.head_learner import STEPS, measure
 from engine.distil.store import AnswerStore, RecordedAnswer
@@ -23,15 +22,15 @@ WIDTH = 500
 POSITIONS = 2 * WIDTH  # in a batch
 
 
-def trainer_of(stories: LoadedModel, *, rows: int = 512) -> Trainer:
+def trainer_of(stories, *, rows=512):
     return Trainer(new_story_learner(stories, rows=rows), vocabulary=512)
 
 
-def weights(trainer: Trainer) -> dict[str, mx.array]:
+def weights(trainer):
     return dict(tree_flatten(trainer.network.parameters()))
 
 
-def assert_same(a: Trainer, b: Trainer) -> None:
+def assert_same(a, b):
     ours, theirs = weights(a), weights(b)
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not mx.array_equal(ours[name], theirs[name])] == []
@@ -75,7 +74,7 @@ def test_later_steps_count_later(stories, story_answers):
 
 
 def test_steps_get_smaller_towards_the_end(stories, story_answers):
-    def change(share: float) -> float:
+    def change(share):
         trainer = trainer_of(stories, rows=64)
         before = weights(trainer)["output.weight"]
         trainer.learn(story_answers[:2], share=share)
@@ -89,7 +88,7 @@ def test_steps_get_smaller_towards_the_end(stories, story_answers):
 
 
 def test_going_on_is_not_having_stopped(tmp_path, stories, story_answers):
-    def learn(trainer: Trainer, start: int, end: int) -> None:
+    def learn(trainer, start, end):
         for step in range(start, end):
             trainer.learn(story_answers[step : step + 1], share=step / 4)
 
@@ -139,7 +138,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, stories, story_answers)
     assert_same(resumed, first)
 
 
-def _rewritten(path: Path, change: Callable[[dict[str, mx.array], dict[str, str]], object]) -> None:
+def _rewritten(path, change):
     loaded = mx.load(str(path), return_metadata=True)
     assert isinstance(loaded, tuple)
     arrays, metadata = loaded
@@ -192,7 +191,7 @@ def test_a_damaged_checkpoint(tmp_path, stories, story_answers):
 # Batches
 
 
-def of_length(length: int, number: int) -> RecordedAnswer:
+def of_length(length, number):
     states, nothing = mx.zeros((1, 1, WIDTH)), mx.zeros((1, 1))
     return RecordedAnswer([number] * length, 2, True, states, nothing, nothing)
 
@@ -217,7 +216,7 @@ def test_an_epoch_is_everything_in_an_order_of_its_own(tmp_path, story_answers, 
         store_module, "_IN_MEMORY_BYTES", 2 * store.shards[0].path.stat().st_size + 10_000
     )
 
-    def of(seed: int) -> list[list[tuple[int, ...]]]:
+    def of(seed):
         found = epoch(store, store.shards, seed=seed)
         return [[tuple(one.tokens) for one in batch] for batch in found]
 

@@ -28,16 +28,7 @@ SOUND = {
 }
 
 
-def observe(
-    acceptance: Acceptance,
-    drafter: str,
-    *,
-    proposed: int,
-    accepted: int,
-    match: int = 0,
-    tree: Tree | None = None,
-    path: tuple[int, ...] = (),
-) -> None:
+def observe(acceptance, drafter, *, proposed, accepted, match=0, tree=None, path=()):
     acceptance.observe(
         MeasuredRound(
             proposed, accepted, 0.0, 0.0, drafter=drafter, match=match, tree=tree, path=path
@@ -45,13 +36,13 @@ def observe(
     )
 
 
-def after(history: list[object]) -> Acceptance:
+def after(history):
     acceptance = Acceptance()
     play_history(acceptance, history)
     return acceptance
 
 
-def play_history(acceptance: Acceptance, history: list[object]) -> None:
+def play_history(acceptance, history):
     for each in history:
         if each == "begin":
             acceptance.begin_text()
@@ -85,7 +76,7 @@ def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(before, late
 def test_what_one_bad_text_showed_fades():
     """Of a slow machine, say, where hardly anything was drafted and little of that stood."""
 
-    def first_chance(acceptance: Acceptance) -> float:
+    def first_chance(acceptance):
         acceptance.begin_text()
         return acceptance.chances("head", 1)[0]
 
@@ -127,7 +118,7 @@ NO_ACCEPTANCES: list[object] = [
 
 
 def test_what_is_no_acceptance_is_refused():
-    def refused(value: object) -> bool:
+    def refused(value):
         try:
             Acceptance.from_json(value)
         except ValueError as error:
@@ -137,7 +128,7 @@ def test_what_is_no_acceptance_is_refused():
     assert [value for value in NO_ACCEPTANCES if not refused(value)] == []
 
 
-def play(acceptance: Acceptance, chances: list[float], *, rounds: int, length: int = 4) -> None:
+def play(acceptance, chances, *, rounds, length=4):
     luck = random.Random(1)
     for _ in range(rounds):
         stood = next((i for i in range(length) if luck.random() >= chances[i]), length)

@@ -1,12 +1,11 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
 
-import mlx.core as mx
 import pytest
 
 import engine.core.rounds
@@ -16,7 +15,7 @@ from engine.core.loop import speculate
 from engine.device import CPU, GPU
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
-from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts
+from engine.draft_length.costs import ROWS, Costs, DraftCosts
 from engine.draft_length.options import chains
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -39,7 +38,7 @@ from tests.support.engine.tiny import build, noisy, shallow
 from tests.support.mostly_slow import mostly_slow
 
 
-def clock(step: float = 0.0) -> Iterator[float]:
+def clock(step=0.0):
     now = 0.0
     while True:
         yield now
@@ -53,13 +52,13 @@ def steady(monkeypatch):
     monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: next(times))
 
 
-def measure(target: Decoder, drafter: Drafter, *, step: float = 0.005) -> Calibration | None:
+def measure(target, drafter, *, step=0.005):
     """By a clock that goes on by `step` whenever it is looked at."""
     times = clock(step)
     return calibrate(target, drafter, clock=lambda: next(times))
 
 
-def cascade(target: Decoder) -> Drafter:
+def cascade(target):
     own = decoder(noisy(target.model))
     return Cascade(LookupDrafter(), ModelDrafter(own, vocabulary=target.vocabulary))
 
@@ -77,7 +76,7 @@ def test_what_is_measured():
 
 
 def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time():
-    def widest(step: float, *, branches: bool, copies: bool = False) -> int:
+    def widest(step, *, branches, copies=False):
         target = Decoder(shallow("llama"), trial=lambda: branches)
         drafter = LookupDrafter() if copies else untrained_drafter(target)
         found = measure(target, drafter, step=step)
@@ -96,7 +95,7 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs():
     now, reads = 0.0, 0
 
     class Cold(ModelDrafter):
-        def prepare(self, tokens: list[int]) -> Iterator[int]:
+        def prepare(self, tokens):
             nonlocal now, reads
             now += 0.024 if reads else 0.8
             reads += 1
@@ -104,7 +103,7 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs():
 
     drafter = Cold(decoder(noisy(target.model)), vocabulary=target.vocabulary)
 
-    def ticking() -> float:
+    def ticking():
         nonlocal now
         now += 1e-6
         return now
@@ -118,12 +117,12 @@ def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(monkeypatch):
     """Else what drafts behind a copier seems as dear as the trial, and is parked."""
     now = 0.0
 
-    def ticking() -> float:
+    def ticking():
         nonlocal now
         now += 0.001
         return now
 
-    def trial() -> bool:
+    def trial():
         nonlocal now
         now += 1.7
         return True
@@ -183,24 +182,22 @@ class Timed(Scripted):
     """Takes `cost(rows)` seconds of its own clock for a pass, and `cold` more for the first one of
     so many rows."""
 
-    def __init__(self, cost: Callable[[int], float], *, cold: float) -> None:
+    def __init__(self, cost, *, cold):
         super().__init__([(7 * i) % 60 for i in range(200)])
         self.now, self._cost, self._cold, self._warm = 0.0, cost, cold, set[int]()
 
-    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+    def __call__(self, tokens, cache=None):
         rows = tokens.shape[1]
         self.now += self._cost(rows) + (0.0 if rows in self._warm else self._cold)
         self._warm.add(rows)
         return super().__call__(tokens, cache)
 
-    def clock(self) -> float:
+    def clock(self):
         self.now += 1e-6
         return self.now
 
 
-def played(
-    cost: Callable[[int], float], monkeypatch: pytest.MonkeyPatch, *, cold: float
-) -> Calibration:
+def played(cost, monkeypatch, *, cold):
     """The calibration of a target that needs as long on a GPU."""
     with computing_as(GPU):
         model = Timed(cost, cold=cold)
@@ -211,7 +208,7 @@ def played(
     return found
 
 
-def rising(step: float, rows: int) -> float:
+def rising(step, rows):
     return step * (0.94 + 0.06 * rows)
 
 
@@ -226,13 +223,13 @@ def test_no_length_is_timed_cold(cold, monkeypatch):
         assert len(passes.rows) == 9 or step > 0.025
 
 
-def tiled(rows: int) -> float:
+def tiled(rows):
     """What passes cost where every row is a product until all are one tile: five cost more than
     six."""
     return 0.3 + 0.7 * rows if rows < 6 else 2.9 + 0.03 * (rows - 6)
 
 
-def in_fives(rows: int) -> float:
+def in_fives(rows):
     """What they cost in tiles of five rows, up to a larger kernel."""
     return [0.93, 1.58, 2.14][(rows - 1) // 5] + 0.08 * rows if rows < 13 else 3.9
 
@@ -262,7 +259,7 @@ def test_it_stays_within_its_budget():
     looked: list[float] = []
     times = clock(0.13)  # a slow machine
 
-    def now() -> float:
+    def now():
         looked.append(next(times))
         return looked[-1]
 
@@ -289,7 +286,7 @@ def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch):
     target = Decoder(shallow("llama"))
     read, left = target.read, iter(range(5))
 
-    def failing(tokens: mx.array) -> mx.array:
+    def failing(tokens):
         if next(left) == 4:
             raise RuntimeError("out of memory")
         return read(tokens)
@@ -305,7 +302,7 @@ def test_plain_passes_are_measured_as_plain_decoding_makes_them(backend, run, mo
     """In runs where they overlap, without the ends of these. A first one alone is not timed."""
     asked, observed = list[DraftChoice](), list[MeasuredRound]()
 
-    def spying(target: Decoder, drafter: Drafter, policy: Any, *rest: Any) -> Any:
+    def spying(target, drafter, policy, *rest):
         choose, observe = policy.choose, policy.observe
         policy.choose = lambda *a, **k: asked.append(choose(*a, **k)) or asked[-1]
         policy.observe = lambda each: observed.append(each) or observe(each)

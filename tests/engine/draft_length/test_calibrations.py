@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,13 +27,13 @@ PAIR = CalibrationKey(
 COSTS = Calibration(PassCosts(24, (1, 2), (0.01, 0.02)), (DraftCosts("head", 0.001, 0.002),))
 
 
-def seen() -> Acceptance:
+def seen():
     acceptance = Acceptance()
     acceptance.observe(MeasuredRound(3, 2, 0.0, 0.0, drafter="head"))
     return acceptance
 
 
-def only_file(folder: Path) -> Path:
+def only_file(folder):
     (path,) = folder.iterdir()
     return path
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,7 +26,7 @@ rows = st.lists(st.integers(1, 20), min_size=1, max_size=6, unique=True).map(sor
 
 
 @st.composite
-def calibrations(draw: st.DrawFn) -> Calibration:
+def calibrations(draw):
     chosen = draw(rows)
     passes = PassCosts(24, tuple(chosen), tuple(draw(seconds) for _ in chosen))
     names = draw(st.sets(st.sampled_from(["head", "model"])))
@@ -43,7 +42,7 @@ observed = st.lists(
 )
 
 
-def falls(seconds: list[float]) -> set[int]:
+def falls(seconds):
     """The numbers of rows that cost less than one row less, by more than what rounding makes."""
     pairs = enumerate(pairwise(seconds), start=2)
     return {rows for rows, (less, more) in pairs if more < less * (1.0 - 1e-9)}
@@ -100,7 +99,7 @@ NO_CALIBRATIONS: list[object] = [
 
 
 def test_what_is_no_calibration_is_refused():
-    def refused(value: object) -> bool:
+    def refused(value):
         try:
             Calibration.from_json(value)
         except ValueError as error:
@@ -130,9 +129,7 @@ def test_more_rows_cost_less_where_they_were_measured_so_and_nowhere_else():
     assert falls(Costs(Calibration(PassCosts(0, (1, 32, 64), (1.0, 2.0, 1.9)))).passes()) == set()
 
 
-def follow(
-    costs: Costs, true: Callable[[int], float], lengths: list[int], *, noise: float = 0.05
-) -> None:
+def follow(costs, true, lengths, *, noise=0.05):
     luck = random.Random(0)
     for number in lengths:
         costs.observe_pass(number, true(number) * luck.lognormvariate(0.0, noise), context=64)

@@ -38,11 +38,11 @@ def test_fixed_at_zero_says_so():
     assert Fixed(0).choose([HEAD], most=10, context=0).reason == Reason(Why.OFF)
 
 
-def lookup(match: int, most: int = 100) -> DraftCandidate:
+def lookup(match, most=100):
     return DraftCandidate("lookup", most, match)
 
 
-def copied(accepted: int, *, proposed: int = 2) -> MeasuredRound:
+def copied(accepted, *, proposed=2):
     return MeasuredRound(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
 
 

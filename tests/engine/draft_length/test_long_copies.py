@@ -1,6 +1,5 @@
 """`Automatic` where a drafter copies: drafts grow while copies stand, if their rows are cheap."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -15,18 +14,11 @@ COPY = DraftCandidate("lookup", 1000, match=32)
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def drafted(
-    slope: float,
-    accepted: Callable[[int], int],
-    *,
-    candidate: DraftCandidate = COPY,
-    most: int = 1000,
-    rounds: int = 60,
-) -> list[int]:
+def drafted(slope, accepted, *, candidate=COPY, most=1000, rounds=60):
     """The lengths of drafts of which so many tokens are accepted, where each row after the first
     costs `slope` of a plain pass; 0 for a plain round."""
 
-    def seconds(rows: int) -> float:
+    def seconds(rows):
         return 0.02 * (1.0 + slope * (rows - 1))
 
     passes = PassCosts(24, ROWS, tuple(map(seconds, ROWS)))

@@ -39,7 +39,7 @@ class World:
     others: int = 0
     later: tuple[float, ...] = ()
 
-    def machine(self, seed: int = 0) -> Conditions:
+    def machine(self, seed=0):
         return Conditions(
             curve=self.curve,
             steps={"head": self.step},
@@ -50,17 +50,17 @@ class World:
             seed=seed,
         )
 
-    def speed(self, length: int) -> float:
+    def speed(self, length):
         """Expected tokens of each generation, in the time of a pass over one row."""
         tokens, sharing = sum(self.acceptance**i for i in range(length + 1)), self.others + 1
         return tokens / (self.curve.cost(sharing * (length + 1)) / sharing + length * self.step)
 
     @property
-    def best(self) -> int:
+    def best(self):
         return max(range(LONGEST + 1), key=self.speed)
 
     @property
-    def best_tree_speed(self) -> float:
+    def best_tree_speed(self):
         """The same of the best tree, where each level takes one step."""
         best = best_trees([self.acceptance] * LONGEST, self.later, most=64)
         return max(
@@ -77,16 +77,16 @@ class Run:
     speed: float
 
     @property
-    def decided(self) -> list[int]:
+    def decided(self):
         """The tokens that were drafted to be fast, not to see what plain decoding costs by now."""
         return [each.proposed for each in self.rounds if each.reason.why is not Why.PLAIN_CHECK]
 
     @property
-    def trees(self) -> list[SimulatedRound]:
+    def trees(self):
         return [each for each in self.rounds if each.tree is not None]
 
 
-def run(policy: Automatic, world: World, *, tokens: int, seed: int = 0) -> Run:
+def run(policy, world, *, tokens, seed=0):
     """Write `tokens` tokens."""
     answer = lucky_answer(
         world.acceptance, places=tokens, seed=seed, longest=LONGEST, later=world.later
@@ -98,7 +98,7 @@ def run(policy: Automatic, world: World, *, tokens: int, seed: int = 0) -> Run:
     return Run(rounds, tokens * PASS_SECONDS / seconds(rounds, machine))
 
 
-def a_row(cost: float) -> CostCurve:
+def a_row(cost):
     """Each further row costs as much."""
     return CostCurve("a row", "made up", ((1, 1.0), (2, 1.0 + cost)))
 
@@ -299,7 +299,7 @@ def test_with_others_it_is_nearly_as_good_as_the_best(name, sharing):
     assert settled.speed > 0.96 * world.speed(0)
 
 
-def calibrated(world: World, *, read_seconds: float = 0.0) -> Automatic:
+def calibrated(world, *, read_seconds=0.0):
     """As after a first use of the pair, alone."""
     rows = (1, 2, 3, 4, 6, 8, 12, 16)
     passes = PassCosts(24, rows, tuple(PASS_SECONDS * world.curve.cost(n) for n in rows))
@@ -307,7 +307,7 @@ def calibrated(world: World, *, read_seconds: float = 0.0) -> Automatic:
     return Automatic(Calibration(passes, (head,)))
 
 
-def usual_length(policy: Automatic, world: World) -> float:
+def usual_length(policy, world):
     """The length that is chosen, once the acceptance is known."""
     run(policy, replace(world, others=0), tokens=1_000)
     return float(np.median(run(policy, world, tokens=300).decided))

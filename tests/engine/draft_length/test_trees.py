@@ -1,6 +1,5 @@
 """The best trees, against all trees of as many tokens."""
 
-from collections.abc import Iterator
 from itertools import pairwise, product
 
 import pytest
@@ -13,7 +12,7 @@ from engine.tree import COMMITTED, Tree
 FEW = 5
 
 
-def expected_tokens(tree: Tree, first: list[float], others: list[float]) -> float:
+def expected_tokens(tree, first, others):
     """By definition: every token's chance to be accepted, and the target's own token. A later
     alternative is no likelier than the one before it, but at most as likely."""
     worths: list[float] = []
@@ -27,7 +26,7 @@ def expected_tokens(tree: Tree, first: list[float], others: list[float]) -> floa
     return 1.0 + sum(worths)
 
 
-def all_trees(tokens: int, *, height: int, width: int) -> Iterator[Tree]:
+def all_trees(tokens, *, height, width):
     for parents in product(*(range(-1, i) for i in range(tokens))):
         tree = Tree(parents)
         if tree.height <= height and max(tree.ranks) < width:

@@ -1,16 +1,14 @@
 """What tests of several drafters begin with."""
 
-from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 
-from engine.drafters.reencoding import Writing
 from tests.support.engine.writings import single_bytes, stories, trained
 
 
 @pytest.fixture(scope="session")
-def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
+def writings(tmp_path_factory):
     """Three tokenizers that write the same text differently, by name."""
     root = tmp_path_factory.mktemp("writings")
     return {
@@ -21,7 +19,7 @@ def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def as_published() -> Iterator[None]:
+def as_published():
     """Networks hold the weights that a test gave them, unless it says in how many bits."""
     with mock.patch("models.drafters.folders.USUAL", 16):
         yield

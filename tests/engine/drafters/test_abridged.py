@@ -2,9 +2,7 @@
 is a prefix of what it should have read, and it says what its tokens were really drawn from."""
 
 import random
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.decoder import Decoder
-from engine.drafters import DraftArrays
 from engine.drafters.model import Abridged, ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.request import Sampling
@@ -25,7 +22,7 @@ KEY = mx.random.key(0)
 DRAWN = Sampling(temperature=0.8, repetition_penalty=1.3, penalty_window=16)
 
 
-def gaps_of(edges: Sequence[int]) -> tuple[range, ...]:
+def gaps_of(edges):
     """Ranges between the first two, the next two, ... of these numbers, once each and in order."""
     pairs = iter(sorted(set(edges)))
     return tuple(range(*pair) for pair in zip(pairs, pairs, strict=False))
@@ -56,7 +53,7 @@ def test_with_other_gaps_what_is_held_is_a_prefix_still(before, now, tokens, hel
     held = min(held, text.length(len(tokens)))
     read = text.of(tokens)[:held]
 
-    def rewind(length: int) -> None:
+    def rewind(length):
         del read[text.length(length) :]
 
     other = text.changed(now, rewind=rewind)
@@ -73,11 +70,11 @@ ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "mamba")
 
 
 @cache
-def model_of(kind: str, architecture: str) -> Any:
+def model_of(kind, architecture):
     return build(architecture, seed=1, layers=2)
 
 
-def new(kind: str, architecture: str = "llama") -> tuple[Any, Decoder]:
+def new(kind, architecture="llama"):
     own = Decoder(model_of(kind, architecture), block=16)
     if kind == "PARD":
         return ParallelDrafter(own, vocabulary=64, mask=63), own
@@ -87,14 +84,14 @@ def new(kind: str, architecture: str = "llama") -> tuple[Any, Decoder]:
     return ModelDrafter(own, vocabulary=64), own
 
 
-def told(draft: DraftArrays | None) -> Any:
+def told(draft):
     if draft is None:
         return None
     whole = None if draft.distributions is None else draft.distributions.tolist()
     return draft.tokens.tolist(), draft.q.tolist(), whole
 
 
-def turns(kind: str, architecture: str, sampling: Sampling, *, seed: int) -> None:
+def turns(kind, architecture, sampling, *, seed):
     """Prompts that begin alike, each with other gaps: it always proposes what one proposes that has
     just begun."""
     luck = random.Random(seed)
@@ -144,17 +141,17 @@ def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
     turns(kind, architecture, sampling, seed=seed)
 
 
-def many_turns() -> None:
+def many_turns():
     for seed in range(5):
         turns("model", "llama", GREEDY, seed=seed)
 
 
-def in_numbers_of_the_whole_text(abridged: Abridged, length: int) -> int:
+def in_numbers_of_the_whole_text(abridged, length):
     """A mutant of `length`."""
     return length
 
 
-def without_a_rewind(abridged: Abridged, gaps: Sequence[range], *, rewind: Any) -> Abridged:
+def without_a_rewind(abridged, gaps, *, rewind):
     """A mutant of `changed`."""
     return Abridged(tuple(gaps))
 

@@ -1,8 +1,6 @@
 """Drafting in blocks: what is drafted is what the network makes of the committed tokens alone."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -13,14 +11,12 @@ import engine.drafters.block
 import engine.drafters.dflash
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
-from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
-from engine.drafters import DraftArrays
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import ContextCache
 from engine.request import Sampling
-from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
+from tests.support.engine.blocks import BLOCK_KINDS, block_drafter, block_network
 from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
@@ -42,7 +38,7 @@ SMALL = 8  # a vocabulary of which random drafters often draft the right token
 SMALL_PROMPT = [token % SMALL for token in PROMPT]
 
 
-def ready(kind: BlockKind, tokens: list[int]) -> tuple[Decoder, BlockDrafter]:
+def ready(kind, tokens):
     """A target and a drafter that have read all but the last of `tokens`."""
     target = Decoder(shallow("llama"))
     drafter = block_drafter(target, kind)
@@ -52,9 +48,7 @@ def ready(kind: BlockKind, tokens: list[int]) -> tuple[Decoder, BlockDrafter]:
     return target, drafter
 
 
-def draft(
-    drafter: BlockDrafter, tokens: list[int], sampling: Sampling = WARM, *, limit: int = 5
-) -> DraftArrays:
+def draft(drafter, tokens, sampling=WARM, *, limit=5):
     drafted = drafter.propose(tokens, up_to(limit), sampling, KEY)
     assert drafted is not None
     return drafted
@@ -80,7 +74,7 @@ def test_the_cache_shows_the_newest_positions(shown, rounds, monkeypatch):
     monkeypatch.setattr(engine.drafters.dflash, "SPARE_CONTEXT", 4)
     cached, length = ContextCache(shown), 0
 
-    def rows(first: int, count: int) -> mx.array:
+    def rows(first, count):
         return mx.arange(first, first + count, dtype=mx.float32).reshape(1, 1, count, 1)
 
     for i in range(rounds):
@@ -112,7 +106,7 @@ def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
     read: list[int] = []
     beside = ContextCache.with_block
 
-    def counting(self: ContextCache, keys: mx.array, values: mx.array) -> Any:
+    def counting(self, keys, values):
         read.append(keys.shape[2])
         return beside(self, keys, values)
 
@@ -133,7 +127,7 @@ def test_some_say_how_sure_they_are():
 # --- The law that tokens are drawn from
 
 
-def law(kind: BlockKind, drafted: list[int], sampling: Sampling) -> mx.array:
+def law(kind, drafted, sampling):
     """The distribution of each drafted token, given those before it, by the chain's definition."""
     target = Decoder(shallow("llama"))
     states_of = target.record((1, len(target.model.layers)))
@@ -195,12 +189,12 @@ def test_calibration_finds_one_price_for_any_length(block, monkeypatch):
     now = 0.0
 
     class Timed(BlockDrafter):
-        def propose(self, tokens: list[int], choice: DraftChoice, *rest: Any) -> Any:
+        def propose(self, tokens, choice, *rest):
             nonlocal now
             now += 1.0 + 0.01 * min(choice.length, block)
             return super().propose(tokens, choice.within(block), *rest)
 
-        def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        def candidates(self, tokens):
             return [replace(each, most=block) for each in super().candidates(tokens)]
 
     monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: now)

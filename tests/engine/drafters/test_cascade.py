@@ -1,14 +1,11 @@
 """Several drafters in turn: which of them is asked, and what each is told."""
 
-from collections.abc import Iterator, Sequence
-
 import mlx.core as mx
 
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.model import ModelDrafter
-from engine.request import Sampling
 from tests.support.engine.helpers import (
     GREEDY,
     decoder,
@@ -22,9 +19,7 @@ KEY = mx.random.key(0)
 class Fixture(Drafter):
     """Proposes always the same, and notes what it is asked and told."""
 
-    def __init__(
-        self, name: str, draft: DraftArrays | None, *, learns: int, match: int = 0
-    ) -> None:
+    def __init__(self, name, draft, *, learns, match=0):
         self.name, self.learns = name, learns
         self.draft, self._match = draft, match
         self.asked: list[DraftChoice] = []
@@ -32,36 +27,34 @@ class Fixture(Drafter):
         self.lessons: list[tuple[list[int], list[list[int]]]] = []
         self.read, self.length = list[int](), 0
 
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
+    def prepare(self, tokens):
         self.read = list(tokens)
         yield len(tokens)
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 8, self._match, behind=2, alternatives=3),)
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         self.asked.append(choice)
         return self.draft
 
-    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+    def learn(self, tokens, likeliest):
         self.lessons.append((tokens, likeliest))
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path):
         self.paths.append(tuple(path))
 
-    def rewind(self, length: int) -> None:
+    def rewind(self, length):
         self.length = length
 
 
-def drafted(name: str, ids: Sequence[int]) -> DraftArrays:
+def drafted(name, ids):
     """A chain of which the drafter is certain."""
     tokens = mx.array(list(ids), dtype=mx.int32)
     return DraftArrays(tokens, mx.ones(tokens.shape), None, name)
 
 
-def cascade(copy: DraftArrays | None, head: DraftArrays | None) -> tuple[Cascade, list[Fixture]]:
+def cascade(copy, head):
     drafters = [Fixture("copy", copy, match=5, learns=1), Fixture("head", head, learns=2)]
     return Cascade(*drafters), drafters
 
@@ -123,7 +116,7 @@ def test_a_model_that_sat_out_many_rounds_catches_up():
     copy, tokens = Fixture("copy", None, learns=0), [1, 2, 3]
     both = Cascade(copy, behind)
 
-    def proposed(drafter: Drafter) -> list[int]:
+    def proposed(drafter):
         draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
         assert draft is not None
         drafter.accept(())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from engine import earlier_answers
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import Drafter
 from engine.drafters.copying import (
     Continuation,
     LookupDrafter,
@@ -41,7 +40,7 @@ STEPS = st.lists(
 )
 
 
-def propose(drafter: Drafter, tokens: list[int], limit: int = 16) -> list[int]:
+def propose(drafter, tokens, limit=16):
     """The ids that are proposed, after a look at their form; empty for nothing."""
     candidates = drafter.candidates(tokens)
     draft = drafter.propose(tokens, up_to(limit), Sampling(temperature=0.8), KEY)
@@ -62,7 +61,7 @@ def propose(drafter: Drafter, tokens: list[int], limit: int = 16) -> list[int]:
 # --- lookup
 
 
-def naive_match(tokens: list[int]) -> tuple[int, int]:
+def naive_match(tokens):
     """(start, matched): where the text after the longest, then latest match starts."""
     best = (0, 0)
     for start in range(1, len(tokens)):
@@ -74,7 +73,7 @@ def naive_match(tokens: list[int]) -> tuple[int, int]:
     return best
 
 
-def naive_lookup(tokens: list[int], limit: int) -> list[int]:
+def naive_lookup(tokens, limit):
     start, matched = naive_match(tokens)
     return tokens[start : start + limit] if matched else []
 
@@ -167,7 +166,7 @@ def test_there_is_no_idea_without_a_match_of_two(make):
 
 
 @cache
-def long_document() -> list[int]:
+def long_document():
     """Common pairs of tokens occur in it far more often than places are looked at."""
     ranks = range(1, 400)
     return random.Random(0).choices(ranks, weights=[1 / rank for rank in ranks], k=30_000)
@@ -183,7 +182,7 @@ def test_a_copy_from_the_beginning_of_a_long_document(make, written, further):
     document = long_document()
     tokens, drafter = [*document, 2000, *document[50:55]], make()
 
-    def drafted() -> tuple[list[int], int | None]:
+    def drafted():
         assert drafter.candidates(tokens)
         draft = drafter.propose(tokens, up_to(6), Sampling(), KEY)
         return list(draft.copied), draft.source
@@ -214,7 +213,7 @@ def test_what_is_copied_stands_at_its_source(make, tokens, shape):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    def keep(*answers: list[int]) -> EarlierAnswers:
+    def keep(*answers):
         folder = tmp_path_factory.mktemp("answers")
         earlier_answers.begin(folder)
         earlier = EarlierAnswers(folder, {str(i): i for i in range(200)}, size=200)
@@ -225,7 +224,7 @@ def kept(tmp_path_factory):
     return keep
 
 
-def followed(text: list[int], before: list[int], token: int) -> bool:
+def followed(text, before, token):
     """Whether `token` follows the last two of `before` somewhere in `text`."""
     three = [*before[-2:], token]
     return any(text[i : i + len(three)] == three for i in range(len(text) - len(three) + 1))
@@ -390,7 +389,7 @@ def test_a_prediction_goes_on_after_the_longest_match(answer, expected):
 
 
 def test_a_wrong_prediction_changes_nothing(tokenizer):
-    def answered(prediction: str) -> str:
+    def answered(prediction):
         session = new_session(tokenizer)
         return text_of(
             collect(

@@ -1,9 +1,7 @@
 """DFlash and DFlash2: folders that load, and folders that are refused."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -14,7 +12,7 @@ from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding_scale
 from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
-from engine.drafters.block import BoundNetwork, block_network, load_block
+from engine.drafters.block import block_network, load_block
 from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
@@ -22,16 +20,14 @@ from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import logits_of, quantize
 from tests.support.engine.helpers import plainly, task, write
 from tests.support.engine.parity.drafters import DRAFTERS
-from tests.support.engine.parity.subjects import Subject, seeded
+from tests.support.engine.parity.subjects import seeded
 
 PLAIN = DRAFTERS["dflash"]
 SECOND = DRAFTERS["dflash2"]
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
 
-def load(
-    subject: Subject, folder: Path, *, change: Callable[[dict[str, mx.array]], Any] | None = None
-) -> BoundNetwork:
+def load(subject, folder, *, change=None):
     """The subject's network, once its tensors were changed."""
     subject.write(folder)
     if change:

@@ -29,15 +29,15 @@ OPTIONAL = re.compile(r"embed_tokens|lm_head|[dt]2[dt]|bias$")
 Tensors = dict[str, mx.array]
 
 
-def load_distilled(folder: Any, target: Decoder) -> Any:
+def load_distilled(folder, target):
     return load_head(folder, fingerprint=FINGERPRINT, vocabulary=target.vocabulary)
 
 
-def write_head(folder: Path) -> None:
+def write_head(folder):
     save_head(untrained(shallow("llama")), folder, target="tiny", fingerprint=FINGERPRINT)
 
 
-def write_medusa(folder: Path) -> None:
+def write_medusa(folder):
     tensors = {}
     for k, head in enumerate(medusa_network(64).heads):
         tensors[f"{k}.0.linear.weight"] = head.blocks[0].linear.weight
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
     target: Callable[[], Any]
 
 
-def published(name: str, load: Callable[[Any, Decoder], Any]) -> Kind:
+def published(name, load):
     return Kind(load, DRAFTERS[name].write, DRAFTERS[name].target_model)
 
 
@@ -73,7 +73,7 @@ KINDS = {
 }
 
 
-def obstacle(kind: Kind, folder: Path, target: Any = None) -> str:
+def obstacle(kind, folder, target=None):
     """Why the folder is refused; empty if it loads."""
     try:
         kind.load(describe_drafter(folder), Decoder(target or kind.target()))
@@ -82,12 +82,12 @@ def obstacle(kind: Kind, folder: Path, target: Any = None) -> str:
     return ""
 
 
-def weights_of(folder: Path) -> Path:
+def weights_of(folder):
     (file,) = folder.glob("*.safetensors")
     return file
 
 
-def changed(folder: Path, change: Callable[[Tensors], object]) -> None:
+def changed(folder, change):
     loaded: Any = mx.load(str(weights_of(folder)))
     tensors = {name: mx.array(array) for name, array in loaded.items()}
     mx.eval(tensors)
@@ -95,15 +95,15 @@ def changed(folder: Path, change: Callable[[Tensors], object]) -> None:
     mx.save_safetensors(str(weights_of(folder)), tensors)
 
 
-def without(which: int) -> Callable[[Path], None]:
-    def change(tensors: Tensors) -> None:
+def without(which):
+    def change(tensors):
         own = [name for name in sorted(tensors) if not OPTIONAL.search(name)]
         del tensors[own[which]]
 
     return lambda folder: changed(folder, change)
 
 
-def narrower(tensors: Tensors) -> None:
+def narrower(tensors):
     name = max((name for name in tensors if tensors[name].ndim == 2), key=len)
     tensors[name] = tensors[name][:, :-1]
 
@@ -134,10 +134,10 @@ def test_damaged_folders_are_refused(name, tmp_path):
     assert not {"", "no remedy"} & set(found.values()), found
 
 
-def says(**fields: Any) -> Callable[[Path], None]:
+def says(**fields):
     """Change entries of config.json; None takes one away, and an object is changed itself."""
 
-    def change(folder: Path) -> None:
+    def change(folder):
         config = json.loads((folder / "config.json").read_text())
         for name, value in fields.items():
             if isinstance(value, dict) and isinstance(config.get(name), dict):
@@ -151,7 +151,7 @@ def says(**fields: Any) -> Callable[[Path], None]:
     return change
 
 
-def has(**arrays: Any) -> Callable[[Path], None]:
+def has(**arrays):
     """Add or replace tensors; `__` in a name stands for a point."""
     named = {name.replace("__", "."): mx.array(array) for name, array in arrays.items()}
     return lambda folder: changed(folder, lambda tensors: tensors.update(named))

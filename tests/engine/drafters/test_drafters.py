@@ -7,7 +7,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.core.decoder import Decoder
 from engine.core.sampling import distribution, scores
-from engine.drafters import Drafter, DrafterRefused, NoDrafter
+from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.model import ModelDrafter
@@ -26,9 +26,7 @@ WARM = Sampling(temperature=0.8)
 FILTERED = Sampling(temperature=0.7, top_p=0.8, min_p=0.1)
 
 
-def propose(
-    drafter: Drafter, tokens: list[int], limit: int, sampling: Sampling = GREEDY
-) -> list[int] | None:
+def propose(drafter, tokens, limit, sampling=GREEDY):
     """The proposed ids, after a look at the proposal's form."""
     proposal = drafter.propose(tokens, up_to(limit), sampling, KEY)
     if proposal is None:
@@ -77,7 +75,7 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all():
     model = Markov(table)
     cache, read = [KVCache()], []
 
-    def reading(tokens: mx.array) -> mx.array:
+    def reading(tokens):
         read.extend(tokens.tolist())
         return model(tokens[None], cache=cache)[0]
 
@@ -132,7 +130,7 @@ def test_a_drafters_own_confidence_is_shown_beside_q():
     sure = {1: 0.9, 2: 0.5, 3: 0.7}
     drawn: list[int] = []
 
-    def confidence(token: mx.array) -> mx.array:
+    def confidence(token):
         drawn.append(token.item())
         return mx.array([sure[len(drawn)]])
 
@@ -214,7 +212,7 @@ def test_model_never_reads_an_id_that_it_does_not_have():
     class Watched(Markov):
         largest = 0
 
-        def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
+        def __call__(self, tokens, cache=None):
             self.largest = max(self.largest, int(mx.max(tokens)))
             return super().__call__(tokens, cache)
 

@@ -45,17 +45,15 @@ Array = NDArray[np.float64]
 # --- The Markov head
 
 
-def numbers(array: mx.array) -> Array:
+def numbers(array):
     return np.array(array, dtype=np.float64)
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def slowly(
-    markov: MarkovHead, sure: ConfidenceHead, states: mx.array, logits: mx.array, tokens: list[int]
-) -> tuple[Array, Array]:
+def slowly(markov, sure, states, logits, tokens):
     """(logits, confidences) by the definition, in NumPy; `tokens` come before each slot."""
     w1, w2 = numbers(markov.markov_w1.weight), numbers(markov.markov_w2.weight)
     running, rows, confidences = np.zeros(w1.shape[1]), [], []

@@ -6,7 +6,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 
@@ -49,7 +48,7 @@ def test_every_option_counts(dropped):
 # --- Folders
 
 
-def changed(kind: str, folder: Path, model: nn.Module, **changes: Any) -> Path:
+def changed(kind, folder, model, **changes):
     """A drafter with other entries in config.json, or other tensors; None takes them away."""
     subject = eagle_subject(kind, model)
     tensors: dict[str, Any] = subject.weights()
@@ -67,7 +66,7 @@ def changed(kind: str, folder: Path, model: nn.Module, **changes: Any) -> Path:
     return folder
 
 
-def loaded(folder: Path, target: Decoder) -> Any:
+def loaded(folder, target):
     return load_network(describe_drafter(folder), target)
 
 
@@ -139,7 +138,7 @@ def test_quantized_ones_are_nearly_the_same(kind, target, tmp_path):
     states = mx.random.normal((1, 5, len(exact.taps), 64), key=KEY)
     after = mx.array([[1, 2, 3, 4, 5]])
 
-    def logits(network: Any) -> mx.array:
+    def logits(network):
         state = network(network.begin(states), after, "causal", network.make_cache())
         return network.logits(state)
 

@@ -10,7 +10,6 @@ import pytest
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
 from engine.drafters.gemma_assistant import (
-    Assistant,
     ClusteredOutput,
     load_gemma_assistant,
 )
@@ -22,7 +21,6 @@ from tests.support.engine.gemma4 import (
 )
 from tests.support.engine.helpers import (
     BLOCK,
-    Draft,
     assert_same_draft,
     drafted,
 )
@@ -34,7 +32,7 @@ CLUSTERED = DRAFTERS["gemma-4-assistant-clustered"]
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 
 
-def fresh(assistant: Assistant, model: nn.Module, tokens: list[int]) -> Draft:
+def fresh(assistant, model, tokens):
     """What it drafts for a target that has read `tokens` for the first time."""
     target = Decoder(model, block=BLOCK)
     drafter = drafter_by(assistant, target)
@@ -110,7 +108,7 @@ def test_clusters_that_only_score_low_are_noticed(monkeypatch):
     may be such a token, of which q then has to know."""
     call = ClusteredOutput.__call__
 
-    def broken(self: ClusteredOutput, states: mx.array, embed: nn.Module) -> mx.array:
+    def broken(self, states, embed):
         logits = call(self, states, embed)
         least = mx.min(mx.where(mx.isinf(logits), mx.inf, logits), axis=-1, keepdims=True)
         return mx.where(mx.isinf(logits), least - 1.0, logits)

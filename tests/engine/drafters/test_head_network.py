@@ -1,13 +1,10 @@
 """A head's network and its folder: what is written is read back, and nothing else is taken."""
 
-from pathlib import Path
-
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
 from engine.drafters.head_network import (
-    BoundHead,
     HeadShape,
     load_head,
     new_head,
@@ -33,11 +30,11 @@ def folder(bound, tmp_path):
     return tmp_path / "drafter"
 
 
-def read(folder: Path) -> BoundHead:
+def read(folder):
     return load_head(describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
 
 
-def logits(bound: BoundHead, seed: int = 0) -> mx.array:
+def logits(bound, seed=0):
     width, layers = bound.shape.hidden_size, len(bound.shape.layers)
     states = mx.random.normal((1, 5, layers, width), key=mx.random.key(seed))
     embeddings = mx.random.normal((1, 5, width), key=mx.random.key(seed + 1))
@@ -45,7 +42,7 @@ def logits(bound: BoundHead, seed: int = 0) -> mx.array:
     return bound.head.logits(bound.head(bound.head.go_on(state), embeddings, "causal"))
 
 
-def assert_nearly_the_same(one: BoundHead, other: BoundHead) -> None:
+def assert_nearly_the_same(one, other):
     exact, rounded = logits(one), logits(other)
     assert mx.abs(exact - rounded).max() < 0.05 * mx.abs(exact).max()
 

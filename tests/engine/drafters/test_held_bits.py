@@ -22,23 +22,23 @@ from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
 from tests.support.engine.parity.drafters import DRAFTERS, ours
-from tests.support.engine.parity.subjects import TOLERANCE, Arrays, difference, kept
+from tests.support.engine.parity.subjects import TOLERANCE, difference, kept
 from tests.support.mostly_slow import mostly_slow
 
 OF_EIGHT_BITS = 0.06  # of the size of what a network computes; with 4 bits it is .1 to 1
 QUICK = ("eagle", "mtp-qwen3.5-experts", "gemma-4-assistant-clustered", "dspark-deepspec")
 
 
-def size_bytes(network: nn.Module) -> int:
+def size_bytes(network):
     return sum(array.nbytes for _, array in tree_flatten(network.parameters()))
 
 
-def computed(name: str, bits: int, *, unpacked: bool = False) -> tuple[Arrays, int]:
+def computed(name, bits, *, unpacked=False):
     """What a drafter of a packaging computes in these bits, as on a Mac, and its size.
     `unpacked`: by matrices of floats that were rounded so."""
     sizes = []
 
-    def hold(bits: int, network: nn.Module) -> None:
+    def hold(bits, network):
         hold_in(bits, network)
         sizes.append(size_bytes(network))
         packed = [place for place, each in network.named_modules() if hasattr(each, "bits")]
@@ -85,7 +85,7 @@ def test_a_whole_model_is_held_so_only_as_a_drafter(folder, bits, precision):
         assert target.precision == "bfloat16"
         held = []
 
-        def loading(files: ModelFolder, **options: int) -> object:
+        def loading(files, **options):
             held.append(load(files, **options))
             return held[-1]
 
@@ -100,7 +100,7 @@ def test_a_whole_model_is_held_so_only_as_a_drafter(folder, bits, precision):
 
 def test_the_published_matrices_are_never_all_in_memory_with_the_packed_ones(tmp_path):
     class Wide(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.layers = [nn.Linear(512, 1024, bias=False) for _ in range(8)]
 

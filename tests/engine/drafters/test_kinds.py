@@ -2,7 +2,6 @@
 
 import copy
 import math
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -26,9 +25,6 @@ from tests.support.engine.helpers import (
     BLOCK,
     GREEDY,
     PROMPT,
-    Draft,
-    MakeDrafter,
-    Run,
     assert_as_fresh,
     assert_same_draft,
     drafted,
@@ -38,7 +34,7 @@ from tests.support.engine.helpers import (
     up_to,
     write,
 )
-from tests.support.engine.kinds import KINDS, Kind
+from tests.support.engine.kinds import KINDS
 from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -51,7 +47,7 @@ NAMED = {kind.name: kind for kind in KINDS}
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
-def fresh(kind: Kind, architecture: str, tokens: list[int], **options: Any) -> Draft:
+def fresh(kind, architecture, tokens, **options):
     """What it drafts for a target that has read `tokens` for the first time."""
     target, drafter = kind.pair(architecture, **options)
     read_prompt(target, drafter, tokens)
@@ -132,23 +128,23 @@ def test_a_copy_goes_on_where_it_was_made(kind):
     assert_same_draft(drafted(drafter, continued), fresh(kind, architecture, continued))
 
 
-def keep_a_guess(patch: pytest.MonkeyPatch) -> None:
-    def keep_one(drafter: StateDrafter) -> None:
+def keep_a_guess(patch):
+    def keep_one(drafter):
         for layer in drafter._cache:
             layer.trim(max(0, layer.offset - drafter._read - 1))
 
     patch.setattr(StateDrafter, "_forget_drafted", keep_one)
 
 
-def keep_the_block(patch: pytest.MonkeyPatch) -> None:
-    def beside(self: Any, keys: mx.array, values: mx.array) -> Any:
+def keep_the_block(patch):
+    def beside(self, keys, values):
         return self._held.update_and_fetch(keys, values)
 
     patch.setattr(ContextCache, "with_block", beside)
 
 
-def read_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
-    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+def read_a_rejected_token(patch):
+    def broken(layer):
         layer = copy.copy(layer)
         layer.offset += 1
         return keys_and_values(layer)
@@ -242,7 +238,7 @@ def test_greedy_text_is_the_targets_own(name, architecture):
     kind, accepted = NAMED[name], 0
     model = kind.model(architecture, SMALL)
 
-    def written(make_drafter: MakeDrafter, length: int) -> Run:
+    def written(make_drafter, length):
         exact = kind.is_exact(architecture)
         return run_greedily(
             model, make_drafter, length, count=20, prompt=SMALL_PROMPT, check_caches=exact
@@ -287,18 +283,18 @@ def test_q_before_the_sampler_chain_is_noticed(name, monkeypatch):
 # NaN and infinity
 
 
-def overflow(patch: pytest.MonkeyPatch, value: float) -> None:
+def overflow(patch, value):
     """Let what drafters compute be `value` from their second draft on."""
     scores, calls = Rows.scores, iter(range(1 << 20))
 
-    def broken(rows: Rows, logits: mx.array, *rest: Any) -> mx.array:
+    def broken(rows, logits, *rest):
         scored = scores(rows, logits, *rest)
         return scored if next(calls) < 3 else mx.full(scored.shape, value)
 
     patch.setattr(Rows, "scores", broken)
 
 
-def assert_switched_off(kind: Kind, patch: pytest.MonkeyPatch, value: float) -> None:
+def assert_switched_off(kind, patch, value):
     """The text is the target's, nothing that is not finite is shown, and it drafts no more."""
     architecture = kind.architectures[0 if math.isnan(value) else -1]  # short convolutions too
     model = kind.model(architecture, SMALL)

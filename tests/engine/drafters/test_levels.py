@@ -1,6 +1,5 @@
 """Trees drafted level by level: the shape that was asked for, and the laws that are said."""
 
-from collections.abc import Sequence
 from itertools import product
 
 import mlx.core as mx
@@ -8,14 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import engine.drafters.levels
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays
 from engine.drafters.chain import DraftRequest
-from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
+from engine.drafters.levels import by_depth, draft_tree, without_replacement
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -33,11 +30,11 @@ WARM = Sampling(temperature=0.8)
 PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.6, frequency_penalty=0.5)
 
 
-def reader(levels: list[int] | None = None) -> ReadLevel:
+def reader(levels=None):
     """Of a table of the last two tokens; says how many tokens each level has."""
     read: list[int] = []  # all that were read so far
 
-    def logits(tokens: mx.array, tree: Tree) -> mx.array:
+    def logits(tokens, tree):
         read.extend(tokens.tolist())
         assert len(read) == len(tree), "not all that are read are in the tree"
         if levels is not None:
@@ -50,26 +47,20 @@ def reader(levels: list[int] | None = None) -> ReadLevel:
     return logits
 
 
-def draft(
-    sampling: Sampling = WARM,
-    *,
-    shape: Tree = SHAPE,
-    seed: int = 0,
-    read: ReadLevel | None = None,
-) -> DraftArrays:
+def draft(sampling=WARM, *, shape=SHAPE, seed=0, read=None):
     choice, key = DraftChoice(shape.height, tree=shape), mx.random.key(seed)
     asked = DraftRequest(PROMPT, choice, sampling, key, Rows(VOCABULARY), "table")
     return draft_tree(read or reader(), asked)
 
 
-def law(text: Sequence[int], sampling: Sampling) -> NDArray[np.float64]:
+def law(text, sampling):
     """The probability of each token behind `text`, which begins with the prompt."""
     history = History(list(text), sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
     scored = scores(TABLE[text[-2], text[-1]][None], history, sampling)
     return np.array(distribution(scored, sampling)[0], dtype=np.float64)
 
 
-def without(q: NDArray[np.float64], tokens: Sequence[int]) -> NDArray[np.float64]:
+def without(q, tokens):
     left = q.copy()
     left[list(tokens)] = 0.0
     return left / left.sum()
@@ -92,7 +83,7 @@ def test_each_token_is_drawn_from_what_is_said(sampling):
         assert drafted.q[token].item() == drafted.distributions[token, ids[token]].item() > 0.0
 
 
-def chances_of_drafts(shape: Tree, sampling: Sampling) -> NDArray[np.float64]:
+def chances_of_drafts(shape, sampling):
     """Of each draft of this shape, (vocabulary,) * tokens."""
     chances = np.zeros((VOCABULARY,) * len(shape))
     for ids in product(range(VOCABULARY), repeat=len(shape)):
@@ -105,7 +96,7 @@ def chances_of_drafts(shape: Tree, sampling: Sampling) -> NDArray[np.float64]:
     return chances
 
 
-def far_off(shape: Tree, sampling: Sampling, *, drafts: int = 200) -> float:
+def far_off(shape, sampling, *, drafts=200):
     """How far drafts are from having their chances: above 1 is a proof."""
     counts = np.zeros((VOCABULARY,) * len(shape), dtype=np.int_)
     for seed in range(drafts):
@@ -121,9 +112,7 @@ def test_drafts_have_their_chances(sampling):
     assert far_off(FORKED, sampling) < 1.0
 
 
-def replaced(
-    q: mx.array, counts: Sequence[int], key: mx.array
-) -> list[tuple[list[int], mx.array, mx.array]]:
+def replaced(q, counts, key):
     """A mutant: as `without_replacement`, with."""
     drawn = []
     for rank, each in enumerate(mx.random.split(key, max(counts))):
@@ -134,7 +123,7 @@ def replaced(
     return drawn
 
 
-def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> object:
+def unnormalized(q, counts, key):
     """A mutant: what each was drawn from is q."""
     for rows, tokens, _ in without_replacement(q, counts, key):
         yield rows, tokens, q[mx.array(rows)]
@@ -193,7 +182,7 @@ def test_what_is_no_higher_is_every_path_up_to_there(shape, height):
 # Greedy
 
 
-def best_paths(shape: Tree) -> list[tuple[float, list[int]]]:
+def best_paths(shape):
     """The worthiest texts, and their worths: as many as the shape has tokens, by trying all."""
     found = []
     for length in range(1, shape.height + 1):
@@ -218,13 +207,13 @@ def test_the_likeliest_tree_is_the_best_one(size):
     assert drafted.distributions is None
 
 
-def paths_of_q(drafted: DraftArrays) -> list[list[float]]:
+def paths_of_q(drafted):
     q, tree = drafted.q.tolist(), drafted.shape
     return [[q[i] for i in tree.path(token)] for token in range(len(tree))]
 
 
 def test_where_the_drafter_is_sure_the_tree_is_a_chain():
-    def sure(tokens: mx.array, tree: Tree) -> mx.array:
+    def sure(tokens, tree):
         return mx.broadcast_to(100.0 * mx.eye(VOCABULARY)[2], (max(tokens.size, 1), VOCABULARY))
 
     drafted = draft(GREEDY, shape=Tree((-1, 0, 1, -1)), read=sure)

@@ -26,14 +26,12 @@ from tests.support.engine.story_samples import STORIES, openings
 WARM = Sampling(temperature=0.8, repeatable=True)
 
 
-def tree_of(tokens: int) -> DraftChoice:
+def tree_of(tokens):
     """A choice to draft a tree of so many tokens, of whatever shape."""
     return DraftChoice(1, tree=Tree((-1,) * tokens))
 
 
-def propose(
-    drafter: LookaheadDrafter, tokens: list[int], choice: DraftChoice
-) -> tuple[list[int], tuple[int, ...]]:
+def propose(drafter, tokens, choice):
     """The draft's tokens and their parents."""
     draft = drafter.propose(tokens, choice, Sampling(), mx.random.key(0))
     assert draft is not None
@@ -162,19 +160,19 @@ def test_any_sequence_leaves_it_sound(steps, sizes):
 class FromTheText(LookaheadDrafter):
     """Harvests nothing."""
 
-    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+    def learn(self, tokens, likeliest):
         pass
 
 
 class WrongRow(LookaheadDrafter):
-    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+    def learn(self, tokens, likeliest):
         super().learn(tokens, [*likeliest[1:], likeliest[0]])
 
 
 def test_what_is_harvested_from_its_row_saves_passes():
     target = load(ModelFolder(STORIES))
 
-    def passes(drafter: type[LookaheadDrafter]) -> int:
+    def passes(drafter):
         """How many a story takes."""
         reader, tokens = decoder(target.model, block=256), target.tokenizer.encode(openings(21)[20])
         return len(write(reader, drafter(5, 3, 5), FixedTree(50), tokens, task(60)).rounds)
@@ -185,7 +183,7 @@ def test_what_is_harvested_from_its_row_saves_passes():
 
 
 def test_wrong_parents_are_noticed():
-    def behind_the_text(self: LookaheadDrafter) -> list[tuple[int, ...]]:
+    def behind_the_text(self):
         return list(self._columns)
 
     with (

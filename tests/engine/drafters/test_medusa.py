@@ -1,15 +1,11 @@
 """Medusa's heads draft what lies as far ahead as each of them predicts, by the law that is said."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import final_norm
@@ -17,8 +13,6 @@ from engine.core.sampling import History, distribution, scores
 from engine.device import GPU
 from engine.drafters.medusa import (
     MedusaDrafter,
-    MedusaHead,
-    MedusaHeads,
     load_medusa,
 )
 from engine.request import Sampling
@@ -34,13 +28,13 @@ WARM = Sampling(temperature=0.8)
 FILTERED = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.3)
 
 
-def by_hand(target: Any, network: MedusaHeads, read: Sequence[int]) -> mx.array:
+def by_hand(target, network, read):
     """The logits of all heads, (heads, rows), at the last of the tokens that were `read`."""
     state = target.model(mx.array([list(read)]))[0, -1:]
     return mx.concatenate([head(state) for head in network.heads])
 
 
-def ready(read: Sequence[int]) -> tuple[Decoder, MedusaDrafter, MedusaHeads]:
+def ready(read):
     """A target that has read so much, and its drafter."""
     target, network = Decoder(shallow("llama")), medusa_network(64)
     drafter = MedusaDrafter(target, network)
@@ -65,7 +59,7 @@ def test_the_heads_go_on_where_the_target_stopped_reading(unread):
 def test_a_head_shifted_by_one_is_caught(monkeypatch):
     left = MedusaDrafter._left
 
-    def shifted(self: MedusaDrafter, tokens: list[int]) -> list[MedusaHead]:
+    def shifted(self, tokens):
         return left(self, [*tokens, 0])
 
     monkeypatch.setattr(MedusaDrafter, "_left", shifted)
@@ -121,9 +115,7 @@ def test_the_law_is_that_of_each_head_behind_the_tokens_drawn(sampling):
         np.testing.assert_allclose(np.array(draft.q), shown, rtol=1e-3)
 
 
-def _laws(
-    logits: mx.array, drafted: Sequence[int], sampling: Sampling, *, vocabulary: int
-) -> NDArray[np.float64]:
+def _laws(logits, drafted, sampling, *, vocabulary):
     """What each of `drafted` was drawn from, given those before it."""
     rows = []
     for i in range(len(drafted)):
@@ -137,7 +129,7 @@ def _laws(
 # Folders
 
 
-def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[str, mx.array]:
+def published(network, *, layers, once=False):
     """The tensors as FasterDecoding's code saves them; with `once` without repetitions."""
     tensors = {}
     for k, head in enumerate(network.heads):
@@ -148,7 +140,7 @@ def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[
     return tensors
 
 
-def folder_of(path: Path, tensors: dict[str, mx.array], **said: int) -> Path:
+def folder_of(path, tensors, **said):
     path.mkdir(exist_ok=True)
     mx.save_safetensors(str(path / "medusa_lm_head.safetensors"), tensors)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}

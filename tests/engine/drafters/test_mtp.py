@@ -11,12 +11,10 @@ from mlx.utils import tree_flatten
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
 from engine.drafters.mtp import MtpNetwork, load_mtp, load_network
-from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter, own_module
 from models.model_folder import ModelFolder
 from tests.support.engine.helpers import (
-    Draft,
     assert_same_draft,
     drafted,
     read_prompt,
@@ -60,7 +58,7 @@ def test_only_kept_tokens_are_proposed():
 # Folders
 
 
-def drafts(drafter: StateDrafter, target: Decoder) -> Draft:
+def drafts(drafter, target):
     read_prompt(target, drafter, TOKENS)
     return drafted(drafter, TOKENS)
 

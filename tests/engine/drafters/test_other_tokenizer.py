@@ -1,23 +1,18 @@
 """A drafter with other tokens: what it draws has the distribution that it says, no special token
 crosses, and what it has read is the text."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import DraftArrays, NoDrafter, other_tokenizer
+from engine.drafters import NoDrafter, other_tokenizer
 from engine.drafters.chain import draft_chain
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from engine.drafters.reencoding import Writing
-from engine.request import Sampling
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import PROMPT as SHORT_PROMPT
 from tests.support.engine.drawn_texts import (
@@ -49,13 +44,11 @@ def letters(tmp_path_factory):
     return ours, listed(root / "theirs", OTHER_LETTERS, merges=[("b", "c")], special=["<s>"])
 
 
-def translation(
-    pair: tuple[Writing, Writing], *, vocabulary: int = VOCABULARY, rows: int = 6
-) -> Translation:
+def translation(pair, *, vocabulary=VOCABULARY, rows=6):
     return Translation(*pair, vocabulary=vocabulary, rows=rows)
 
 
-def drafting(pair: tuple[Writing, Writing], *, seed: int = 7) -> OtherTokenizerDrafter:
+def drafting(pair, *, seed=7):
     """By a random table, in which the special token is likely."""
     table = random_table(6, seed=seed)
     table[..., 5] += 1.5
@@ -90,7 +83,7 @@ def test_q_is_the_drafters_among_what_both_have(letters, sampling):
         assert draft.q.item() == draft.distributions[0, draft.tokens.item()].item()
 
 
-def drawn(drafter: OtherTokenizerDrafter, tokens: list[int], *, texts: int) -> Any:
+def drawn(drafter, tokens, *, texts):
     """Counts of the first two drafted tokens, and what they were said to be drawn from: of the
     second one given each first."""
     counts = np.zeros((VOCABULARY, VOCABULARY), dtype=np.int_)
@@ -112,7 +105,7 @@ def test_what_is_drawn_has_the_distribution_that_is_said(letters):
     assert counts[3:].sum() == counts[:, 3:].sum() == 0
 
 
-def not_renormalised(*arguments: Any, **options: Any) -> DraftArrays:
+def not_renormalised(*arguments, **options):
     """A mutant of the chain: what the drafter gives to tokens that only it has is missing."""
     draft = draft_chain(*arguments, **options)
     assert draft.distributions is not None
@@ -125,13 +118,13 @@ def test_a_q_that_is_not_made_whole_is_refuted(letters, monkeypatch):
     assert said.sum() < 0.5
 
 
-def everything(target: Any, drafter: Any) -> dict[int, int]:
+def everything(target, drafter):
     """A mutant: the special token that both call the same is taken for shared."""
     return SHARED | {4: 5}
 
 
 def test_no_special_token_crosses(letters, monkeypatch):
-    def drafted(sampling: Sampling) -> set[int]:
+    def drafted(sampling):
         drafter, found = drafting(letters), set[int]()
         for seed in range(20):
             draft = drafter.propose([0, 1, 2], up_to(4), sampling, mx.random.key(seed))
@@ -161,16 +154,14 @@ PAIRS = [("stories", "trained"), ("trained", "stories"), ("bytes", "trained"), (
 TEXT = "The drafter reads what the target has written: über 日本語. "
 
 
-def by(
-    model: nn.Module, target: Writing, drafter: Writing, vocabulary: int
-) -> OtherTokenizerDrafter:
+def by(model, target, drafter, vocabulary):
     decoder = Decoder(model)
     made = Translation(target, drafter, vocabulary=vocabulary, rows=decoder.vocabulary)
     return OtherTokenizerDrafter(decoder, made)
 
 
 @cache
-def small(architecture: str = "llama", *, vocabulary: int = 450) -> nn.Module:
+def small(architecture="llama", *, vocabulary=450):
     return build(architecture, vocabulary=vocabulary, seed=1, layers=2)
 
 
@@ -198,16 +189,14 @@ def test_biases_are_of_what_both_have(letters):
 # --- What it has read
 
 
-def told(draft: DraftArrays | None) -> Any:
+def told(draft):
     if draft is None:
         return None
     whole = None if draft.distributions is None else draft.distributions.tolist()
     return draft.tokens.tolist(), draft.q.tolist(), whole
 
 
-def rounds_and_rewinds(
-    make: Callable[[], OtherTokenizerDrafter], tokens: Sequence[int], sampling: Sampling
-) -> None:
+def rounds_and_rewinds(make, tokens, sampling):
     """After rounds of every kind, it proposes what one that has just begun proposes."""
     used, at = make(), 20
     for _ in used.prepare(list(tokens[:at])):
@@ -246,7 +235,7 @@ def rounds_and_rewinds(
 def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampling, architecture):
     model = small(architecture, vocabulary=SIZES[drafter])
 
-    def make() -> OtherTokenizerDrafter:
+    def make():
         return by(model, writings[target], writings[drafter], SIZES[target])
 
     rounds_and_rewinds(make, writings[target].tokens(TEXT * 4), sampling)
@@ -255,7 +244,7 @@ def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampli
 class Stubborn(Decoder):
     """A mutant: takes nothing back."""
 
-    def rewind(self, length: int) -> None:
+    def rewind(self, length):
         super().rewind(0 if length == 0 else self.length)
 
 

@@ -3,7 +3,6 @@
 from functools import cache
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 
@@ -22,15 +21,15 @@ WARM = Sampling(temperature=0.8, top_p=0.95, repetition_penalty=1.2)
 
 
 @cache
-def model(architecture: str = "llama", *, seed: int = 1) -> nn.Module:
+def model(architecture="llama", *, seed=1):
     return build(architecture, seed=seed, layers=2)
 
 
-def new(*, seed: int = 1) -> ParallelDrafter:
+def new(*, seed=1):
     return ParallelDrafter(Decoder(model(seed=seed)), vocabulary=64, mask=MASK)
 
 
-def by_hand(tokens: list[int], length: int) -> list[int]:
+def by_hand(tokens, length):
     """The same, of one pass over everything without a cache."""
     logits = model()(mx.array([[*tokens, *[MASK] * (length - 1)]]))[0]
     ids: list[int] = mx.argmax(logits[-length:], axis=-1).tolist()

@@ -4,9 +4,7 @@ What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
 from dataclasses import replace
-from typing import Any
 
-import mlx.core as mx
 import pytest
 from mlx_lm.models.base import create_attention_mask
 
@@ -29,34 +27,34 @@ def test_it_computes_what_others_compute(name):
     assert difference(ours(DRAFTERS[name]), kept(DRAFTERS[name])) <= TOLERANCE
 
 
-def wrong_norm(monkeypatch: Patch) -> None:
+def wrong_norm(monkeypatch):
     class Swapped(DFlash):
-        def __call__(self, *arguments: Any) -> mx.array:
+        def __call__(self, *arguments):
             self.norm = self.hidden_norm
             return super().__call__(*arguments)
 
     monkeypatch.setattr(engine.drafters.block, "DFlash", Swapped)
 
 
-def windows_move_from_row_to_row(monkeypatch: Patch) -> None:
+def windows_move_from_row_to_row(monkeypatch):
     shape_blocks(monkeypatch, lambda shape: replace(shape, shared_windows=False))
 
 
-def wrong_first_slot(patch: Patch) -> None:
+def wrong_first_slot(patch):
     """Which halves acceptance, and shows nowhere else."""
     shape_blocks(patch, lambda shape: replace(shape, first_slot=0, block_size=shape.block_size - 1))
 
 
-def norms_of_qwen_as_they_are_stored(patch: Patch) -> None:
+def norms_of_qwen_as_they_are_stored(patch):
     patch.setattr("engine.drafters.block.are_centred", lambda tensors: False)
 
 
-def mixed_again(patch: Patch) -> None:
+def mixed_again(patch):
     """Its own state passes the final norm once more before it goes on."""
     patch.setattr(Eagle3, "go_on", lambda network, state: network.norm(state))
 
 
-def no_window(patch: Patch) -> None:
+def no_window(patch):
     unlimited = create_attention_mask
     patch.setattr(
         "engine.drafters.eagle.create_attention_mask",
@@ -64,28 +62,28 @@ def no_window(patch: Patch) -> None:
     )
 
 
-def norms_as_they_are_stored(patch: Patch) -> None:
+def norms_as_they_are_stored(patch):
     patch.setattr(engine.drafters.mtp, "_ZERO_CENTRED", ())
 
 
-def continue_from_what_was_given(patch: Patch) -> None:
-    def go_on(self: MtpNetwork, state: mx.array) -> mx.array:
+def continue_from_what_was_given(patch):
+    def go_on(self, state):
         return self._module.norm(state)  # a norm too many
 
     patch.setattr(MtpNetwork, "go_on", go_on)
 
 
-def positions_that_go_on(patch: Patch) -> None:
+def positions_that_go_on(patch):
     call, steps = Assistant.__call__, iter(range(1000))
 
-    def broken(self: Assistant, state: Any, embedded: Any, memory: Any, position: int) -> Any:
+    def broken(self, state, embedded, memory, position):
         return call(self, state, embedded, memory, position + next(steps) % 4)
 
     patch.setattr(Assistant, "__call__", broken)
 
 
-def more_than_the_window(patch: Patch) -> None:
-    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+def more_than_the_window(patch):
+    def broken(layer):
         end = layer.offset - layer.base
         return layer.keys[..., :end, :], layer.values[..., :end, :]
 

@@ -12,21 +12,21 @@ UNSPACED = "日本語の文章も少しだけ" * 25
 KINDS = ("bytes", "trained", "stories")
 
 
-def spelled(writing: Writing, tokens: list[int]) -> bytes:
+def spelled(writing, tokens):
     return b"".join(writing.spelled.get(token, b"") for token in tokens)
 
 
-def state(text: Reencoding) -> tuple[list[int], int, bool]:
+def state(text):
     return list(text.tokens), text.settled, text.waiting
 
 
-def fresh(target: Writing, drafter: Writing, tokens: list[int]) -> Reencoding:
+def fresh(target, drafter, tokens):
     text = Reencoding(target, drafter)
     text.follow(tokens)
     return text
 
 
-def said(target: Writing, tokens: list[int]) -> bytes:
+def said(target, tokens):
     """The text up to a character that is not complete, U+FFFD for what is none. What stands between
     special tokens is text by itself."""
     parts = [b""]
@@ -39,7 +39,7 @@ def said(target: Writing, tokens: list[int]) -> bytes:
     return "".join([*texts, last[: len(last) - unfinished(last)].decode(errors="replace")]).encode()
 
 
-def unfinished(part: bytes) -> int:
+def unfinished(part):
     """How many bytes at the end begin a character that is not complete."""
     for count in (3, 2, 1):
         try:
@@ -60,7 +60,7 @@ commits = st.one_of(
 )
 
 
-def tokens_of(writing: Writing, drawn: object) -> list[int]:
+def tokens_of(writing, drawn):
     if isinstance(drawn, str):
         return writing.tokens(drawn)
     assert isinstance(drawn, list)
@@ -135,7 +135,7 @@ def test_the_boundary_moves(writings):
 class Careless(Reencoding):
     """A mutant: what is written stays as it is."""
 
-    def follow(self, committed: list[int]) -> None:
+    def follow(self, committed):
         before = list(self.tokens)
         new = Reencoding(self._target, self._drafter)
         new.follow(committed[getattr(self, "seen", 0) :])
@@ -157,7 +157,7 @@ def test_the_work_of_a_step_does_not_grow_with_the_text(writings, written, monke
     asked: list[int] = []
     tokens_of = Writing.tokens
 
-    def counted(self: Writing, text: str) -> list[int]:
+    def counted(self, text):
         asked.append(len(text))
         return tokens_of(self, text)
 

@@ -1,18 +1,13 @@
 """Trees drafted from hidden states: each path has the laws that a chain along it would have."""
 
-from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays, Drafter
 from engine.drafters.eagle import load_eagle
 from engine.drafters.states import Level
 from engine.request import Sampling
@@ -35,7 +30,7 @@ PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.5)
 SHAPE = Tree((-1, -1, 0, 0, 1, 2, 2, 4, 3, 5, 7))
 
 
-def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
+def drafter_of(kind, folder):
     if kind in EAGLES:
         target = Decoder(EAGLES[kind].target_model())
         path = EAGLES[kind].write(folder / "drafter")
@@ -49,7 +44,7 @@ def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
     return target, lively_drafter(target)
 
 
-def proposed(drafter: Drafter, sampling: Sampling, tokens: list[int] = TOKENS) -> DraftArrays:
+def proposed(drafter, sampling, tokens=TOKENS):
     choice = DraftChoice(SHAPE.height, tree=SHAPE)
     draft = drafter.propose(list(tokens), choice, sampling, KEY)
     assert draft is not None
@@ -58,9 +53,7 @@ def proposed(drafter: Drafter, sampling: Sampling, tokens: list[int] = TOKENS) -
     return draft
 
 
-def chain_along(
-    drafter: Drafter, path: Sequence[int], sampling: Sampling, patch: pytest.MonkeyPatch
-) -> NDArray[np.float64]:
+def chain_along(drafter, path, sampling, patch):
     """What each token of a chain would be drawn from if these were drawn before it."""
     forced = iter(path)
     with patch.context() as patched:
@@ -75,9 +68,7 @@ def chain_along(
     return np.array(draft.distributions, dtype=np.float64)
 
 
-def furthest(
-    kind: str, folder: Path, patch: pytest.MonkeyPatch, sampling: Sampling = WARM
-) -> float:
+def furthest(kind, folder, patch, sampling=WARM):
     """By how much a token's distribution differs from that of a chain along its path, without the
     alternatives before it."""
     target, drafter = drafter_of(kind, folder)
@@ -115,19 +106,19 @@ def test_penalties_are_for_what_is_on_the_path(kind, tmp_path, monkeypatch):
     assert furthest(kind, tmp_path, monkeypatch, PENALIZED) < TOLERANCE
 
 
-def siblings_are_seen(patch: pytest.MonkeyPatch) -> None:
+def siblings_are_seen(patch):
     make_mask = Level.make_mask
 
-    def everything(level: Level, *arguments: Any, **options: Any) -> mx.array:
+    def everything(level, *arguments, **options):
         return mx.ones_like(make_mask(level, *arguments, **options))
 
     patch.setattr(Level, "make_mask", everything)
 
 
-def positions_by_row(patch: pytest.MonkeyPatch) -> None:
+def positions_by_row(patch):
     made = Level.__init__
 
-    def shifted(level: Level, cache: Any, tree: Tree, *, rows: int, committed: int) -> None:
+    def shifted(level, cache, tree, *, rows, committed):
         made(level, cache, tree, rows=rows, committed=committed)
         level.offset = committed + len(tree) - mx.arange(rows, 0, -1)
 

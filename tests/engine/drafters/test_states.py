@@ -5,8 +5,7 @@ import pytest
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import output_rows
-from engine.drafters.head_network import BoundHead, head_drafter
-from engine.drafters.states import StateDrafter
+from engine.drafters.head_network import head_drafter
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import proposed, read_prompt, up_to
@@ -17,14 +16,14 @@ KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8)
 
 
-def pair() -> tuple[Decoder, StateDrafter, BoundHead]:
+def pair():
     target = Decoder(shallow("llama"))
     bound = untrained(target.model)
     bound.head.moved = 0.2 * mx.random.normal(bound.head.moved.shape, key=KEY)
     return target, head_drafter(target, bound), bound
 
 
-def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
+def chain(bound, target, tokens, length):
     """The same from nothing: one pass of the target, one of the head, and no caches; and a row for
     every token, of which those that are not kept are impossible where they are not in `tokens`."""
     rows = output_rows(target.model, mx.arange(target.vocabulary)) + bound.head.moved

@@ -16,12 +16,12 @@ on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere wei
 
 
 class Two(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.parts = [nn.Linear(96, 160), nn.QuantizedLinear(160, 70, bias=False, group_size=32)]
         self.norm = nn.RMSNorm(70)
 
-    def __call__(self, x: mx.array) -> mx.array:
+    def __call__(self, x):
         for part in self.parts:
             x = part(x)
         result: mx.array = self.norm(x)

@@ -4,7 +4,6 @@ Both are compiled from Metal, MLX's from the installed package, and compared in 
 lanes may be summed, with and without fused multiplication and addition. Mutants are noticed.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product as combined
 
@@ -26,7 +25,7 @@ WHOLE = (1536, 21)  # inputs and outputs
 WITH_TAIL = {32: (672, 20), 64: (576, 13), 128: (640, 7)}
 
 
-def layer_of(inputs: int, outputs: int, bits: int, group: int, dtype: mx.Dtype) -> nn.Module:
+def layer_of(inputs, outputs, bits, group, dtype):
     """A layer whose groups differ in scale, as a model's do."""
     mx.random.seed(bits * group + inputs)
     layer = nn.QuantizedLinear(inputs, outputs, False, group, bits)
@@ -37,7 +36,7 @@ def layer_of(inputs: int, outputs: int, bits: int, group: int, dtype: mx.Dtype) 
     return layer
 
 
-def rows_for(layer: nn.Module, count: int) -> mx.array:
+def rows_for(layer, count):
     """Rows with a few large numbers, as a model's have, in the layer's type."""
     inputs = layer.scales.shape[1] * layer.group_size
     keys = mx.random.split(mx.random.key(count), 2)
@@ -45,20 +44,20 @@ def rows_for(layer: nn.Module, count: int) -> mx.array:
     return (mx.random.normal((count, inputs), key=keys[1]) * large).astype(layer.scales.dtype)
 
 
-def stock(layer: nn.Module, x: mx.array, shim: Shim) -> mx.array:
+def stock(layer, x, shim):
     """MLX's own result."""
     given = layer.weight, layer.scales, layer.biases
     return quantized_matmul(x, *given, group_size=layer.group_size, bits=layer.bits, shim=shim)
 
 
-def different(one: mx.array, other: mx.array) -> int:
+def different(one, other):
     """How many numbers differ in a bit."""
     assert one.shape == other.shape
     kind = mx.uint32 if one.dtype == mx.float32 else mx.uint16
     return int(mx.sum(one.view(kind) != other.view(kind)).item())
 
 
-def compare(layer: nn.Module, counts: Sequence[int], *, shim: Shim) -> int:
+def compare(layer, counts, *, shim):
     """Compare passes of so many rows with their rows alone; returns how many numbers."""
     x, compared = rows_for(layer, max(counts)), 0
     alone = mx.concatenate([stock(layer, row, shim) for row in mx.split(x, max(counts))])

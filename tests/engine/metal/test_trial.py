@@ -3,7 +3,6 @@
 import sys
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -24,19 +23,19 @@ SLOW = Evidence("slow", "1.50 times as long as MLX")
 QUIET = (sys.executable, "-I", "-S", "-c")
 
 
-def by_rows(layer: Any, x: mx.array) -> mx.array:
+def by_rows(layer, x):
     return mx.concatenate([layer(row) for row in mx.split(x, len(x))])
 
 
-def rounding(layer: Any, x: mx.array) -> mx.array:
+def rounding(layer, x):
     return by_rows(layer, x) * (1 + 2.0**-20)  # which bfloat16 hides
 
 
-def failing(layer: Any, x: mx.array) -> mx.array:
+def failing(layer, x):
     raise RuntimeError("not compiled")
 
 
-def seen(store: CalibrationStore, shape: Shape = SHAPE) -> Evidence:
+def seen(store, shape=SHAPE):
     return Evidence(**store.found(asdict(shape) | HERE)["seen"])
 
 
@@ -84,7 +83,7 @@ def test_a_trial_ends_in_a_verdict_on_disk(product, slower, found, store, monkey
     assert seen(store, shape) == found
 
 
-def kernels(store: CalibrationStore, *command: str, **options: Any) -> tuple[int, str]:
+def kernels(store, *command, **options):
     """How many shapes may be used of a model with one, where a child does this."""
     layer = nn.QuantizedLinear(256, 32, group_size=32, bits=4)
     machine = MACHINE | options.pop("machine", {})

@@ -4,10 +4,7 @@ So drafted text is plain decoding's, although every rounding shows in it. With M
 several rows the same comparisons fail.
 """
 
-from collections.abc import Sequence
-
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 
 from engine.core.decoder import Decoder
@@ -24,7 +21,7 @@ KINDS = ("llama", "qwen3_moe", "qwen3_5")  # dense, with experts, with recurrent
 RUNS, PARTS, TOKENS = 68, 4, 16  # of each kind; parts, as a test may not take minutes
 
 
-def logits_of(model: nn.Module, passes: Sequence[int]) -> mx.array:
+def logits_of(model, passes):
     """The logits of tokens after a prompt that are read in passes of so many rows."""
     decoder, tokens = Decoder(model, block=BLOCK), mx.arange(sum(passes)) * 37 % 64
     for _ in decoder.prefill([*PROMPT, 0]):
@@ -37,17 +34,17 @@ def logits_of(model: nn.Module, passes: Sequence[int]) -> mx.array:
     return mx.concatenate(logits)
 
 
-def other_logits(model: nn.Module, passes: Sequence[int]) -> int:
+def other_logits(model, passes):
     """How many logits differ from those of single rows."""
     alone, together = (logits_of(model, each) for each in ([1] * sum(passes), passes))
     assert alone.dtype == mx.float32
     return int(mx.sum(alone.view(mx.uint32) != together.view(mx.uint32)).item())
 
 
-def other_tokens(model: nn.Module, seed: int) -> int:
+def other_tokens(model, seed):
     """How many drafted tokens differ from plain decoding's."""
 
-    def text(length: int) -> list[int]:
+    def text(length):
         drafter = Known([*prompt, *plain], wrong=now_and_then(seed)) if length else NoDrafter()
         return run_greedily(
             model,

@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx2 import AsyncClient, Response
 
 from engine.process.protocol import Count, Generate
 from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import LOADED, Script, Step, script, told
+from tests.support.engine.scripted_host import LOADED, script, told
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
 TEMPLATES = DATA.parent / "templates"
@@ -22,12 +20,12 @@ assert FAMILIES
 assert CLIENTS
 
 
-def requests_of(client: str) -> list[dict[str, Any]]:
+def requests_of(client):
     found: list[dict[str, Any]] = json.loads((DATA / f"{client}.json").read_text(encoding="utf-8"))
     return found
 
 
-async def send(client: AsyncClient, request: dict[str, Any]) -> Response:
+async def send(client, request):
     return await client.request(
         request["method"],
         request["path"],
@@ -36,12 +34,10 @@ async def send(client: AsyncClient, request: dict[str, Any]) -> Response:
     )
 
 
-def answered(
-    client: str, play: Script = told, *, target: str = LOADED.target
-) -> tuple[list[Response], list[Generate]]:
+def answered(client, play=told, *, target=LOADED.target):
     """The responses to all requests of a client, and what the engine was asked."""
 
-    async def ask() -> tuple[list[Response], list[Generate]]:
+    async def ask():
         async with asking(play, target=target) as (http, host):
             responses = [await send(http, request) for request in requests_of(client)]
             taken = [command for command in host.taken if isinstance(command, Generate)]
@@ -51,13 +47,13 @@ def answered(
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def model(tmp_path):
     """The folder of a model that reasons and calls as Qwen3 does."""
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     return str(tmp_path)
 
 
-def calling(name: str, **arguments: str) -> Script:
+def calling(name, **arguments):
     """The model thinks, says something, and calls a tool."""
     call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     texts = (
@@ -71,25 +67,25 @@ def calling(name: str, **arguments: str) -> Script:
         "</tool_call>",
     )
 
-    def play(command: Generate) -> Iterator[Step]:
+    def play(command):
         return script(*texts, id=command.id, request=command.request)
 
     return play
 
 
-def tools_of(command: Generate) -> list[str]:
+def tools_of(command):
     tools = json.loads(command.prompt.tools or "[]")
     return [tool["function"]["name"] for tool in tools]
 
 
-def chunks_of(response: Response) -> list[dict[str, Any]]:
+def chunks_of(response):
     """Of a streamed chat completion, which says that it is over."""
     *chunks, (_, last) = events(response)
     assert last == "[DONE]"
     return [chunk for _, chunk in chunks]
 
 
-def test_every_request_is_answered() -> None:
+def test_every_request_is_answered():
     for client in CLIENTS:
         for request, response in zip(requests_of(client), answered(client)[0], strict=True):
             assert response.status_code == 200, response.text
@@ -100,16 +96,14 @@ def test_every_request_is_answered() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("client", ["claude_code", "codex", "zed"])
-def test_tools_of_agents_can_be_given_to_every_family(
-    client: str, family: str, tmp_path: Path
-) -> None:
+def test_tools_of_agents_can_be_given_to_every_family(client, family, tmp_path):
     template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
     responses, _ = answered(client, target=str(tmp_path))
     assert {response.status_code for response in responses} == {200}
 
 
-def test_codex_gets_its_events_to_the_end() -> None:
+def test_codex_gets_its_events_to_the_end():
     probe, *streams = answered("codex")[0][1:]
     assert probe.json()["object"] == "response"
     for stream in streams:
@@ -124,7 +118,7 @@ def test_codex_gets_its_events_to_the_end() -> None:
 BEGINNING = ["system", "system", "user", "user", "user"]
 
 
-def test_codex_is_understood() -> None:
+def test_codex_is_understood():
     _, first, later = answered("codex")[1]
     # Tools that would run at OpenAI are left out; one that takes a text is a function of it.
     names = ["exec_command", "update_plan", "view_image", "apply_patch", "mcp__docs__lookup"]
@@ -139,7 +133,7 @@ def test_codex_is_understood() -> None:
     assert later.prompt.messages[: len(BEGINNING)] == first.prompt.messages
 
 
-def test_codex_gets_the_text_of_a_patch(model: str) -> None:
+def test_codex_gets_the_text_of_a_patch(model):
     patch = '*** Begin Patch\n*** Add File: a\n+"ä"\n*** End Patch\n'
     responses, _ = answered("codex", calling("apply_patch", input=patch), target=model)
     found = events(responses[-1])
@@ -150,7 +144,7 @@ def test_codex_gets_the_text_of_a_patch(model: str) -> None:
     assert found[-1][1]["response"]["output"] == items
 
 
-def test_codex_describes_the_form_of_a_patch_to_the_model() -> None:
+def test_codex_describes_the_form_of_a_patch_to_the_model():
     _, first, _ = answered("codex")[1]
     (patch,) = [
         tool["function"]
@@ -162,7 +156,7 @@ def test_codex_describes_the_form_of_a_patch_to_the_model() -> None:
     assert "Add File" in described
 
 
-def test_codex_gets_the_tool_of_its_server_by_its_own_name(model: str) -> None:
+def test_codex_gets_the_tool_of_its_server_by_its_own_name(model):
     responses, _ = answered("codex", calling("mcp__docs__lookup", page="a"), target=model)
     item = events(responses[-1])[-1][1]["response"]["output"][-1]
     assert (item["type"], item["namespace"], item["name"]) == (
@@ -173,7 +167,7 @@ def test_codex_gets_the_tool_of_its_server_by_its_own_name(model: str) -> None:
     assert json.loads(item["arguments"]) == {"page": "a"}
 
 
-def test_claude_code_gets_thinking_and_calls(model: str) -> None:
+def test_claude_code_gets_thinking_and_calls(model):
     responses, _ = answered("claude_code", calling("Bash", command="ls"), target=model)
     found = [value for _, value in events(responses[-1])]
     starts = [value["content_block"] for value in found if value["type"] == "content_block_start"]
@@ -185,7 +179,7 @@ def test_claude_code_gets_thinking_and_calls(model: str) -> None:
     assert found[-2]["delta"]["stop_reason"] == "tool_use"
 
 
-def test_claude_code_is_understood() -> None:
+def test_claude_code_is_understood():
     *_, first, again, later = answered("claude_code")[1]
     assert tools_of(first) == ["Bash", "Read", "Edit"]
     assert "billing" not in str(first.prompt)
@@ -196,8 +190,8 @@ def test_claude_code_is_understood() -> None:
     assert first.prompt.messages[1].content.endswith("Available agents: general-purpose.")
 
 
-def test_claude_code_counts_what_it_would_send() -> None:
-    async def ask() -> None:
+def test_claude_code_counts_what_it_would_send():
+    async def ask():
         async with asking() as (http, host):
             (count,) = [
                 request
@@ -218,7 +212,7 @@ def test_claude_code_counts_what_it_would_send() -> None:
     run(ask())
 
 
-def test_a_stream_ends_with_its_usage() -> None:
+def test_a_stream_ends_with_its_usage():
     for client in ("aider", "cline", "continue", "llm", "openwebui", "xcode", "zed"):
         responses, _ = answered(client)
         asked = [
@@ -234,25 +228,25 @@ def test_a_stream_ends_with_its_usage() -> None:
             assert all(chunk["usage"] is None for chunk in chunks)
 
 
-def test_parts_of_a_message_are_its_text() -> None:
+def test_parts_of_a_message_are_its_text():
     (command,) = answered("cline")[1]
     first = command.prompt.messages[1].content
     assert "<task>" in first
     assert "<environment_details>" in first
 
 
-def test_an_empty_list_of_tools_is_none() -> None:
+def test_an_empty_list_of_tools_is_none():
     assert [tools_of(command) for command in answered("xcode")[1]] == [[], []]
 
 
-def test_a_prediction_and_many_stops_of_continue() -> None:
+def test_a_prediction_and_many_stops_of_continue():
     _, edit, complete = answered("continue")[1]
     assert edit.request.prediction == "x = 1\n"
     assert len(complete.request.stops) == 7
 
 
-def test_open_web_ui_asks_for_a_title_beside_the_answer() -> None:
-    async def ask() -> None:
+def test_open_web_ui_asks_for_a_title_beside_the_answer():
+    async def ask():
         async with asking() as (http, _):
             chats = [request for request in requests_of("openwebui") if request["method"] == "POST"]
             responses = await asyncio.gather(*(send(http, request) for request in chats))
@@ -261,11 +255,11 @@ def test_open_web_ui_asks_for_a_title_beside_the_answer() -> None:
     run(ask())
 
 
-def test_null_is_as_good_as_nothing_to_litellm() -> None:
+def test_null_is_as_good_as_nothing_to_litellm():
     (request,) = requests_of("litellm")
     bare = {name: value for name, value in request["body"].items() if value is not None}
 
-    async def ask() -> None:
+    async def ask():
         async with asking() as (http, host):
             for body in (request["body"], bare):
                 await send(http, {**request, "body": body})

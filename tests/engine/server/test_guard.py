@@ -1,10 +1,8 @@
 """Who may ask: by Host, Origin, key and the kind of body, on every path."""
 
 import asyncio
-from typing import Any
 
 import pytest
-from httpx2 import AsyncClient, Response
 
 from engine.server.app import ROUTES
 from engine.server.errors import Refusal
@@ -17,7 +15,7 @@ BODY = {"messages": [{"role": "user", "content": "hello"}]}
 KEY = "sk-slipstream-correct-horse"
 
 
-async def asked_everywhere(headers: dict[str, str]) -> list[Response]:
+async def asked_everywhere(headers):
     """The responses at all paths, by all methods."""
     async with asking() as (client, _):
         return [
@@ -27,7 +25,7 @@ async def asked_everywhere(headers: dict[str, str]) -> list[Response]:
         ]
 
 
-def test_no_path_answers_to_another_name() -> None:
+def test_no_path_answers_to_another_name():
     for host in (
         "evil.example",
         "evil.example:8737",
@@ -52,15 +50,15 @@ def test_no_path_answers_to_another_name() -> None:
 @pytest.mark.parametrize(
     "host", [f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"]
 )
-def test_each_of_its_own_names_is_good(host: str) -> None:
-    async def ask() -> None:
+def test_each_of_its_own_names_is_good(host):
+    async def ask():
         async with asking() as (client, _):
             assert (await client.get("/health", headers={"host": host})).status_code == 200
 
     run(ask())
 
 
-def test_a_name_that_is_added_is_good_too() -> None:
+def test_a_name_that_is_added_is_good_too():
     hosts = hosts_of("127.0.0.1", PORT, ["Host.Docker.Internal"])
     guard = Guard(hosts)
     for host in (f"host.docker.internal:{PORT}", "HOST.docker.internal", f"127.0.0.1:{PORT}"):
@@ -69,17 +67,17 @@ def test_a_name_that_is_added_is_good_too() -> None:
         guard.check_place([(b"host", b"evil.example")])
 
 
-def test_no_page_may_ask_not_even_one_of_this_address() -> None:
+def test_no_page_may_ask_not_even_one_of_this_address():
     for origin in ("null", "http://evil.example", f"http://127.0.0.1:{PORT}"):
         for response in run(asked_everywhere({"origin": origin})):
             assert response.status_code == 403
             assert not any(name.startswith("access-control") for name in response.headers)
 
 
-def test_a_page_that_is_allowed_may_ask() -> None:
+def test_a_page_that_is_allowed_may_ask():
     origin = "http://localhost:3000"
 
-    async def ask() -> None:
+    async def ask():
         async with asking(key=KEY, origins=(origin,)) as (client, _):
             before = await client.options(CHAT, headers={"origin": origin})
             assert before.status_code == 204
@@ -102,11 +100,11 @@ def test_a_page_that_is_allowed_may_ask() -> None:
     run(ask())
 
 
-def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told() -> None:
-    async def ask(client: AsyncClient, path: str, headers: Any) -> int:
+def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
+    async def ask(client, path, headers):
         return (await client.get(path, headers=headers)).status_code
 
-    async def ask_all() -> None:
+    async def ask_all():
         async with asking(key=KEY) as (client, _):
             for path in PATHS:
                 is_open = path in ("/", "/health")
@@ -133,8 +131,8 @@ def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told() -> None:
     run(ask_all())
 
 
-def test_a_missing_key_and_a_wrong_one_are_told_alike() -> None:
-    async def ask() -> None:
+def test_a_missing_key_and_a_wrong_one_are_told_alike():
+    async def ask():
         async with asking(key=KEY) as (client, _):
             missing = await client.post(CHAT, json=BODY)
             wrong = await client.post(CHAT, json=BODY, headers={"x-api-key": "sk-wrong"})
@@ -157,8 +155,8 @@ def test_a_missing_key_and_a_wrong_one_are_told_alike() -> None:
         {"content-type": "application/json", "content-encoding": "identity, gzip"},
     ],
 )
-def test_what_a_page_can_send_without_asking_first_is_refused(headers: dict[str, str]) -> None:
-    async def ask() -> None:
+def test_what_a_page_can_send_without_asking_first_is_refused(headers):
+    async def ask():
         async with asking() as (client, _):
             response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
             assert response.status_code == 415
@@ -192,13 +190,11 @@ CURL = {"content-type": "application/x-www-form-urlencoded"}
         ("/responses", {}, 415),
     ],
 )
-def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(
-    path: str, headers: dict[str, str], status: int
-) -> None:
+def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(path, headers, status):
     """Also no page of an origin that may ask: its browser has to ask first."""
     body = b'{"model": "tiny", "prompt": "a", "messages": [{"role": "user", "content": "a"}]}'
 
-    async def ask() -> None:
+    async def ask():
         async with asking(origins=("http://localhost:3000",)) as (client, _):
             response = await client.post(path, content=body, headers=CURL | headers)
             assert response.status_code == status
@@ -206,8 +202,8 @@ def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(
     run(ask())
 
 
-def test_the_kind_of_a_body_may_have_parameters() -> None:
-    async def ask() -> None:
+def test_the_kind_of_a_body_may_have_parameters():
+    async def ask():
         async with asking() as (client, _):
             headers = {"content-type": "Application/JSON; charset=utf-8"}
             content = b'{"messages": [{"role": "user", "content": "hello"}]}'
@@ -217,8 +213,8 @@ def test_the_kind_of_a_body_may_have_parameters() -> None:
     run(ask())
 
 
-def test_there_is_one_host_and_no_more() -> None:
-    async def ask() -> None:
+def test_there_is_one_host_and_no_more():
+    async def ask():
         async with listening() as server:
             good = f"Host: 127.0.0.1:{server.port}\r\n"
             for hosts in ("", good + good, good + "Host: evil.example\r\n"):

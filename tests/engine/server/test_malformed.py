@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx2 import AsyncClient
 
 from engine.process.protocol import Generate
 from engine.server.bodies import DEEPEST
@@ -42,7 +41,7 @@ NO_JSON = [
 NO_OBJECT = [b"null", b"true", b"5", b'"text"', b"[]", b"[{}]"]
 
 
-async def posted(client: AsyncClient, path: str, body: bytes) -> int:
+async def posted(client, path, body):
     response = await client.post(path, content=body, headers={"content-type": "application/json"})
     if response.status_code != 200:
         error = response.json()["error"]
@@ -51,8 +50,8 @@ async def posted(client: AsyncClient, path: str, body: bytes) -> int:
     return response.status_code
 
 
-def test_what_is_no_json_object_is_refused() -> None:
-    async def ask() -> dict[tuple[str, bytes], int]:
+def test_what_is_no_json_object_is_refused():
+    async def ask():
         async with asking() as (client, host):
             statuses = {
                 (path, body): await posted(client, path, body)
@@ -64,8 +63,8 @@ def test_what_is_no_json_object_is_refused() -> None:
     assert {case[0]: case[1][:20] for case, status in run(ask()).items() if status != 400} == {}
 
 
-def test_the_bodies_that_are_spoilt_here_are_good_ones() -> None:
-    async def ask() -> dict[str, int]:
+def test_the_bodies_that_are_spoilt_here_are_good_ones():
+    async def ask():
         async with asking() as (client, _):
             return {
                 path: await posted(client, path, json.dumps(body).encode())
@@ -75,7 +74,7 @@ def test_the_bodies_that_are_spoilt_here_are_good_ones() -> None:
     assert run(ask()) == dict.fromkeys(BODIES, 200)
 
 
-def _values(value: Any) -> list[tuple[str | int, ...]]:
+def _values(value):
     """The places of all values within a value."""
     items: Any = ()
     if isinstance(value, dict):
@@ -85,7 +84,7 @@ def _values(value: Any) -> list[tuple[str | int, ...]]:
     return [(), *((key, *rest) for key, item in items for rest in _values(item))]
 
 
-def _with(value: Any, place: tuple[str | int, ...], new: Any) -> Any:
+def _with(value, place, new):
     if not place:
         return new
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -118,10 +117,10 @@ JUNK: list[Any] = [
 @pytest.mark.parametrize(
     "rounds", [400, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
-def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds: int) -> None:
+def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds):
     chance = random.Random(rounds)
 
-    def spoilt(path: str) -> bytes:
+    def spoilt(path):
         body: Any = BODIES[path]
         for _ in range(chance.randint(1, 3)):
             place = chance.choice(_values(body))
@@ -137,7 +136,7 @@ def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds: in
                 data[at:at] = chance.choice([b"\\ud800", b"}", b",", b"\xc3", b"NaN", b'"'])
         return bytes(data)
 
-    async def ask() -> None:
+    async def ask():
         refused = 0
         async with asking() as (client, host):
             for _ in range(rounds):
@@ -154,8 +153,8 @@ def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds: in
     run(ask(), seconds=600)
 
 
-def test_numbers_that_are_whole_are_taken_as_such() -> None:
-    async def ask() -> None:
+def test_numbers_that_are_whole_are_taken_as_such():
+    async def ask():
         async with asking() as (client, _):
             body = {"max_tokens": 8.0, "messages": ROLE_AND_TEXT}
             assert (await client.post("/v1/messages", json=body)).status_code == 200

@@ -4,8 +4,6 @@ mlx-lm's models the logits behind them.
 What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """
 
-from typing import Any
-
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ import engine.vision.gemma4
 import engine.vision.lfm2_vl
 import engine.vision.qwen3_vl
 from engine.device import GPU
-from engine.vision import Pixels, Seen, Tower
+from engine.vision import Seen, Tower
 from engine.vision.pixels import patches as cut
 from engine.vision.positions import angles, stretched
 from tests.support.engine.backends import computing_as
@@ -38,16 +36,16 @@ def test_a_mac_makes_them_too(name):
         assert difference(ours(TOWERS[name]), kept(TOWERS[name])) <= TOLERANCE
 
 
-def transposed_patches(patch: Patch) -> None:
-    def broken(pixels: Pixels, size: int, merged: int) -> Pixels:
+def transposed_patches(patch):
+    def broken(pixels, size, merged):
         parts = cut(pixels, size, merged).reshape(-1, size, size, 3)
         return parts.transpose(0, 2, 1, 3).reshape(len(parts), -1)
 
     patch.setattr(engine.vision.lfm2_vl, "patches", broken)
 
 
-def unsmoothed_positions(patch: Patch) -> None:
-    def broken(before: int, after: int) -> object:
+def unsmoothed_positions(patch):
+    def broken(before, after):
         middles = (np.arange(after) + 0.5) * before / after - 0.5
         apart = np.abs(np.arange(before) - np.clip(middles, 0, before - 1)[:, None])
         return np.maximum(0.0, 1.0 - apart).astype(np.float32)
@@ -55,70 +53,70 @@ def unsmoothed_positions(patch: Patch) -> None:
     patch.setattr("engine.vision.positions._triangles", broken)
 
 
-def another_filter(patch: Patch) -> None:
+def another_filter(patch):
     patch.setattr(engine.vision.lfm2_vl, "filter_of", lambda settings, default: default)
 
 
-def another_gelu(patch: Patch) -> None:
+def another_gelu(patch):
     patch.setattr("mlx.nn.gelu_approx", lambda x: x * mx.sigmoid(1.702 * x))
 
 
-def positions_as_of_another_family(patch: Patch) -> None:
+def positions_as_of_another_family(patch):
     patch.setattr(engine.vision.qwen3_vl, "spread", stretched)
 
 
-def rows_for_columns(patch: Patch) -> None:
+def rows_for_columns(patch):
     for family in (engine.vision.gemma4, engine.vision.qwen3_vl):
         patch.setattr(
             family, "angles", lambda *sizes, **options: angles(*sizes, **options)[:, ::-1].copy()
         )
 
 
-def states_of_the_layer_before(patch: Patch) -> None:
+def states_of_the_layer_before(patch):
     make = engine.vision.qwen3_vl._Network.__init__
 
-    def broken(network: Any, *arguments: Any, **options: Any) -> None:
+    def broken(network, *arguments, **options):
         make(network, *arguments, **options)
         network._tapped = [tap + 1 for tap in network._tapped]
 
     patch.setattr(engine.vision.qwen3_vl._Network, "__init__", broken)
 
 
-def text_behind_all_rows(patch: Patch) -> None:
+def text_behind_all_rows(patch):
     patch.setattr(
         "engine.vision.positions.max", lambda rows, columns: rows * columns, raising=False
     )
 
 
-def pooled_in_lines(patch: Patch) -> None:
+def pooled_in_lines(patch):
     patch.setattr(engine.vision.gemma3, "patches", lambda pixels, size, merged: cut(pixels, size))
 
 
-def unbounded(patch: Patch) -> None:
+def unbounded(patch):
     patch.setattr("mlx.core.clip", lambda x, *bounds: x)
 
 
-def rows_are_not_mutual(patch: Patch) -> None:
+def rows_are_not_mutual(patch):
     patch.setattr(engine.vision.gemma3.Gemma3Tower, "mutual", False)
 
 
-def mutual_in_all_layers(patch: Patch) -> None:
+def mutual_in_all_layers(patch):
     patch.setattr(engine.vision.gemma4.Gemma4Tower, "windows_only", False)
 
 
-def rows_have_the_placeholders_embeddings(patch: Patch) -> None:
+def rows_have_the_placeholders_embeddings(patch):
     patch.setattr(engine.vision.gemma4.Gemma4Tower, "read_as", Tower.read_as)
 
 
-def rows_as_large_as_the_model_makes_them(patch: Patch) -> None:
+def rows_as_large_as_the_model_makes_them(patch):
     patch.setattr(engine.vision.gemma4, "shrunk", lambda features, factor: features)
 
 
-def nothing_is_set_back(patch: Patch) -> None:
+def nothing_is_set_back(patch):
     patch.setattr("engine.conversation.eyes.set_back", lambda grids: 0)
 
 
-def nothing_is_added_behind_layers(patch: Patch) -> None:
+def nothing_is_added_behind_layers(patch):
     patch.setattr("engine.vision.qwen3_vl.Seen", lambda rows, deeper: Seen(rows))
 
 

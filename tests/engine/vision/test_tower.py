@@ -1,7 +1,6 @@
 """Which models see, and what their files must hold."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -9,13 +8,12 @@ import numpy as np
 import pytest
 
 from engine.device import CPU, GPU
-from engine.vision import Tower
 from engine.vision.tower import require_tower, tower_of
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.backends import computing_as
 from tests.support.engine.parity.subjects import numbers
-from tests.support.engine.parity.towers import TOWERS, Sight, picture
+from tests.support.engine.parity.towers import TOWERS, picture
 
 LFM2 = TOWERS["tower-lfm2-vl"]
 QWEN3 = TOWERS["tower-qwen3-vl"]
@@ -24,7 +22,7 @@ GEMMA4 = TOWERS["tower-gemma4"]
 UNIFIED = TOWERS["tower-gemma4-unified"]
 
 
-def tower(subject: Sight, folder: Path) -> Tower:
+def tower(subject, folder):
     return require_tower(ModelFolder(subject.write(folder)))
 
 

@@ -1,18 +1,14 @@
 """Commands on models, called in this process, with a hub on loopback and folders of the test's."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from huggingface_hub import constants
 
-from tests.support.engine.ended import Command
 from tests.support.engine.repositories import NAME, two_files
-from tests.support.models.hub_server import HubServer, serving_hub
+from tests.support.models.hub_server import serving_hub
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> Path:
+def surroundings(tmp_path, monkeypatch, on_the_cpu):
     """The folder with home/, hub/ and person/, where all lies. On the CPU, and in no terminal."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))  # for child processes
@@ -28,21 +24,19 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: No
 
 
 @pytest.fixture
-def run(surroundings: Path, run: Command) -> Command:
+def run(surroundings, run):
     """Runs a command line in this process, in these surroundings."""
     return run
 
 
 @pytest.fixture(scope="session")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def repository(tmp_path_factory):
     """A tiny model with its weights in two files."""
     return two_files(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
-def hub(
-    surroundings: Path, repository: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[HubServer]:
+def hub(surroundings, repository, monkeypatch):
     """A hub with that model, for this process and its children."""
     with serving_hub({NAME: dict(repository)}) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)

@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from dataclasses import fields
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -18,18 +17,18 @@ from models.records import Candidate, Download, Fit, Incomplete, Installed, Pair
 from models.starter import STARTER
 from tests.support.engine import tiny
 from tests.support.engine.adapters import adapter_for
-from tests.support.engine.ended import CONTROLS, Command, assert_refused
+from tests.support.engine.ended import CONTROLS, assert_refused
 from tests.support.engine.repositories import NAME, answer_of, lines_of
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
-from tests.support.models.hub_server import HubServer, Refusal, Told
+from tests.support.models.hub_server import Refusal, Told
 
 
-def keys(record: type) -> set[str]:
+def keys(record):
     return {field.name for field in fields(record)}
 
 
 @pytest.fixture
-def imported(surroundings: Path) -> Path:
+def imported(surroundings):
     folder = models_folder() / "my model"
     tiny.write_folder("llama", folder, bits=4)
     return folder
@@ -38,7 +37,7 @@ def imported(surroundings: Path) -> Path:
 # What is here
 
 
-def test_nothing_is_here_yet(run: Command, surroundings: Path) -> None:
+def test_nothing_is_here_yet(run, surroundings):
     answer = answer_of(run("models", "list", "--json"))
     assert set(answer) == {
         *("installed", "incomplete", "downloads", "downloading", "folders", "free_bytes")
@@ -51,7 +50,7 @@ def test_nothing_is_here_yet(run: Command, surroundings: Path) -> None:
     assert "slipstream models pair" in shown.out
 
 
-def test_all_that_is_here(run: Command, imported: Path, hub: HubServer, tmp_path: Path) -> None:
+def test_all_that_is_here(run, imported, hub, tmp_path):
     assert run("models", "pull", NAME).code == 0
     more = tmp_path / "more"
     tiny.write_folder("llama", more / "one")
@@ -90,7 +89,7 @@ def test_all_that_is_here(run: Command, imported: Path, hub: HubServer, tmp_path
     assert not CONTROLS.search(shown.out.replace("\n", ""))
 
 
-def test_what_another_program_keeps(run: Command, surroundings: Path) -> None:
+def test_what_another_program_keeps(run, surroundings):
     folder = surroundings / "person" / ".lmstudio" / "models" / "anna" / "small"
     tiny.write_folder("llama", folder)
     names = {one["name"]: one for one in answer_of(run("models", "list", "--json"))["installed"]}
@@ -101,7 +100,7 @@ def test_what_another_program_keeps(run: Command, surroundings: Path) -> None:
     assert (folder / "config.json").exists()
 
 
-def test_folders(run: Command, surroundings: Path, tmp_path: Path) -> None:
+def test_folders(run, surroundings, tmp_path):
     assert "--add FOLDER" in run("models", "folders").out
     assert_refused(run("models", "folders", "--add", tmp_path / "none"), "no folder")
     run("models", "folders", "--add", tmp_path)
@@ -110,16 +109,14 @@ def test_folders(run: Command, surroundings: Path, tmp_path: Path) -> None:
     assert answer_of(run("models", "folders", "--remove", tmp_path, "--json")) == {"folders": []}
 
 
-def test_removing_asks_and_frees(
-    run: Command, imported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removing_asks_and_frees(run, imported, monkeypatch):
     assert_refused(run("models", "remove", "my model"), "my model", "Add --yes")
     (problem,) = lines_of(run("models", "remove", "my model", "--json"), code=2)
     assert "--yes" in problem["remedy"]
 
     class Terminal:
         @staticmethod
-        def isatty() -> bool:
+        def isatty():
             return True
 
     monkeypatch.setattr("engine.cli.models.commands.sys.stdin", Terminal())
@@ -134,7 +131,7 @@ def test_removing_asks_and_frees(
     assert not imported.exists()
 
 
-def test_removing_in_json(run: Command, imported: Path, hub: HubServer) -> None:
+def test_removing_in_json(run, imported, hub):
     run("models", "pull", NAME)
     size = sum(path.stat().st_size for path in imported.iterdir())
     answer = answer_of(run("models", "remove", "--json", "--yes", "--", "my model"))
@@ -145,7 +142,7 @@ def test_removing_in_json(run: Command, imported: Path, hub: HubServer) -> None:
     assert "my model" not in left
 
 
-def test_removing_what_is_not_there(run: Command, imported: Path) -> None:
+def test_removing_what_is_not_there(run, imported):
     assert_refused(run("models", "remove", "my modle", "--yes"), "my modle", "mean my model?")
     assert_refused(run("models", "remove", "zzz", "--yes"), "zzz", "slipstream models list")
     assert_refused(
@@ -154,7 +151,7 @@ def test_removing_what_is_not_there(run: Command, imported: Path) -> None:
     assert imported.is_dir()
 
 
-def test_cleaning_up(run: Command, surroundings: Path, tmp_path: Path) -> None:
+def test_cleaning_up(run, surroundings, tmp_path):
     blobs = tmp_path / "hub" / "models--left--over" / "blobs"
     blobs.mkdir(parents=True)
     (blobs / f"{'0' * 64}.incomplete").write_bytes(b"half")
@@ -163,7 +160,7 @@ def test_cleaning_up(run: Command, surroundings: Path, tmp_path: Path) -> None:
     assert answer_of(run("models", "list", "--json"))["incomplete"] == []
 
 
-def test_what_was_used_is_noted(run: Command, imported: Path, surroundings: Path) -> None:
+def test_what_was_used_is_noted(run, imported, surroundings):
     tiny.write_folder("llama", models_folder() / "never", seed=1)
     tiny.write_folder("llama", models_folder() / "drafts", seed=2)
     asked = ("--drafter", "drafts", "--prompt", "x", "--max-tokens", 2)
@@ -184,7 +181,7 @@ def test_what_was_used_is_noted(run: Command, imported: Path, surroundings: Path
 # The hub
 
 
-def test_searching(run: Command, hub: HubServer) -> None:
+def test_searching(run, hub):
     hub.repositories["tiny-community/Tiny-GGUF"] = {"a.gguf": b"GGUF"}
     hub.told["tiny-community/Tiny-GGUF"] = Told(downloads=1, tags=[])
     answer = answer_of(run("models", "search", "--json", "--", "tiny"))
@@ -202,7 +199,7 @@ def test_searching(run: Command, hub: HubServer) -> None:
     assert "models pair" in nothing.out
 
 
-def test_a_hub_that_fails(run: Command, hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_fails(run, hub, monkeypatch):
     monkeypatch.setattr(Hub, "wait_seconds", 0.0)
     hub.refusals["/api/models"] = Refusal(500)
     (answer,) = lines_of(run("models", "search", "x", "--json"), code=2)
@@ -213,7 +210,7 @@ def test_a_hub_that_fails(run: Command, hub: HubServer, monkeypatch: pytest.Monk
 # Pairs
 
 
-def test_the_catalogs_pairs(run: Command, surroundings: Path) -> None:
+def test_the_catalogs_pairs(run, surroundings):
     answer = answer_of(run("models", "pair", "--json"))
     assert set(answer) == {"offers"}
     assert all(set(one) == keys(PairOffer) for one in answer["offers"])
@@ -226,7 +223,7 @@ def test_the_catalogs_pairs(run: Command, surroundings: Path) -> None:
     assert shown.out.count("✗") == shown.out.count("  → It needs") > 3
 
 
-def test_what_drafts_for_a_target(run: Command, imported: Path) -> None:
+def test_what_drafts_for_a_target(run, imported):
     tiny.write_folder("llama", models_folder() / "other", seed=1)
     answer = answer_of(run("models", "pair", "--json", "--target", "my model"))
     assert answer["target"] == "my model"
@@ -241,7 +238,7 @@ def test_what_drafts_for_a_target(run: Command, imported: Path) -> None:
         assert one["reason"][:30] in shown.out
 
 
-def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
+def test_fit(run, imported, hub):
     answer = answer_of(run("models", "fit", "my model", "--context", "512", "--json"))
     assert set(answer) == keys(Fit)
     assert answer["fits"]
@@ -263,7 +260,7 @@ def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
 
 
 @pytest.mark.slow
-def test_fit_on_several_macs(run: Command, imported: Path, hub: HubServer, tmp_path: Path) -> None:
+def test_fit_on_several_macs(run, imported, hub, tmp_path):
     """Each of them is asked how much memory it has; the model need not be here."""
     hosts = tmp_path / "two.json"
     hosts.write_text(json.dumps([{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2))
@@ -281,9 +278,7 @@ def test_fit_on_several_macs(run: Command, imported: Path, hub: HubServer, tmp_p
     assert_refused(run("models", "fit", "my model", "--hosts", tmp_path / "none.json"), "hostfile")
 
 
-def test_fit_with_a_drafter_that_is_not_here(
-    run: Command, imported: Path, hub: HubServer, tmp_path: Path
-) -> None:
+def test_fit_with_a_drafter_that_is_not_here(run, imported, hub, tmp_path):
     layout = drafter_layout("dspark-deepspec")
     hub.repositories["o/spark"] = drafter_files(layout, tmp_path / "made")
     weights = len(hub.repositories["o/spark"]["model.safetensors"])
@@ -293,7 +288,7 @@ def test_fit_with_a_drafter_that_is_not_here(
     assert not hub.requests("safetensors")
 
 
-def test_a_target_that_is_only_on_the_hub(run: Command, hub: HubServer, tmp_path: Path) -> None:
+def test_a_target_that_is_only_on_the_hub(run, hub, tmp_path):
     """Its config and the headers of its tensors tell what can draft for it."""
     layout = drafter_layout("mtp-huggingface-inside")
     hub.repositories["o/Qwen3.8-27B-6bit"] = drafter_files(layout, tmp_path / "made")
@@ -310,7 +305,7 @@ def test_a_target_that_is_only_on_the_hub(run: Command, hub: HubServer, tmp_path
     assert_refused(run("models", "pair", "--target", "o/strange"), "unheard_of")
 
 
-def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run: Command) -> None:
+def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run):
     offers = answer_of(run("models", "pair", "--json"))["offers"]
     targets = [offer["target"] for offer in offers if offer["target"] != STARTER.name]
     found = {
@@ -329,7 +324,7 @@ def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run: Comm
 # Converting
 
 
-def test_converting(run: Command, surroundings: Path, tmp_path: Path) -> None:
+def test_converting(run, surroundings, tmp_path):
     source = tmp_path / "Tiny"
     tiny.write_folder("llama", source, dtype=mx.float16)
     *told, last = lines_of(run("models", "convert", source, "--bits", "8", "--json"))
@@ -349,9 +344,7 @@ def test_converting(run: Command, surroundings: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_conversion_that_is_stopped_leaves_nothing(
-    number: int, run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversion_that_is_stopped_leaves_nothing(number, run, surroundings, monkeypatch):
     before = signal.getsignal(number)
     source = surroundings / "Tiny"
     tiny.write_folder("llama", source)
@@ -363,7 +356,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     assert signal.getsignal(number) == before
 
 
-def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
+def test_fusing_an_adapter(run, tmp_path):
     source = tmp_path / "source"
     tiny.write_folder("llama", source, layers=2)
     adapter = adapter_for(source, tmp_path / "poems")
@@ -377,7 +370,7 @@ def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
     assert_refused(run("convert", source, "--mtp", "--adapter", adapter), "without --mtp")
 
 
-def test_json_is_a_line_each(run: Command, imported: Path) -> None:
+def test_json_is_a_line_each(run, imported):
     for words in (("list",), ("pair",), ("fit", "my model"), ("folders",)):
         ended = run("models", *words, "--json")
         assert ended.out.count("\n") == 1

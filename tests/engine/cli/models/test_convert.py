@@ -33,19 +33,19 @@ LAYERS = 4
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(tmp_path_factory):
     folder = tmp_path_factory.mktemp("original") / "source"
     tiny.write_folder("llama", folder)
     return folder
 
 
 @pytest.fixture
-def source(original: Path, tmp_path: Path) -> Path:
+def source(original, tmp_path):
     """A copy, to be changed."""
     return Path(shutil.copytree(original, tmp_path / "source"))
 
 
-def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
+def answer(folder, prompt, tokens=32):
     """Greedily."""
     session = Session(load(ModelFolder(folder)))
     request = Request(max_tokens=tokens)
@@ -53,9 +53,7 @@ def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
     return "".join(getattr(event, "delta", "") for event in events)
 
 
-def refused(
-    source: Path, target: Path, quantization: Quantization, *words: str, **more: int
-) -> None:
+def refused(source, target, quantization, *words, **more):
     with pytest.raises(Problem) as caught:
         convert(source, target, quantization, **more)
     assert not target.exists()
@@ -68,7 +66,7 @@ def refused(
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(tiny.ARCHITECTURES, quick=["gemma3_text"]))
-def test_every_architecture_loads_and_answers(architecture: str, tmp_path: Path) -> None:
+def test_every_architecture_loads_and_answers(architecture, tmp_path):
     tiny.write_folder(architecture, tmp_path / "source", dtype=mx.bfloat16)
     made = convert(tmp_path / "source", tmp_path / "made", Quantization(bits=4, group_size=32))
     assert inspect(made).quantization_bits == 4
@@ -76,7 +74,7 @@ def test_every_architecture_loads_and_answers(architecture: str, tmp_path: Path)
     assert answer(made, "a b c", tokens=8)
 
 
-def test_a_model_that_tells_stories_still_does(tmp_path: Path) -> None:
+def test_a_model_that_tells_stories_still_does(tmp_path):
     made = convert(STORIES, tmp_path / "made", Quantization(bits=8, group_size=32))
     told, before = answer(made, "Once upon a time"), answer(STORIES, "Once upon a time")
     assert len(before) > 60
@@ -89,9 +87,7 @@ def test_a_model_that_tells_stories_still_does(tmp_path: Path) -> None:
         [*((bits, 32) for bits in subject.BITS), (4, 64), (8, 64)], quick=[(3, 32), (4, 64)]
     ),
 )
-def test_weights_are_within_half_a_step(
-    bits: int, group_size: int, source: Path, tmp_path: Path
-) -> None:
+def test_weights_are_within_half_a_step(bits, group_size, source, tmp_path):
     made = convert(source, tmp_path / "made", Quantization(bits=bits, group_size=group_size))
     before = dict(tree_flatten(load_model(source)[0].parameters()))
     model, _ = load_model(made)
@@ -116,7 +112,7 @@ def test_weights_are_within_half_a_step(
 
 
 @pytest.mark.parametrize("recipe", mostly_slow(subject.RECIPES, quick=[*subject.RECIPES][:1]))
-def test_recipes_are_those_of_mlx_lm(recipe: str, source: Path, tmp_path: Path) -> None:
+def test_recipes_are_those_of_mlx_lm(recipe, source, tmp_path):
     made = convert(source, tmp_path / "made", Quantization(recipe=recipe, group_size=32))
     low, high = map(int, recipe.removeprefix("mixed_").split("_"))
     model, config = load_model(made)
@@ -128,14 +124,12 @@ def test_recipes_are_those_of_mlx_lm(recipe: str, source: Path, tmp_path: Path) 
     assert answer(made, "a b c", tokens=4)
 
 
-def weights_of(folder: Path) -> dict[str, mx.array]:
+def weights_of(folder):
     return dict(tree_flatten(load_model(folder)[0].parameters()))
 
 
 @pytest.mark.parametrize("bits", [None, 4])
-def test_an_adapter_is_fused_as_mlx_lm_does(
-    bits: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adapter_is_fused_as_mlx_lm_does(bits, tmp_path, monkeypatch):
     source = tmp_path / "source"
     tiny.write_folder("llama", source, bits=bits)
     adapter = adapter_for(source, tmp_path / "adapter")
@@ -152,7 +146,7 @@ def test_an_adapter_is_fused_as_mlx_lm_does(
     assert answer(made, "a b c", tokens=4)
 
 
-def test_an_adapter_may_be_fused_and_quantized(source: Path, tmp_path: Path) -> None:
+def test_an_adapter_may_be_fused_and_quantized(source, tmp_path):
     adapter = adapter_for(source, tmp_path / "adapter")
     fused = convert(source, tmp_path / "fused", None, adapter=adapter)
     apart = convert(fused, tmp_path / "apart", Quantization(bits=4, group_size=32))
@@ -161,7 +155,7 @@ def test_an_adapter_may_be_fused_and_quantized(source: Path, tmp_path: Path) -> 
     assert all(mx.array_equal(ours[name], expected[name]) for name in expected)
 
 
-def test_adapters_that_cannot_be_fused(source: Path, tmp_path: Path) -> None:
+def test_adapters_that_cannot_be_fused(source, tmp_path):
     adapter = adapter_for(source, tmp_path / "adapter", num_layers=1, model="org/Base")
     with pytest.raises(Problem, match="does not fit") as caught:
         convert(source, tmp_path / "made", None, adapter=adapter)
@@ -172,14 +166,14 @@ def test_adapters_that_cannot_be_fused(source: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-def test_a_source_with_byte_order_marks(source: Path, tmp_path: Path) -> None:
+def test_a_source_with_byte_order_marks(source, tmp_path):
     for path in source.glob("*.json"):
         path.write_bytes(BOM_UTF8 + path.read_bytes())
     made = convert(source, tmp_path / "made", Quantization(bits=4, group_size=32))
     assert answer(made, "a b c", tokens=4)
 
 
-def test_floats_become_what_the_config_says(source: Path, tmp_path: Path) -> None:
+def test_floats_become_what_the_config_says(source, tmp_path):
     config = json.loads((source / "config.json").read_text())
     (source / "config.json").write_text(json.dumps(config | {"torch_dtype": "bfloat16"}))
     model, _ = load_model(convert(source, tmp_path / "made", Quantization()))
@@ -187,7 +181,7 @@ def test_floats_become_what_the_config_says(source: Path, tmp_path: Path) -> Non
     assert kinds == {mx.bfloat16, mx.uint32}
 
 
-def test_what_must_stay_float32_does(tmp_path: Path) -> None:
+def test_what_must_stay_float32_does(tmp_path):
     tiny.write_folder("qwen3_5", tmp_path / "source")
     path = tmp_path / "source" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"torch_dtype": "bfloat16"}))
@@ -197,9 +191,7 @@ def test_what_must_stay_float32_does(tmp_path: Path) -> None:
     assert all(name.endswith("A_log") for name in kept)
 
 
-def test_weights_in_several_files(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_in_several_files(source, tmp_path, monkeypatch):
     whole = convert(source, tmp_path / "whole", Quantization())
     ordered = sorted(mx.load(str(source / "model.safetensors")).items())
     (source / "model.safetensors").unlink()
@@ -217,7 +209,7 @@ def test_weights_in_several_files(
     assert all(mx.array_equal(one[name], other[name]).item() for name in one)
 
 
-def test_files_of_the_tokenizer_come_along_and_code_does_not(source: Path, tmp_path: Path) -> None:
+def test_files_of_the_tokenizer_come_along_and_code_does_not(source, tmp_path):
     for name in ("generation_config.json", "chat_template.jinja", "LICENSE"):
         (source / name).write_text('{"eos_token_id": [256, 257]}')
     for name in ("tokenizer.py", "modeling.py", "pytorch_model.bin"):
@@ -232,7 +224,7 @@ def test_files_of_the_tokenizer_come_along_and_code_does_not(source: Path, tmp_p
     assert load(ModelFolder(made)).ends == {256, 257}
 
 
-def test_progress_counts_the_bytes_of_the_weights(source: Path, tmp_path: Path) -> None:
+def test_progress_counts_the_bytes_of_the_weights(source, tmp_path):
     told: list[tuple[int, int]] = []
     made = convert(
         source, tmp_path / "made", Quantization(), progress=lambda *both: told.append(both)
@@ -247,7 +239,7 @@ def test_progress_counts_the_bytes_of_the_weights(source: Path, tmp_path: Path) 
 # What is refused
 
 
-def test_what_cannot_be_asked(source: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_asked(source, tmp_path):
     tiny.write_folder("lfm2", tmp_path / "lfm2")
     for of, quantization, words in (
         (source, Quantization(bits=7), ("bits cannot be 7", "2, 3, 4, 5, 6, 8")),
@@ -259,7 +251,7 @@ def test_what_cannot_be_asked(source: Path, tmp_path: Path) -> None:
         refused(of, tmp_path / "made", quantization, *words)
 
 
-def test_sources_that_cannot_be_converted(source: Path, tmp_path: Path) -> None:
+def test_sources_that_cannot_be_converted(source, tmp_path):
     config = json.loads((source / "config.json").read_text())
     cases: list[tuple[dict[str, object], str]] = [
         ({"quantization": {"group_size": 32, "bits": 8}}, "already to 8 bits"),
@@ -277,7 +269,7 @@ def test_sources_that_cannot_be_converted(source: Path, tmp_path: Path) -> None:
         refused(source, tmp_path / "made", Quantization(), word)
 
 
-def test_quantized_weights_without_a_word_in_the_config(tmp_path: Path) -> None:
+def test_quantized_weights_without_a_word_in_the_config(tmp_path):
     tiny.write_folder("llama", tmp_path / "source", bits=4)
     config = json.loads((tmp_path / "source" / "config.json").read_text())
     del config["quantization"]
@@ -285,17 +277,17 @@ def test_quantized_weights_without_a_word_in_the_config(tmp_path: Path) -> None:
     refused(tmp_path / "source", tmp_path / "made", Quantization(), "cannot be loaded")
 
 
-def test_a_separate_quantization_file(source: Path, tmp_path: Path) -> None:
+def test_a_separate_quantization_file(source, tmp_path):
     (source / "hf_quant_config.json").write_text("{}")
     refused(source, tmp_path / "made", Quantization(), "already")
 
 
-def test_recipes_need_layers_they_know(tmp_path: Path) -> None:
+def test_recipes_need_layers_they_know(tmp_path):
     tiny.write_folder("mamba", tmp_path / "source")
     refused(tmp_path / "source", tmp_path / "made", Quantization(recipe="mixed_4_6"), "--bits")
 
 
-def test_what_is_there_is_kept(source: Path, tmp_path: Path) -> None:
+def test_what_is_there_is_kept(source, tmp_path):
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "mine").write_text("mine")
     with pytest.raises(Problem, match="exists already"):
@@ -303,7 +295,7 @@ def test_what_is_there_is_kept(source: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine"]
 
 
-def test_memory(source: Path, tmp_path: Path) -> None:
+def test_memory(source, tmp_path):
     needed = needed_bytes(load_model(source, lazy=True)[0])
     refused(
         source, tmp_path / "made", Quantization(), "memory", "Close", available_bytes=needed - 1
@@ -311,17 +303,15 @@ def test_memory(source: Path, tmp_path: Path) -> None:
     convert(source, tmp_path / "made", Quantization(), available_bytes=needed)
 
 
-def test_room_on_the_disk(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_on_the_disk(source, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
     refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Free disk space")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
-def test_nothing_is_left_of_one_that_ends_early(
-    error: BaseException, source: Path, tmp_path: Path
-) -> None:
-    def end(done: int, total: int) -> None:
+def test_nothing_is_left_of_one_that_ends_early(error, source, tmp_path):
+    def end(done, total):
         if done > total / 2:
             raise error
 
@@ -332,12 +322,12 @@ def test_nothing_is_left_of_one_that_ends_early(
     convert(source, tmp_path / "made", Quantization())
 
 
-def test_a_source_without_its_tokenizer(source: Path, tmp_path: Path) -> None:
+def test_a_source_without_its_tokenizer(source, tmp_path):
     (source / "tokenizer.json").unlink()
     refused(source, tmp_path / "made", Quantization(), "tokenizer.json")
 
 
-def test_mlx_keeps_its_freed_buffers_afterwards(source: Path, tmp_path: Path) -> None:
+def test_mlx_keeps_its_freed_buffers_afterwards(source, tmp_path):
     before = mx.set_cache_limit(123_456)
     try:
         convert(source, tmp_path / "made", Quantization())
@@ -375,9 +365,7 @@ _DENSE = {"intermediate_size": 4096}
         ),
     ],
 )
-def test_the_estimate_holds(
-    more: dict[str, object], cast_to: str, bits: int, tmp_path: Path
-) -> None:
+def test_the_estimate_holds(more, cast_to, bits, tmp_path):
     """Nothing is held that is written already; experts are stored one by one, as on the hub."""
     source = tmp_path / "source"
     tiny.write_folder("llama", source)

@@ -1,7 +1,6 @@
 """Quantized drafters draft as before, and a target keeps the module that mlx-lm leaves out."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -10,7 +9,7 @@ from mlx.utils import tree_flatten
 from engine.cli.models.convert import Quantization
 from engine.cli.models.convert_drafter import convert_drafter
 from engine.cli.models.convert_source import convert_source, installed_at
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
@@ -27,7 +26,7 @@ from tests.support.engine import tiny
 from tests.support.engine.helpers import task, write
 from tests.support.engine.mtp import TARGETS, build_target, untrained
 from tests.support.engine.parity.drafters import DRAFTERS
-from tests.support.engine.parity.subjects import PROMPT, Subject
+from tests.support.engine.parity.subjects import PROMPT
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.mostly_slow import mostly_slow
 
@@ -44,7 +43,7 @@ MIMO = {
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> LoadedModel:
+def loaded(tmp_path):
     """Any, where only the decoder counts."""
     tiny.write_folder("llama", tmp_path / "any")
     return load(ModelFolder(tmp_path / "any"))
@@ -58,9 +57,7 @@ def loaded(tmp_path: Path) -> LoadedModel:
     ),
     ids=lambda value: getattr(value, "name", value),
 )
-def test_every_packaging_still_drafts(
-    subject: Subject, bits: int, loaded: LoadedModel, tmp_path: Path
-) -> None:
+def test_every_packaging_still_drafts(subject, bits, loaded, tmp_path):
     source = describe_drafter(subject.write(tmp_path / "source"))
     made = convert_drafter(source, tmp_path / "made", Quantization(bits, group_size=32))
     folder = describe_drafter(made)
@@ -79,7 +76,7 @@ def test_every_packaging_still_drafts(
     assert run.proposed >= 8
 
 
-def target_with_module(folder: Path, *, beside: bool) -> Path:
+def target_with_module(folder, *, beside):
     """A tiny MiMo, published with its module among its own tensors, or in a file beside them."""
     vocabulary = tiny.byte_tokenizer(folder)
     model = build_target("mimo", vocabulary=vocabulary)
@@ -98,12 +95,12 @@ def target_with_module(folder: Path, *, beside: bool) -> Path:
     return folder
 
 
-def close(one: mx.array, other: mx.array, within: float) -> bool:
+def close(one, other, within):
     """Whether two matrices differ by less than that part of their size."""
     return bool(mx.linalg.norm(one - other) < within * mx.linalg.norm(other))
 
 
-def unpacked(folder: Path) -> dict[str, mx.array]:
+def unpacked(folder):
     """The matrices of a folder's module, in groups of 32."""
     module = own_module(ModelFolder(folder)) or describe_drafter(folder)
     found: dict[str, mx.array] = {}
@@ -126,7 +123,7 @@ def unpacked(folder: Path) -> dict[str, mx.array]:
 @pytest.mark.parametrize(
     "beside", mostly_slow([True, False], quick=[False]), ids=["beside", "inside"]
 )
-def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
+def test_a_target_keeps_its_module(tmp_path, beside):
     source = target_with_module(tmp_path / "source", beside=beside)
     settings = Quantization(4, group_size=32)
     made = convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
@@ -148,7 +145,7 @@ def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
 
 
 @pytest.mark.parametrize("bits", mostly_slow([None, 8, 4], quick=[4]))
-def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
+def test_the_module_alone(tmp_path, bits):
     source = target_with_module(tmp_path / "source", beside=False)
     made = convert_source(
         str(source),
@@ -169,7 +166,7 @@ def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
     assert load_mtp(folder, Decoder(target.model)).name == "MTP"
 
 
-def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path):
     """And what is no matrix of whole groups, or no matrix that the network reads as one."""
     layouts = ("dspark-deepspec", "dflash2-z-lab", "gemma-4-assistant-centroids", "mtp-deepseek")
     for name in layouts:
@@ -196,7 +193,7 @@ def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path: Path) -> None:
         )
 
 
-def test_experts_that_lie_together_are_taken_apart(tmp_path: Path) -> None:
+def test_experts_that_lie_together_are_taken_apart(tmp_path):
     """The gates first, as they are published; packed as mlx-lm's layers have them."""
     layout = drafter_layout("mtp-huggingface-moe")
     folder = write_drafter(tmp_path / "source", layout)
@@ -216,9 +213,7 @@ def test_experts_that_lie_together_are_taken_apart(tmp_path: Path) -> None:
     assert close(found[f"{before}.switch_mlp.down_proj.weight"], down, 0.01)
 
 
-def test_drafters_are_found_by_name_and_kept_among_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drafters_are_found_by_name_and_kept_among_them(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     write_drafter(tmp_path / "home" / "drafters" / "spark", drafter_layout("dspark-deepspec"))
     settings = Quantization(group_size=32)
@@ -229,7 +224,7 @@ def test_drafters_are_found_by_name_and_kept_among_them(
     assert (record.quantization_bits, record.problem) == (8, "")
 
 
-def test_what_is_packed_already_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_what_is_packed_already_is_taken_as_it_is(tmp_path):
     layout = drafter_layout("mtp-mlx-4bit")
     source = describe_drafter(write_drafter(tmp_path / "source", layout))
     with pytest.raises(Problem, match="quantized already"):
@@ -245,7 +240,7 @@ def test_what_is_packed_already_is_taken_as_it_is(tmp_path: Path) -> None:
         ("slipstream-head", Quantization(8), "head"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, name: str, settings: Quantization, match: str) -> None:
+def test_what_is_refused(tmp_path, name, settings, match):
     source = write_drafter(
         tmp_path / "source",
         drafter_layout(name),
@@ -256,7 +251,7 @@ def test_what_is_refused(tmp_path: Path, name: str, settings: Quantization, matc
     assert not (tmp_path / "made").exists()
 
 
-def test_a_model_without_a_module(tmp_path: Path) -> None:
+def test_a_model_without_a_module(tmp_path):
     tiny.write_folder("llama", tmp_path / "source")
     with pytest.raises(Problem, match="no MTP module"):
         convert_source(

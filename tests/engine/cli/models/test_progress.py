@@ -14,28 +14,26 @@ class Watch:
 
     now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def written() -> StringIO:
+def written():
     return StringIO()
 
 
 @pytest.fixture
-def watch() -> Watch:
+def watch():
     return Watch()
 
 
 @pytest.fixture
-def steps(written: StringIO, watch: Watch) -> Steps:
+def steps(written, watch):
     return Steps(Console(file=written, width=200), watch)
 
 
-def test_each_is_told_as_it_begins_and_all_at_the_end(
-    steps: Steps, written: StringIO, watch: Watch
-) -> None:
+def test_each_is_told_as_it_begins_and_all_at_the_end(steps, written, watch):
     steps.begin("fetching", "Fetching it: 93 MB")
     assert written.getvalue() == "Fetching it: 93 MB\n"
     watch.now += 39
@@ -50,13 +48,13 @@ def test_each_is_told_as_it_begins_and_all_at_the_end(
     ]
 
 
-def test_what_is_done_every_time_is_not_told(steps: Steps, written: StringIO) -> None:
+def test_what_is_done_every_time_is_not_told(steps, written):
     steps.begin("loading")
     steps.end()
     assert written.getvalue() == ""
 
 
-def test_a_step_that_begins_while_bytes_come_stands_on_a_line_of_its_own(written: StringIO) -> None:
+def test_a_step_that_begins_while_bytes_come_stands_on_a_line_of_its_own(written):
     console = Console(file=written, width=60, force_terminal=True)
     steps = Steps(console)
     steps.begin("fetching", "Fetching it")
@@ -70,7 +68,7 @@ def test_a_step_that_begins_while_bytes_come_stands_on_a_line_of_its_own(written
     assert "10" not in "".join(screen.display)  # the bar has gone
 
 
-def test_no_bar_goes_into_a_file(written: StringIO) -> None:
+def test_no_bar_goes_into_a_file(written):
     with bytes_bar("It", console=Console(file=written)) as show:
         show(5, 10)
     assert written.getvalue() == ""

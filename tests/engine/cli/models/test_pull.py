@@ -3,25 +3,24 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from engine.cli.models.pull import paced, pull
 from models.errors import Problem
-from models.hub.queue import Cancelled, Fetch, Queue, ReportProgress
+from models.hub.queue import Queue
 from models.records import Download
 
 Statuses = list[tuple[str, str]]
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> Queue:
+def queue(tmp_path):
     return Queue(home=tmp_path)
 
 
-def fetching(size_bytes: int = 100, *, fails: str = "") -> Fetch:
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def fetching(size_bytes=100, *, fails=""):
+    def fetch(download, report, cancelled):
         for done in range(0, size_bytes + 1, 50):
             if cancelled():
                 raise RuntimeError("stopped")
@@ -32,15 +31,15 @@ def fetching(size_bytes: int = 100, *, fails: str = "") -> Fetch:
     return fetch
 
 
-def never() -> bool:
+def never():
     return False
 
 
-def statuses(downloads: list[Download]) -> Statuses:
+def statuses(downloads):
     return [(one.repository, one.status) for one in downloads]
 
 
-def test_all_that_was_asked_for_in_that_order(queue: Queue) -> None:
+def test_all_that_was_asked_for_in_that_order(queue):
     told: list[Download] = []
     ends = pull(["o/a", "o/b@v1", "o/a"], queue, fetching(), report=told.append, stopped=never)
     assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
@@ -50,14 +49,14 @@ def test_all_that_was_asked_for_in_that_order(queue: Queue) -> None:
     assert statuses(told)[-1] == ("o/b", "done")
 
 
-def test_one_that_fails_does_not_keep_the_next(queue: Queue) -> None:
+def test_one_that_fails_does_not_keep_the_next(queue):
     ends = pull(["o/a", "o/b"], queue, fetching(fails="o/a"), report=print, stopped=never)
     assert statuses(ends) == [("o/a", "failed"), ("o/b", "done")]
     assert (ends[0].problem, ends[0].remedy) == ("It is not there.", "Check the name.")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../a", "a/b/c", "o/a@../x", "o/a@", "@main"])
-def test_names_that_cannot_be_any(name: str, queue: Queue) -> None:
+def test_names_that_cannot_be_any(name, queue):
     if name == "o/a@":  # says no revision, so the main one
         assert pull([name], queue, fetching(), report=print, stopped=never)
         return
@@ -66,13 +65,13 @@ def test_names_that_cannot_be_any(name: str, queue: Queue) -> None:
     assert queue.downloads() == []
 
 
-def test_a_file_in_a_repository(queue: Queue) -> None:
+def test_a_file_in_a_repository(queue):
     ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
     assert statuses(ends) == [("o/a/x.Q4.gguf", "done")]
     assert ends[0].revision == "v1"
 
 
-def test_what_was_stopped_is_paused_and_gone_on_with(queue: Queue) -> None:
+def test_what_was_stopped_is_paused_and_gone_on_with(queue):
     told: list[Download] = []
     ends = pull(
         ["o/a", "o/b"],
@@ -88,7 +87,7 @@ def test_what_was_stopped_is_paused_and_gone_on_with(queue: Queue) -> None:
     assert pull([], queue, fetching(), report=print, stopped=never) == []
 
 
-def test_others_that_were_paused_stay_so(queue: Queue) -> None:
+def test_others_that_were_paused_stay_so(queue):
     queue.enqueue("o/old")
     queue.pause("o/old")
     ends = pull(["o/new"], queue, fetching(), report=print, stopped=never)
@@ -99,23 +98,23 @@ def test_others_that_were_paused_stay_so(queue: Queue) -> None:
 class Other:
     """Another process, as far as the queue can tell: it has its own object, lock and thread."""
 
-    def __init__(self, home: Path, fetch: Fetch) -> None:
+    def __init__(self, home, fetch):
         self.queue = Queue(home=home)
         self.begun, self.go_on = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, args=(fetch,))
 
-    def __enter__(self) -> "Other":
+    def __enter__(self):
         self.queue.enqueue("o/theirs")
         self._thread.start()
         assert self.begun.wait(30)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.go_on.set()
         self._thread.join()
 
-    def _run(self, fetch: Fetch) -> None:
-        def slow(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def _run(self, fetch):
+        def slow(download, report, cancelled):
             self.begun.set()
             assert self.go_on.wait(30)
             fetch(download, report, cancelled)
@@ -123,15 +122,15 @@ class Other:
         self.queue.run(slow)
 
 
-def unheard(*_: object) -> None:
+def unheard(*_):
     pytest.fail("fetched by the wrong one")
 
 
-def test_another_process_fetches_and_is_watched(queue: Queue, tmp_path: Path) -> None:
+def test_another_process_fetches_and_is_watched(queue, tmp_path):
     told: list[Download] = []
     with Other(tmp_path, fetching()) as other:
 
-        def sleep(_: float) -> None:
+        def sleep(_):
             other.go_on.set()
 
         ends = pull(["o/mine"], queue, unheard, report=told.append, stopped=never, sleep=sleep)
@@ -140,15 +139,15 @@ def test_another_process_fetches_and_is_watched(queue: Queue, tmp_path: Path) ->
     assert not [one for one in told if one.repository == "o/theirs"]
 
 
-def test_what_another_process_failed_at_is_told(queue: Queue, tmp_path: Path) -> None:
+def test_what_another_process_failed_at_is_told(queue, tmp_path):
     with Other(tmp_path, fetching(fails="o/mine")) as other:
         sleep: Callable[[float], None] = lambda _: other.go_on.set()  # noqa: E731
         ends = pull(["o/mine"], queue, unheard, report=print, stopped=never, sleep=sleep)
     assert ends[0].problem == "It is not there."
 
 
-def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path) -> None:
-    def end(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def test_what_another_process_leaves_is_taken_over(queue, tmp_path):
+    def end(download, report, cancelled):
         other.queue.pause("o/theirs")
         raise RuntimeError("as if it were ended")
 
@@ -156,7 +155,7 @@ def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path)
         stopped = threading.Event()
         other.queue.run = None  # type: ignore[method-assign,assignment]
 
-        def sleep(_: float) -> None:
+        def sleep(_):
             queue.pause("o/mine")
             other.go_on.set()
             while any(one.status == "running" for one in queue.downloads()):
@@ -168,12 +167,10 @@ def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path)
     assert ("o/theirs", "paused") in statuses(queue.downloads())
 
 
-def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(queue, monkeypatch):
     runs = []
 
-    def full(*_: object, **__: object) -> None:
+    def full(*_, **__):
         runs.append(1)
         raise Problem("The disk is full.", "Make room.")
 
@@ -183,7 +180,7 @@ def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(
     assert len(runs) == 1
 
 
-def test_watching_can_be_stopped(queue: Queue, tmp_path: Path) -> None:
+def test_watching_can_be_stopped(queue, tmp_path):
     with Other(tmp_path, fetching()):
         looks: list[float] = []
         ends = pull(
@@ -198,7 +195,7 @@ def test_watching_can_be_stopped(queue: Queue, tmp_path: Path) -> None:
     assert ("o/mine", "done") in statuses(queue.downloads())
 
 
-def test_reports_are_paced_but_changes_are_not() -> None:
+def test_reports_are_paced_but_changes_are_not():
     moment, told = [0.0], list[tuple[str, int]]()
     report = paced(lambda one: told.append((one.status, one.done_bytes)), lambda: moment[0])
     one = Download("o/a", "", "queued", 0, 100)

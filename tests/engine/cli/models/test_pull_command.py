@@ -4,10 +4,8 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,16 +18,15 @@ from models.model_folder import ModelFolder
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
-from tests.support.engine.ended import Command, Run, assert_refused
+from tests.support.engine.ended import Run, assert_refused
 from tests.support.engine.repositories import NAME, answer_of, child, lines_of
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
-from tests.support.models.hub_server import HubServer
 from tests.support.models.tiny_gguf import TinyGguf
 
 WEIGHTS = 2  # files
 
 
-def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
+def test_from_a_hub_to_an_answer(run, hub):
     asked = (
         "--temperature",
         0,
@@ -66,7 +63,7 @@ def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
     assert len(hub.asked) == asked_before  # answering asks no hub
 
 
-def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
+def test_a_person_reads_what_was_fetched(run, hub):
     ended = run("models", "pull", NAME)
     assert (ended.code, ended.out) == (0, f"{NAME}\n")
     assert "running" in ended.err
@@ -78,9 +75,7 @@ def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
     assert "empty" in run("models", "pull").err
 
 
-def test_a_cache_that_was_copied_is_used(
-    run: Command, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_was_copied_is_used(run, hub, tmp_path, monkeypatch):
     assert run("models", "pull", NAME).code == 0
     (tmp_path / "hub").rename(tmp_path / "other")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "other"))
@@ -99,9 +94,7 @@ def test_a_cache_that_was_copied_is_used(
         ("mtp-huggingface-inside", "/mtp.safetensors", "Tiny-27B-MTP", "mtp"),
     ],
 )
-def test_drafters_of_others(
-    run: Command, hub: HubServer, tmp_path: Path, layout: str, part: str, name: str, kind: str
-) -> None:
+def test_drafters_of_others(run, hub, tmp_path, layout, part, name, kind):
     hub.repositories["Qwen/Tiny-27B"] = drafter_files(drafter_layout(layout), tmp_path / "made")
     *told, last = lines_of(run("models", "pull", f"Qwen/Tiny-27B{part}", "--json"))
     assert {one["download"]["repository"] for one in told} == {f"Qwen/Tiny-27B{part}"}
@@ -121,7 +114,7 @@ def test_drafters_of_others(
     assert last["installed"] not in answer_of(run("models", "list", "--json"))["installed"]
 
 
-def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> None:
+def test_a_newer_revision_takes_the_name_over(run, hub):
     first = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
     hub.repositories[NAME]["README.md"] = b"# Another text"
     second = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
@@ -133,14 +126,14 @@ def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> N
     assert f"{NAME}@{Path(first['path']).name[:8]}" in [one["name"] for one in listed]
 
 
-def test_a_renamed_repository(run: Command, hub: HubServer) -> None:
+def test_a_renamed_repository(run, hub):
     with urllib.request.urlopen(f"{hub.endpoint}/api/models/{NAME}?blobs=true") as answer:
         hub.answers["/api/models/old/name"] = answer.read()
     *_, last = lines_of(run("models", "pull", "old/name", "--json"))
     assert last["installed"]["name"] == NAME
 
 
-def test_what_is_not_there(run: Command, hub: HubServer) -> None:
+def test_what_is_not_there(run, hub):
     *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
     assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
     assert "no/such" in last["message"]
@@ -157,17 +150,17 @@ def test_what_is_not_there(run: Command, hub: HubServer) -> None:
     assert_refused(run("models", "pull", "not a name"), "not a name", "organization/model")
 
 
-def await_half(hub: HubServer) -> None:
+def await_half(hub):
     """Until half of the weights have come, and the hub keeps the rest back."""
     assert hub.held.wait(60)
 
 
-def ended(process: "subprocess.Popen[str]") -> Run:
+def ended(process):
     out, err = process.communicate(timeout=60)
     return Run(process.returncode, out, err)
 
 
-def last_download(ending: Run) -> Download:
+def last_download(ending):
     return Download(**json.loads(ending.out.splitlines()[-1])["download"])
 
 
@@ -181,7 +174,7 @@ def last_download(ending: Run) -> Download:
         pytest.param("the queue", marks=pytest.mark.slow),
     ],
 )
-def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_path: Path) -> None:
+def test_a_pause_is_gone_on_with(how, run, hub, tmp_path):
     hub.hold_after = 100_000
     words = ["--with-parent"] if how == "the parent's end" else []
     with child("models", "pull", NAME, "--json", *words) as process:
@@ -218,9 +211,7 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_hub_that_says_nothing_at_all_is_left_at_once(
-    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_says_nothing_at_all_is_left_at_once(run, surroundings, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         with child("models", "pull", NAME, "--json") as process:
@@ -234,7 +225,7 @@ def test_a_hub_that_says_nothing_at_all_is_left_at_once(
 
 
 @pytest.mark.slow
-def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> None:
+def test_a_second_command_watches_the_first(run, hub):
     hub.repositories["tiny/other"] = hub.repositories[NAME]
     hub.hold_after = 100_000
     with child("models", "pull", NAME, "--json") as first:
@@ -256,7 +247,7 @@ def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> Non
     "words",
     [["list"], ["pull", NAME, "--json"], pytest.param(["pair"], marks=pytest.mark.slow)],
 )
-def test_nobody_listens(words: list[str], hub: HubServer) -> None:
+def test_nobody_listens(words, hub):
     with child("models", *words) as process:
         assert process.stdout is not None
         process.stdout.close()
@@ -266,7 +257,7 @@ def test_nobody_listens(words: list[str], hub: HubServer) -> None:
     assert ending.code in (0, 1)
 
 
-def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) -> None:
+def test_a_file_of_a_repository(run, hub, tmp_path):
     path = tmp_path / "tiny.gguf"
     TinyGguf().write(path)
     files = dict.fromkeys(("another.gguf", "tiny.gguf"), path.read_bytes())
@@ -280,10 +271,8 @@ def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) ->
     assert run("generate", "--target", "tiny/files/tiny.gguf", *asked).code == 0
 
 
-def test_the_starter_goes_by_its_name(
-    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
+def test_the_starter_goes_by_its_name(run, surroundings, monkeypatch):
+    def ensure(*, progress, **_):
         progress(5, 10)
         folder = models_folder() / STARTER.name
         tiny.write_folder("llama", folder)
@@ -300,10 +289,8 @@ def test_the_starter_goes_by_its_name(
     assert "no revisions" in refusal["message"]
 
 
-def test_the_starter_can_be_paused(
-    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
+def test_the_starter_can_be_paused(run, surroundings, monkeypatch):
+    def ensure(*, progress, **_):
         signal.raise_signal(signal.SIGINT)
         while True:  # until it is noticed
             progress(5, 10)

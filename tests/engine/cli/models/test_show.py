@@ -18,7 +18,6 @@ from engine.cli.models.show import (
 from models.records import (
     Candidate,
     Download,
-    DownloadStatus,
     Fit,
     Incomplete,
     Installed,
@@ -33,11 +32,11 @@ SHOWN = "evil[2J name[bold]"
 
 
 @pytest.fixture
-def console() -> Console:
+def console():
     return Console(file=io.StringIO(), width=100)
 
 
-def written(console: Console) -> str:
+def written(console):
     """What it shows; nothing in it drives a terminal."""
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
@@ -45,13 +44,13 @@ def written(console: Console) -> str:
     return text
 
 
-def model(name: str = HOSTILE, problem: str = "", remedy: str = "") -> Installed:
+def model(name=HOSTILE, problem="", remedy=""):
     return Installed(
         name, "/x", "hub", "chat", 2_000_000, None, "llama", 4, 8192, True, problem, remedy
     )
 
 
-def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> PairOffer:
+def offer(target, *, recommended=False, reason="", **more):
     return PairOffer(
         target=target,
         drafter="o/small",
@@ -71,7 +70,7 @@ def offer(target: str, *, recommended: bool = False, reason: str = "", **more: b
     )
 
 
-def test_a_shelf(console: Console) -> None:
+def test_a_shelf(console):
     show_local(
         console,
         Inventory(
@@ -97,14 +96,14 @@ def test_a_shelf(console: Console) -> None:
     ("status", "word"),
     [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
 )
-def test_a_download(status: DownloadStatus, word: str, console: Console) -> None:
+def test_a_download(status, word, console):
     show_download(console, Download("o/a", "", status, 500_000, 1_000_000))
     text = written(console)
     assert word in text
     assert "500 kB of 1.00 MB" in text
 
 
-def test_what_the_hub_has(console: Console) -> None:
+def test_what_the_hub_has(console):
     show_found(
         console,
         "x",
@@ -120,13 +119,13 @@ def test_what_the_hub_has(console: Console) -> None:
         assert word in text
 
 
-def test_only_what_cannot_be_used(console: Console) -> None:
+def test_only_what_cannot_be_used(console):
     show_found(console, "x", [SearchResult("o/bad", 1, 1, "", True, "", None, "It is gated.")])
     assert "o/bad" in written(console)
     assert "models pull" not in written(console)
 
 
-def test_offers(console: Console) -> None:
+def test_offers(console):
     show_offers(
         console,
         [
@@ -143,7 +142,7 @@ def test_offers(console: Console) -> None:
     assert "may differ" in text
 
 
-def test_a_recommended_pair_that_is_here_and_one_without_room(console: Console) -> None:
+def test_a_recommended_pair_that_is_here_and_one_without_room(console):
     show_offers(console, [offer("o/best", recommended=True, installed=True)])
     assert "slipstream chat --target o/best --drafter o/small" in written(console)
     show_offers(console, [offer("o/none", recommended=True, reason="Needs 90 GB.")])
@@ -151,7 +150,7 @@ def test_a_recommended_pair_that_is_here_and_one_without_room(console: Console) 
     assert "pull o/none" not in written(console)
 
 
-def test_candidates(console: Console) -> None:
+def test_candidates(console):
     candidates = [
         Candidate("lookup", "lookup", True, "Costs nothing.", 0.0),
         Candidate("o/a", "model", True, "The same tokens.", 0.125, installed=False),
@@ -166,7 +165,7 @@ def test_candidates(console: Console) -> None:
     assert "--drafter none" in written(console)
 
 
-def test_published_candidates(console: Console) -> None:
+def test_published_candidates(console):
     published = Candidate(
         "o/spark", "dspark", False, "Fetch it.", installed=False, licence="mit", tried=False
     )
@@ -176,13 +175,13 @@ def test_published_candidates(console: Console) -> None:
     assert "Gemma-4 assistant, not installed, untested, licence unknown" in written(console)
 
 
-def test_installed_drafters_go_by_their_kind(console: Console) -> None:
+def test_installed_drafters_go_by_their_kind(console):
     mtp = Installed("o/mtp", "/", "hub", "drafter", 9, None, "", 4, None, True, drafter_kind="mtp")
     show_local(console, Inventory(installed=(mtp,)))
     assert "MTP" in written(console)
 
 
-def test_a_fit(console: Console) -> None:
+def test_a_fit(console):
     show_fit(console, Fit("t", "d", 8192, 7, 6, 5, 4, 3, 30, 20480, True, "All is well."))
     text = written(console)
     for word in ("✓ t with d", "8,192", "25 bytes", "30 bytes", "All is well.", "20,480"):
@@ -197,7 +196,7 @@ def test_a_fit(console: Console) -> None:
 RUNNING = Download("evil\x1b[2J", "", "running", 5_000_000, 10_000_000, 2e6, 125.0)
 
 
-def drawn(*downloads: Download, terminal: bool) -> str:
+def drawn(*downloads, terminal):
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
     with DownloadView(console) as view:
@@ -207,7 +206,7 @@ def drawn(*downloads: Download, terminal: bool) -> str:
     return file.getvalue()
 
 
-def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
+def test_a_bar_while_it_runs_and_a_line_when_it_is_done():
     assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
     assert "waiting" in drawn(replace(RUNNING, status="queued"), terminal=True)
     text = drawn(RUNNING, replace(RUNNING, status="done"), terminal=True)
@@ -215,7 +214,7 @@ def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
     assert "↓" not in text
 
 
-def test_a_line_for_each_change_where_there_is_no_terminal() -> None:
+def test_a_line_for_each_change_where_there_is_no_terminal():
     queued, done = replace(RUNNING, status="queued"), replace(RUNNING, status="done")
     text = drawn(queued, RUNNING, replace(RUNNING, done_bytes=6_000_000), done, terminal=False)
     assert [line[0] for line in text.splitlines()] == ["…", "↓", "✓"]
