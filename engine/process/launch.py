@@ -142,7 +142,7 @@ class Launch:
         self._broken: dict[int, Broken] = {}
         self._exits: dict[int, int] = {}
         self._complaint = ""
-        self._ended: float | None = None  # when rank 0 or the launcher was seen to end
+        self._ended: float | None = None  # when a rank or the launcher was seen to end
         self._rank_0: socket.socket | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="macs-")
         folder = Path(self._folder.name)
@@ -278,6 +278,7 @@ class Launch:
     def _on_complaint(self, line: bytes) -> None:
         if found := _EXITED.search(line):
             self._exits[int(found[1])] = int(found[2] or _ENDED_BY_LAUNCHER)
+            self._ended = self._ended or monotonic()  # rank 0 may take long to notice
             return
         self._complained(line)
         text = line.decode(errors="replace").rstrip()
@@ -390,7 +391,7 @@ class Launch:
         return f"Check that {there}this Slipstream is at the same place there."
 
     def _why_ended(self) -> Problem:
-        """Why rank 0 or the launcher ended: mostly because another rank did."""
+        """Why a rank or the launcher ended: mostly because another rank did."""
         said = f": {self._complaint.rstrip('.')}." if self._complaint else "."
         for rank, code in sorted(self._exits.items(), reverse=True):
             if code in (0, TORN, _ENDED_BY_LAUNCHER):

@@ -120,6 +120,11 @@ def stop(ranks: Launched) -> None:
     ranks.ranks()[1].send_signal(signal.SIGSTOP)
 
 
+def kill_while_rank_0_hangs(ranks: Launched) -> None:
+    ranks.ranks()[0].send_signal(signal.SIGSTOP)
+    kill(ranks)
+
+
 def kill_the_launcher(ranks: Launched) -> None:
     psutil.Process(ranks.launch.pid).kill()
 
@@ -127,6 +132,7 @@ def kill_the_launcher(ranks: Launched) -> None:
 FAULTS = {
     kill: r"^The process on mini\.local ended\. Check the Macs",
     kill_rank_0: r"^The process on here\.local ended\. Check the Macs",
+    kill_while_rank_0_hangs: r"^The process on mini\.local ended\. Check the Macs",
     stop: "mini.local does not answer any more.",
     kill_the_launcher: "MLX's launcher ended",
 }
