@@ -1,4 +1,4 @@
-"""Two ranks for all tests of this folder that want two: they start once."""
+"""Ranks for all tests of this folder that want them: each number of them starts once."""
 
 import os
 import tempfile
@@ -12,34 +12,32 @@ from tests.support.engine.ranks import Ranks, started
 
 HERE = Path(__file__).parent
 _OPEN = pytest.StashKey[ExitStack]()
-_TWO = pytest.StashKey[Ranks]()
+_GROUPS = pytest.StashKey[dict[int, Ranks]]()
 
 
 @pytest.fixture
-def two(request: pytest.FixtureRequest) -> Ranks:
-    return request.config.stash[_TWO]
+def ranks(request):
+    """Two ranks, or as many as an indirect parameter says."""
+    return request.config.stash[_GROUPS][getattr(request, "param", 2)]
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     """Start them before anybody looks which processes a test leaves behind."""
-    if "two" not in getattr(item, "fixturenames", ()):
+    if "ranks" not in getattr(item, "fixturenames", ()):
         return
-    stash = item.config.stash
-    if _TWO in stash and all(process.is_alive() for process in stash[_TWO].processes):
+    size = item.callspec.params.get("ranks", 2) if hasattr(item, "callspec") else 2
+    opened = item.config.stash.setdefault(_OPEN, ExitStack())
+    groups = item.config.stash.setdefault(_GROUPS, {})
+    if size in groups and all(process.is_alive() for process in groups[size].processes):
         return
-    _end(item)
-    opened = stash[_OPEN] = ExitStack()
     home = opened.enter_context(tempfile.TemporaryDirectory())
     with mock.patch.dict(os.environ, SLIPSTREAM_HOME=home):
-        stash[_TWO] = opened.enter_context(started(2))
+        groups[size] = opened.enter_context(started(size))
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    if nextitem is None or not nextitem.path.is_relative_to(HERE):
-        _end(item)
-
-
-def _end(item: pytest.Item) -> None:
-    if opened := item.config.stash.get(_OPEN, None):
-        opened.close()
+def pytest_runtest_teardown(item, nextitem):
+    leaves = nextitem is None or not nextitem.path.is_relative_to(HERE)
+    if leaves and _OPEN in item.config.stash:
+        item.config.stash[_OPEN].close()
+        item.config.stash[_GROUPS].clear()

@@ -2,139 +2,132 @@
 
 With a pipeline nothing rounds in another way; with tensor parallelism sums do, which tiny float32
 models show in no token. What the ranks hold afterwards is compared with fresh replays, on each of
-them.
+them. A rank that does something else never goes on silently, and all rest between answers.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
-from typing import Any
+from itertools import islice, product
+from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 
+from engine.cluster import group as collectives
 from engine.cluster.follower import Follower
-from engine.cluster.group import Group
-from engine.cluster.leader import Leader
-from engine.cluster.share import Mode
-from engine.conversation.loading import LoadedModel
+from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS, Leader
+from engine.conversation.pair import identify
+from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
-from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
+from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Done, Event
-from engine.request import ChatMessage, Request, Sampling
+from engine.events import Done, Draft, Waiting
+from engine.process.host import failure
+from engine.request import ChatMessage, Request, Sampling, asked
+from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder
+from tests.support.engine import mtp
 from tests.support.engine.heads import untrained
-from tests.support.engine.helpers import contents
-from tests.support.engine.ranks import Held, Ranks, alone, leading, started
-from tests.support.engine.sessions import VOCABULARY, tokens_of
-from tests.support.engine.shared_targets import SHARED_TARGETS
+from tests.support.engine.helpers import build_wide, contents
+from tests.support.engine.ranks import Held, RankFailed, alone, lead, leading, started
+from tests.support.engine.sessions import QUESTION, VOCABULARY, tokens_of
+from tests.support.engine.shared_targets import SHARED_TARGETS, shared_target
 from tests.support.engine.tiny import build, noisy
+from tests.support.mostly_slow import mostly_slow
 
 MODES = ("pipeline", "tensor")
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3_5", "gpt_oss", "deepseek_v3")
-DRAFTERS = {
-    "greedy": ("none", "lookup", "model", "head"),
-    "repeatable": ("suffix", "model", "automatic"),
-}
 SAMPLINGS = {
     "greedy": Sampling(),
     "repeatable": Sampling(
         temperature=0.9, top_p=0.95, repetition_penalty=1.1, seed=5, repeatable=True
     ),
 }
+DRAFTERS = {
+    "greedy": ("none", "lookup", "model", "head"),
+    "repeatable": ("suffix", "model", "automatic"),
+}
 ONE_ROW_IN_ANOTHER_WAY = ("deepseek_v3",)  # its attention rounds so in one process, too
-FOUR = {"num_hidden_layers": 8, "linear_num_key_heads": 4}
 
 
-def target(architecture: str, ranks: int) -> nn.Module:
-    """A tiny model that so many ranks can hold together."""
-    sizes = dict(SHARED_TARGETS[architecture])
-    if ranks == 4:
-        sizes |= FOUR
-        if architecture != "deepseek_v3":
-            sizes["num_key_value_heads"] = 4
-    return build(architecture, sizes=sizes, vocabulary=VOCABULARY)
+def target(architecture):
+    return build(architecture, sizes=SHARED_TARGETS[architecture], vocabulary=VOCABULARY)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """How a conversation is written."""
-
-    drafter: str = "none"
-    sampling: str = "greedy"
-    length: int = 4
-    quantized: QuantizedCaches | None = None
-
-
-def begin(target: LoadedModel, whole: nn.Module, cell: Cell) -> Session:
+def begin(target, whole, drafter):
     """A session that never ends by itself. `whole`: what drafts, disturbed, or is drafted for."""
-    session = Session(replace(target, ends=frozenset()), quantized=cell.quantized)
+    session = Session(replace(target, ends=frozenset()))
     decoder = session.decoder
 
-    def model() -> Drafter:
+    def model():
         return ModelDrafter(Decoder(noisy(whole)), vocabulary=decoder.vocabulary)
 
-    drafters: dict[str, Any] = {
+    drafters = {
         "none": NoDrafter,
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
         "model": model,
         "head": lambda: head_drafter(decoder, untrained(whole)),
+        "MTP": lambda: mtp.drafter_by(mtp.untrained(whole), decoder),
         "automatic": lambda: Cascade(LookupDrafter(), model()),
     }
-    session.drafter = drafters[cell.drafter]()
-    session.policy = Automatic() if cell.drafter == "automatic" else Fixed(cell.length)
+    session.drafter = drafters[drafter]()
+    session.policy = Automatic() if drafter == "automatic" else Fixed(4)
     return session
 
 
-def converse(session: Session, sampling: str) -> list[list[int]]:
-    """Two turns, and another second question, whose answer is first closed, then cancelled."""
+def converse(session, sampling):
+    """Two turns, and another second question, whose answer is first closed, then cancelled. Returns
+    the answers' tokens, and the drafts of the first one."""
 
-    def request(count: int) -> Request:
-        return Request(max_tokens=count, sampling=SAMPLINGS[sampling])
-
-    def stream(messages: Sequence[ChatMessage], count: int, **options: Any) -> Iterator[Event]:
-        return session.answer(messages, request(count), **options)
+    def stream(messages, count, **options):
+        request = Request(max_tokens=count, sampling=SAMPLINGS[sampling])
+        return session.answer(messages, request, **options)
 
     first = [ChatMessage("user", "one two three one two three one two")]
     second = [*first, ChatMessage("assistant", "one two"), ChatMessage("user", "and then two?")]
     edited = [*second[:2], ChatMessage("user", "and then?" + " three two one" * 12)]
-    answers = [tokens_of(list(stream(first, 30))), tokens_of(list(stream(second, 24)))]
+    events = list(stream(first, 30))
+    drafts = [[(t.id, t.q) for t in e.tokens] for e in events if isinstance(e, Draft)]
+    answers = [tokens_of(events), tokens_of(list(stream(second, 24)))]
     closed = stream(edited, 24)
     begun = list(islice(closed, 12))
-    closed.close()  # type: ignore[attr-defined] # it is a generator
+    closed.close()
     asked = iter(range(5))
     cut = list(stream(edited, 24, cancelled=lambda: next(asked, None) is None))
     answers.append(tokens_of(list(stream(edited, 24))))
     for part in (tokens_of(begun), tokens_of(cut)):
         assert answers[-1][: len(part)] == part
-    assert isinstance(cut[-1], Done)
     assert cut[-1].reason == "cancelled"
-    return answers
+    return answers, drafts
 
 
-def conversations(group: Group, held: Held, cells: Sequence[Cell], apart: float) -> list[Any]:
+def conversations(group, held, sampling, drafters, apart):
     """For `Ranks.call`: what is answered, on rank 0. Afterwards each rank finds in its caches what
     reading the same text afresh makes of others, no more than `apart`."""
-    part, answers = held.part(group), list[Any]()
-    for cell in cells:
+    part, answers = held.part(group), []
+    for drafter in drafters:
         if group.rank() > 0:
             follower = Follower(part)
             follower.run(lambda: True)
             old, new = follower.decoders.values()
             assert len({tuple(text) for text in follower.texts.values()}) == 1
         else:
-            leader = Leader(part)
-            session = begin(leading(leader), held.model(), cell)
-            answers.append(converse(session, cell.sampling))
+            woken = []
+            leader = Leader(part, wake=lambda: woken.append(1))  # noqa: B023
+            session = begin(leading(leader), held.model(), drafter)
+            answers.append(converse(session, sampling))
+            if drafter == "lookup":
+                session.policy = Automatic()
+                session.calibrate()
+            assert len(woken) == 5 + (drafter == "lookup")  # they rest however work ends
             old, new = session.decoder, session.decoder.another()
             for _ in new.prefill([*session._tokens[: old.length], 0]):
                 pass
@@ -142,55 +135,164 @@ def conversations(group: Group, held: Held, cells: Sequence[Cell], apart: float)
         assert old.length == new.length > 0
         for ours, afresh in zip(old.timeline.layers, new.timeline.layers, strict=True):
             pairs = zip(contents(ours), contents(afresh), strict=True)
-            assert all(mx.allclose(a, b, 0.0, apart) for a, b in pairs), f"{cell}: {afresh}"
+            assert all(mx.allclose(a, b, 0.0, apart) for a, b in pairs), f"{drafter}: {afresh}"
     return answers
 
 
 @cache
-def plain(architecture: str, ranks: int, sampling: str) -> list[list[int]]:
-    """What one process answers without drafts."""
-    whole = target(architecture, ranks)
-    return converse(begin(alone(whole), whole, Cell(sampling=sampling)), sampling)
+def by_one_process(architecture, sampling, drafter="none"):
+    whole = target(architecture)
+    return converse(begin(alone(whole), whole, drafter), sampling)
 
 
-@pytest.fixture(scope="module")
-def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
-    with started(request.param) as ranks:
-        yield ranks
+def require_lossless(ranks, mode, architecture, sampling, drafters):
+    size, held = len(ranks.processes), Held(partial(target, architecture), mode)
+    bit_for_bit = architecture not in ONE_ROW_IN_ANOTHER_WAY and (mode == "pipeline" or size == 2)
+    apart = 0.0 if bit_for_bit else 1e-3
+    answered, *_ = ranks.call(conversations, held, sampling, drafters, apart, seconds=280)
+    for drafter, (answers, drafts) in zip(drafters, answered, strict=True):
+        assert answers == by_one_process(architecture, sampling)[0], drafter
+        if mode == "pipeline" and drafter in ("head", "MTP"):  # they read the target's states
+            assert drafts == by_one_process(architecture, sampling, drafter)[1] != []
 
 
-def test_conversation_on_two_ranks(two: Ranks, on_the_cpu: None) -> None:
-    check(two, "pipeline", "qwen3_5", [Cell("model")])
+def test_conversation_on_two_ranks(ranks, on_the_cpu):
+    require_lossless(ranks, "pipeline", "qwen3_5", "greedy", ["MTP"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "mode", "architecture", "sampling"),
     [
-        (ranks, mode, architecture, sampling)
-        for ranks, sampling, modes, architectures in (
-            (2, "greedy", MODES, ARCHITECTURES),
-            (2, "repeatable", MODES, ("llama", "qwen3_5")),
-            (3, "greedy", MODES, ("llama",)),
-            (3, "greedy", ("pipeline",), ("qwen3_5",)),
-            (4, "repeatable", ("pipeline",), ("llama",)),  # in turns: two cores hold that
-        )
-        for mode in modes
-        for architecture in architectures
+        *product([2], MODES, ARCHITECTURES, ["greedy"]),
+        *product([2], MODES, ["llama", "qwen3_5"], ["repeatable"]),
+        *product([3], MODES, ["llama"], ["greedy"]),
+        (3, "pipeline", "qwen3_5", "greedy"),
     ],
     indirect=["ranks"],
 )
-def test_every_drafter_and_architecture(
-    ranks: Ranks, mode: Mode, architecture: str, sampling: str, on_the_cpu: None
-) -> None:
-    check(ranks, mode, architecture, [Cell(drafter, sampling) for drafter in DRAFTERS[sampling]])
+def test_every_drafter_and_architecture(ranks, mode, architecture, sampling, on_the_cpu):
+    require_lossless(ranks, mode, architecture, sampling, DRAFTERS[sampling])
 
 
-def check(ranks: Ranks, mode: Mode, architecture: str, cells: Sequence[Cell]) -> None:
-    size = len(ranks.processes)
-    held = Held(partial(target, architecture, size), mode)
-    bit_for_bit = architecture not in ONE_ROW_IN_ANOTHER_WAY and (mode == "pipeline" or size == 2)
-    apart = 0.0 if bit_for_bit else 1e-3
-    answers, *_ = ranks.call(conversations, held, cells, apart, seconds=280)
-    for cell, found in zip(cells, answers, strict=True):
-        assert found == plain(architecture, size, cell.sampling), cell
+# Sessions
+
+WIDE = partial(build_wide, "qwen3_5", vocabulary=VOCABULARY)
+
+
+def drafting(target, **options):
+    session = Session(target, policy=Fixed(3), **options)
+    session.drafter = LookupDrafter()
+    return session
+
+
+def answered_in_turns(target, room=4096):
+    """Three answers at once; two of their prompts begin alike, and one is read by a copy."""
+    scheduler = Scheduler(drafting(target), parallel=3, room=room, batching=False, fail=failure)
+    prompts = ["one two three " * 20, "one two three " * 20 + "four", "five"]
+    answers = {str(n): [] for n in range(3)}
+    request = Request(max_tokens=30, sampling=Sampling(temperature=0.9, seed=3, repeatable=True))
+    for number, prompt in enumerate(prompts):
+        job = Job(str(number), asked(prompt), request)
+        for event in scheduler.add(job):
+            answers[event.generation].append(event)
+    while scheduler.busy:
+        for event in scheduler.step():
+            answers[event.generation].append(event)
+    assert all(isinstance(events[-1], Done) for events in answers.values())
+    ahead = {
+        name: [e.ahead for e in events if isinstance(e, Waiting)]
+        for name, events in answers.items()
+    }
+    return {name: tokens_of(events) for name, events in answers.items()}, ahead
+
+
+def answered_one_after_the_other(target):
+    """As there is room for one at a time."""
+    answers, ahead = answered_in_turns(target, room=400)
+    assert ahead["2"] == [1, 0]
+    return answers, ahead
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [answered_in_turns, answered_one_after_the_other])
+def test_answers_at_once_are_as_with_one_process(ranks, work, on_the_cpu):
+    found, _ = ranks.call(lead, Held(WIDE, "pipeline"), work)
+    assert found == work(alone(WIDE()))
+
+
+def test_calibration_belongs_to_the_group(monkeypatch):
+    monkeypatch.setattr(ModelFolder, "fingerprint", property(lambda folder: str(folder.path)))
+    target = alone(WIDE())
+    drafters, decoder = resolve_drafters("lookup", target.folder), Decoder(target.model)
+    key = identify(drafters, target, decoder)
+    decoder.group = "pipeline 2+2 over ring"
+    assert key != (other := identify(drafters, target, decoder))
+    assert decoder.group in other.backend
+
+
+def layers_and_early_exit(target):
+    """The layers here, of all ranks, and the last with states; and why early exit is refused."""
+    decoder = target.decoder(target.model)
+    (last,) = decoder.record((decoder.depth,)).taps
+    with pytest.raises(DrafterRefused) as refused:
+        EarlyExitDrafter(target.decoder(target.model), layers=1)
+    return len(decoder.model.layers), decoder.depth, int(last), refused.value.obstacle
+
+
+@pytest.mark.parametrize(
+    ("mode", "split", "here"),
+    mostly_slow([("pipeline", (2, 4), 2), ("tensor", (), 6)], quick=[("pipeline", (2, 4), 2)]),
+)
+def test_a_drafter_knows_the_depth_and_reads_with_no_layers(ranks, mode, split, here):
+    held = Held(partial(shared_target, "llama"), mode, split)
+    assert ranks.call(lead, held, layers_and_early_exit)[0] == (here, 6, 6, "unsupported")
+
+
+# A rank that does something else
+
+
+def say(group):
+    """What ranks hear of each other: another text than rank 0's, another list, too much."""
+    rank, heard = group.rank(), []
+    for texts in ([[1, 2]], [[1, 2 + rank]], [[1, 2], []][: 2 - rank], [[1] * (1 + rank)]):
+        heard.append(collectives.agrees(group, texts))
+    heard += [collectives.broadcast(group, [5 + rank, 7], length=2)]
+    heard += [collectives.exchange(group, f"rank {rank}")]
+    with pytest.raises(ValueError, match="too long"):
+        collectives.exchange(group, "x" * (1 << 15))
+    return heard
+
+
+def test_ranks_hear_each_other_and_rank_0_alone_decides(ranks):
+    heard = [True, False, False, False, [5, 7], ["rank 0", "rank 1"]]
+    assert ranks.call(say) == [heard, heard]
+
+
+def write(target):
+    """Compare ranks three times."""
+    request = Request(max_tokens=3 * PASSES_BETWEEN_COMPARISONS)
+    list(drafting(target).answer(QUESTION, request))
+
+
+def misheard(group, mode):
+    """For `Ranks.call`: a long answer, of which the follower hears one token wrongly."""
+    read, passes = Follower._read, iter(range(1000))
+
+    def mishear(follower, decoder, tokens):
+        if next(passes) == 8:
+            number = next(n for n, each in follower.decoders.items() if each is decoder)
+            follower.texts[number][-len(tokens)] += 1
+            tokens = (tokens[0] + 1, *tokens[1:])
+        read(follower, decoder, tokens)
+
+    broken = mock.patch.object(Follower, "_read", mishear)
+    with broken if group.rank() else nullcontext():
+        return lead(group, Held(WIDE, mode), write)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_rank_that_holds_another_text_ends_the_answer(mode):
+    with started(2) as group, pytest.raises(RankFailed, match="lost each other"):
+        group.call(misheard, mode)

@@ -2,6 +2,7 @@
 that two and three ranks can divide."""
 
 import mlx.nn as nn
+from mlx_lm.utils import _get_classes
 
 from tests.support.engine.tiny import Config, build, configs
 
@@ -16,3 +17,10 @@ def config_of(name: str) -> Config:
 def shared_target(name: str) -> nn.Module:
     """Build the target `name` of `SHARED_TARGETS`, alike in every process."""
     return build(name.split()[0], sizes=SHARED_TARGETS[name])
+
+
+def without_weights(name: str) -> nn.Module:
+    """The target `name` as it is made: its weights are never computed."""
+    model, arguments = _get_classes(config_of(name))
+    made: nn.Module = model(arguments.from_dict(config_of(name)))
+    return made
