@@ -68,7 +68,7 @@ class CatalogModel:
     fields of config.json on which memory depends; only the architecture if no more is known.
     `active_share`: the part of the weights that a token needs; 0 if the config shows it.
     `languages`: the number that its makers name; 0 if not known. `quality`, from 1 to 100, is this
-    program's own order of targets by their answers. It is no benchmark's score, and is never shown:
+    program's own order of targets by their answers, not a benchmark's score, and is never shown:
     a newer generation comes first, then size and bits, as other programs recommend them.
     """
 
@@ -120,7 +120,7 @@ class CatalogModel:
 
     @cached_property
     def memory_class_gb(self) -> int:
-        """The smallest memory of a Mac, in GB, in which a long context fits beside it."""
+        """The smallest memory of a Mac, in GB, in which it fits with a long context."""
         macs = {size: mac("Mac", {"hw.memsize": str(size << 30)}) for size in MEMORY_SIZES_GB}
         largest = macs[MEMORY_SIZES_GB[-1]]
         context = min(LONG_CONTEXT, self.context)
@@ -142,9 +142,9 @@ class CatalogModel:
     def reads(self) -> Weights:
         """The weights that are read for a plain token."""
         nested = self.config.get("text_config")
-        told = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
+        config = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
         experts = has_experts(self.config)
-        counted, layers = self.parameters, told.get("num_hidden_layers")
+        counted, layers = self.parameters, config.get("num_hidden_layers")
         layers = layers if type(layers) is int and 0 <= layers <= MOST_LAYERS else 0
         if self.active_share or counted is None:
             read = self.weights_bytes * (self.active_share or 1.0)
@@ -193,7 +193,7 @@ class CatalogDrafter:
         return any(given == each or given.startswith(f"{each}-") for each in self.targets)
 
     def bytes_for(self, target: CatalogModel) -> int:
-        """Return the size of its weights: as published, or as usual for its kind beside that
+        """Return the size of its weights: as published, or as usual for its kind with that
         target."""
         usual = load_chips().usual_of(self.kind).share * target.weights_bytes * 16 / target.bits
         return self.size_bytes or round(usual)
@@ -273,7 +273,7 @@ class _CatalogFile:
 
 
 def load_catalog(path: Path | None = None) -> Catalog:
-    """Return the catalog at `path`, by default the one that ships. Raises Problem if it cannot be
+    """Return the catalog at `path`, by default Slipstream's own. Raises Problem if it cannot be
     read."""
     path = _PATH if path is None else path
     document = read_json_object(path, maximum_bytes=MAXIMUM_CATALOG_BYTES)
@@ -314,7 +314,7 @@ def offers(
     choices first, then the best that fit.
 
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
-    beside the weights. `free_bytes`: on the disk, if known. `macs`: those that could hold a target
+    with the weights. `free_bytes`: on the disk, if known. `macs`: the Macs that could hold a target
     together, this one first. `measured`: calibrations of this machine, by target.
 
     Exactly one is recommended: the best that leaves room while no other program is busy, and writes
@@ -501,8 +501,8 @@ def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> 
 
 
 def _kinds(published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
-    """Return all ways to draft for a target: those that others have published, and those that need
-    no download."""
+    """Return all ways to draft for a target: published drafters, and drafters that need no
+    download."""
     usable = dict.fromkeys(drafter.kind for drafter in published if not drafter.reason)
     return (*usable, "lookup", "head", "early-exit")
 
@@ -515,7 +515,7 @@ def _abilities(target: CatalogModel) -> tuple[str, ...]:
 
 
 def _has_room(long: Fit) -> bool:
-    """Whether enough memory is left beside a long context."""
+    """Whether a long context leaves enough memory."""
     return _leaves_room(long.needed_bytes, long.available_bytes)
 
 
@@ -555,7 +555,7 @@ def _outruns(one: _Seen, other: _Seen) -> bool:
 
 def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> dict[str, Choice]:
     """Return the choices by name: the best target that usually leaves room, and, if there are any,
-    a quicker one and a smaller one that are not much worse. Of equals the installed one is chosen.
+    a quicker and a smaller target that are not much worse. Of equals the installed one is chosen.
     """
     roomy = [
         each

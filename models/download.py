@@ -69,7 +69,7 @@ def download(
     """Download `url` to `destination` and return it. A file with the right hash is kept.
 
     `progress(done, total)` is called with bytes; an exception from it ends the download, which
-    can be resumed. Raises Problem if the download fails (what was received is kept for the next
+    can be resumed. Raises Problem if the download fails (received bytes are kept for the next
     attempt), or if it is not the expected file (it is deleted).
     """
     if destination.is_file() and file_sha256(destination) == sha256:
@@ -123,7 +123,7 @@ def _fetch(
 
 
 def connection_trouble(error: Exception, server: str) -> str:
-    """Why a request got no answer, as the end of a sentence: "there is no connection to the hub".
+    """Why a request got no answer, as the end of a sentence: "the hub cannot be reached".
     Leaves out the system's own words, and the address, which may hold a password."""
     match error:
         case OtherAnswer():
@@ -137,7 +137,7 @@ def connection_trouble(error: Exception, server: str) -> str:
         case httpx2.ConnectError() if "CERTIFICATE" in str(error).upper():
             return f"the certificate of {server} was refused"
         case httpx2.ConnectError():
-            return f"there is no connection to {server}"
+            return f"{server} cannot be reached"
     return f"the connection to {server} broke off"
 
 

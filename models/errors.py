@@ -6,7 +6,7 @@ import errno
 class Problem(Exception):
     """A failure that the user can do something about.
 
-    `message` says what is wrong in one line; `remedy` says what to do, in one line.
+    `message` names the problem in one line; `remedy` says what to do, in one line.
     Raised anywhere, caught once at the edge (the command line, the host, the window).
     """
 

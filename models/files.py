@@ -1,6 +1,6 @@
 """Slipstream's own files: where they are kept, and how they are written whole or not at all.
 
-Knows files and folders; nothing of what is in them. Whoever writes holds a lock, where two may
+Knows files and folders, not their contents. A writer holds a lock, where two may
 write. Resumable downloads write to a partial file of their own, and `publish` it when it is
 checked.
 """
@@ -135,7 +135,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def file_stem(title: str) -> str:
-    """`title` as a file's name without a suffix, one that every file system takes; or empty."""
+    """`title` as a file's name without a suffix, which every file system takes; or empty."""
     kept = "".join(" " if letter in _NOT_IN_NAMES else letter for letter in title)
     return one_line(kept).strip(". ")[:_LONGEST_STEM].rstrip(". ")
 
@@ -233,7 +233,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
                 partial.mkdir()
                 yield partial
                 for path in partial.iterdir():
-                    _sync(path)  # a name must not reach the disk before what it names
+                    _sync(path)  # a name must not reach the disk before its file
                 _sync(partial)
                 partial.rename(folder)
                 _sync(folder.parent)
@@ -253,7 +253,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 def unfinished_folder(path: Path) -> str | None:
     """Return the name of the folder that an unfinished `new_folder` at `path` would have become;
-    None if it is no such folder."""
+    None for another folder."""
     name = path.name.removeprefix(".").removesuffix(_BUILDING)
     return name if path.name == f".{name}{_BUILDING}" else None
 

@@ -1,6 +1,6 @@
 """Sizes, times and names of models in words, and other people's texts made fit to be shown.
 
-Knows what the user reads in a terminal or a window; nothing of what it is about.
+Knows how numbers, times and names are written in a terminal or a window.
 """
 
 import re
@@ -12,7 +12,7 @@ CONTROLS = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates; tags, which show nothing
 )
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_AGES = (  # from so many seconds on, the length of one, and its name
+_AGES = (  # the least seconds, and the name
     (86_400 * 365, "year"),
     (86_400 * 30, "month"),
     (86_400 * 7, "week"),

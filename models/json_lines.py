@@ -1,4 +1,4 @@
-"""Messages between processes as lines of JSON, each an object that says what it is:
+"""Messages between processes as lines of JSON, each an object that names its kind:
 
     {"event": "loaded", "id": "7", "target": "/models/a"}
 
@@ -48,7 +48,7 @@ class Language[Message]:
         return self.message(self.fields(line))
 
     def fields(self, line: bytes) -> dict[str, Any]:
-        """The object in a line, whatever it says. Raises WrongJson."""
+        """The object in a line, with any keys. Raises WrongJson."""
         if len(line) > self.longest_bytes:
             message = f"The line is over {self.longest_bytes:,} bytes."
             raise WrongJson("too long", "", message, "Send shorter messages.")
@@ -75,7 +75,7 @@ class Language[Message]:
         """The message that an object holds. Raises WrongJson."""
         name = fields.get(self.tag)
         if not isinstance(name, str) or name not in self.kinds:
-            why = f"There is no {self.tag} {short(name)}."
+            why = f"The {self.tag} {short(name)} is unknown."
             raise WrongJson("unknown name", "", why, f"Use {', '.join(self.kinds)}.")
         rest = {key: value for key, value in fields.items() if key != self.tag}
         try:
@@ -86,5 +86,5 @@ class Language[Message]:
 
 
 def named_by_class(*kinds: type[Any]) -> dict[str, type[Any]]:
-    """Names for dataclasses: those of their classes, in lower case."""
+    """Names for dataclasses: their classes' names, in lower case."""
     return {kind.__name__.lower(): kind for kind in kinds}

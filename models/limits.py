@@ -35,5 +35,5 @@ BLOCK_CONTEXT = 4096
 """Context positions that a block drafter sees: with more, published drafters are accepted less."""
 
 SPARE_CONTEXT = 1024
-"""Positions after those that a block drafter keeps, so that a little can be taken back. It keeps
-at most twice as many before it cuts them."""
+"""Positions that a block drafter keeps in addition, so that a little can be taken back. It keeps at
+most twice as many before it cuts them."""

@@ -64,7 +64,7 @@ class ModelFolder:
                 f"Convert it first: slipstream convert {self.path} NEW_FOLDER",
             )
         if not self.path.is_dir():
-            raise Problem(f"There is no model folder at {self.path}.", "Check the path.")
+            raise Problem(f"The model folder {self.path} was not found.", "Check the path.")
         config_path = self.path / "config.json"
         if not config_path.is_file():
             self._refuse_adapter()
@@ -133,7 +133,7 @@ class ModelFolder:
 
         A converted model may still have the index of its original, so an index proves nothing.
         Weights are whole if the numbers of their files are complete, or if the files hold all
-        tensors of the index. Example: 1-of-2 and 2-of-2 are whole, whatever the index names.
+        tensors of the index. Example: 1-of-2 and 2-of-2 are whole, also if the index names more.
         """
         here = {path.name for path in self._weight_files}
         if self.weights_pattern != _MLX_WEIGHTS or (here and self._drafter_weights):
@@ -150,7 +150,7 @@ class ModelFolder:
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
         """The tensors of each weight file; none of the files is missing.
 
-        They are the files that mlx-lm would load or, if there are none, a drafter's, of any name.
+        They are the files that mlx-lm would load, otherwise a drafter's, of any name.
         """
         if not self._weight_files:
             self._refuse_adapter()
@@ -158,7 +158,7 @@ class ModelFolder:
         if self.lacks:
             raise Problem(
                 f"{self.path} lacks {repr(self.lacks)[:120]}, which holds a part of the weights.",
-                "Download the model again; what is there is kept.",
+                "Download the model again: the files that are there are kept.",
             )
         return self._headers
 
@@ -312,7 +312,7 @@ def absurd(name: str, number: int) -> Problem:
 
 
 def _missing_part(names: Iterable[str]) -> str:
-    """A part that the numbers in `names` prove missing, such as 2-of-3 beside 1-of-3 and 3-of-3;
+    """A part that the numbers in `names` prove missing, such as 2-of-3 between 1-of-3 and 3-of-3;
     empty if none is. Some makers count from 0."""
     families: dict[tuple[str, str], set[int]] = {}
     for part in filter(None, map(_PART.fullmatch, names)):
@@ -347,7 +347,7 @@ def _text(name: object) -> str:
 
 def _number(config: Mapping[str, Any], *keys: str) -> int | None:
     """Return the first positive whole number under `keys`, in the config or its text_config; None
-    if there is no such number."""
+    without one."""
     nested = config.get("text_config")
     for table in (config, nested if isinstance(nested, dict) else {}):
         for key in keys:

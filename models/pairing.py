@@ -53,7 +53,7 @@ def candidates(
     context: int = DEFAULT_CONTEXT,
     home: Path | None = None,
 ) -> list[Candidate]:
-    """Return every way of drafting for `target`, best first; those that do not work come last.
+    """Return every way of drafting for `target`, best first; unusable ones come last.
 
     `installed` includes the target; models of its family in the catalog that are not installed are
     listed too. Reading the token tables takes up to a second per model. Raises Problem if the
@@ -87,7 +87,7 @@ def published(
     context: int = DEFAULT_CONTEXT,
 ) -> list[Candidate]:
     """Return the drafters of others for the target called `name`, none of them installed, with the
-    gain that is expected of each on this machine. Those that cannot be used come last.
+    gain that is expected of each on this machine. Unusable ones come last.
 
     The target need not be installed either. A target that the catalog does not list gets the
     smaller models of its family, found by its architecture. Raises Problem if its config is
@@ -317,7 +317,7 @@ class _Judge:
         return ratio / max(drafter.predictions, 1)
 
     def _ratio(self, needed: Fit, config: Mapping[str, Any] | None) -> float | None:
-        """Return the bytes of weights read for a drafted token over those of a pass of the target;
+        """Return the weight bytes read for a drafted token over the bytes of a pass of the target;
         None if not known. `config` None: a network, which reads all of its own."""
         ours = _active_share(self.size.config)
         theirs = 1.0 if config is None else _active_share(config)
@@ -367,7 +367,7 @@ def _is_smaller(model: CatalogModel | None, target: ModelSize) -> bool:
 
 
 def _model_ratio(model: CatalogModel | None, target: CatalogModel) -> float | None:
-    """Return the bytes that a token of `model` reads over those of the target's; None for a
+    """Return the bytes that a token of `model` reads over the target's; None for a
     network."""
     return None if model is None else model.reads.read_bytes / target.reads.read_bytes
 
@@ -385,7 +385,7 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         other = candidate.shared_tokens < 1.0 and group == 2
-        return (3, 2.0 + distance) if other else (group, distance)  # after what is copied
+        return (3, 2.0 + distance) if other else (group, distance)  # after drafters that copy
     groups = {"suffix": 3, "lookup": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 

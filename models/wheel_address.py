@@ -2,8 +2,8 @@
 
 A process of its own, as pip is a program and no library. `pip install --dry-run --report` says the
 same, but fetches the whole wheel before it does (pip 23 always, later ones where the index has no
-metadata files). What is imported here is what `pip index versions` consists of, unchanged from pip
-23.0 to 26.0; where another pip lacks it, the dry run is what is left.
+metadata files). The imports are the parts of `pip index versions`, unchanged from pip 23.0 to
+26.0; where another pip lacks them, the dry run remains.
 """
 
 import importlib

@@ -47,7 +47,7 @@ def build_image(configuration: Configuration) -> int:
     """Make the downloads (disk image and .zip) of the bundle in dist/."""
     app = DIST / f"{configuration.application.name}.app"
     if not app.is_dir():
-        raise Problem("There is no bundle in dist.", "Run make app first.")
+        raise Problem("The folder dist has no bundle.", "Run make app first.")
     for path in make_downloads(app, DIST, configuration):
         print(f"{_shown(path)}: {_megabytes(path.stat().st_size)}")
     return 0
@@ -86,7 +86,7 @@ def make_locks(configuration: Configuration) -> int:
 def verify(app: Path, configuration: Configuration) -> int:
     """Print everything that is wrong with the bundle; 1 if there is anything."""
     if not app.is_dir():
-        raise Problem(f"{app} is no bundle.", "Name one: dist/Slipstream.app")
+        raise Problem(f"{app} is not a bundle.", "Name a bundle: dist/Slipstream.app")
     findings = verify_bundle(app, config=configuration)
     for finding in findings:
         print(finding)
@@ -98,7 +98,7 @@ def sign(app: Path) -> int:
     """Sign a bundle again after a change, with the identifier in its Info.plist."""
     info_plist = app / "Contents" / "Info.plist"
     if not info_plist.is_file():
-        raise Problem(f"{app} is no bundle.", "Name one: Slipstream.app")
+        raise Problem(f"{app} is not a bundle.", "Name a bundle: Slipstream.app")
     identifier: str = plistlib.loads(info_plist.read_bytes())["CFBundleIdentifier"]
     sign_bundle(app, identifier=identifier)
     return 0
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("image", help="the disk image and the .zip of dist/Slipstream.app")
     commands.add_parser("twin", help="the same for Linux, in build/twin, and its self-test")
     commands.add_parser("locks", help="choose the wheels to ship again")
-    for name, purpose in {"verify": "list what is wrong with a bundle", "sign": "sign it"}.items():
+    for name, purpose in {"verify": "list the problems of a bundle", "sign": "sign it"}.items():
         commands.add_parser(name, help=purpose).add_argument("bundle", type=Path)
     given = parser.parse_args(arguments)
     started = time.monotonic()

@@ -112,7 +112,7 @@ def _exclusion(entry: dict[str, Any]) -> Exclusion:
     """Read an entry of the table. Raises ValueError if it has no reason or names no part."""
     found = Exclusion(of=entry["of"], why=entry["why"].strip(), paths=tuple(entry["paths"]))
     if found.of not in get_args(Part.__value__):
-        raise ValueError(f"[[prune]] has an entry of {found.of!r}, which is no part of the bundle.")
+        raise ValueError(f"[[prune]] has an entry of {found.of!r}, which the bundle does not have.")
     if not found.why or not found.paths:
         raise ValueError(f"[[prune]] has an entry without a reason or a path: {entry}")
     return found

@@ -4,7 +4,7 @@ Knows the container only. LIEF reads a damaged file as far as it can. So its res
 against the file's own numbers, and a file in which a fault could hide is refused. Exports are not
 counted: a missing export makes `verify` find more, never less.
 
-Two changes are made by hand, as LIEF lays out anew whatever it writes, and signatures hold for the
+Two changes are made by hand, as LIEF rewrites the whole file, and signatures hold for the
 original bytes: taking one architecture out of a universal binary, and making room for a signature.
 Knows nothing of bundles, nor of the content of a signature (see code_signature).
 
@@ -51,7 +51,7 @@ type Version = tuple[int, int, int]
 
 
 class MachoError(ValueError):
-    """The bytes are no Mach-O file, or a damaged one."""
+    """The bytes are not a Mach-O file, or a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Segment:
 class Macho:
     """One architecture's image, as its load commands describe it.
 
-    minimum_macos and sdk are None if the file names none or is for another system;
+    minimum_macos and sdk are None if the file lacks them or is for another system;
     signature_offset and signature_bytes are both 0 if it is not signed. spare_bytes: the bytes by
     which the load commands may grow.
     """
@@ -150,7 +150,7 @@ def architectures(data: bytes) -> tuple[str, ...]:
 
 
 def thin(data: bytes, architecture: str) -> bytes:
-    """The image for `architecture`, byte for byte; data that is no universal binary is returned.
+    """The image for `architecture`, byte for byte; other data is returned as it is.
 
     Raises MachoError if a universal binary has no such image, or is cut off.
     """
@@ -213,7 +213,7 @@ def without_newer_sdk(data: bytes) -> bytes:
 def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
     """Return the image up to a signature of `signature_bytes`, with load commands that announce it.
 
-    An older signature is cut off; the caller appends the new one. Raises MachoError if there is no
+    An older signature is cut off; the caller appends the new one. Raises MachoError without a
     __LINKEDIT segment, or no place for the load command.
     """
     image = read(data)

@@ -69,6 +69,6 @@ class MacsPanel(Dialog):
         self.check.setEnabled(bool(action))
 
     def show_report(self, text: str) -> None:
-        """Show what is known of the Macs."""
+        """Show this report on the Macs."""
         if text != self.report.toPlainText():
             self.report.setPlainText(text)

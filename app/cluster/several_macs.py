@@ -117,7 +117,7 @@ class SeveralMacs(QObject):
         self.check()
 
     def check(self) -> None:
-        """Join the Macs for a moment to find out what is missing; if they are used, load the target
+        """Join the Macs for a moment to find problems; if they are used, load the target
         again."""
         self._forget_check()
         if self.used:

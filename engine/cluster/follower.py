@@ -1,6 +1,6 @@
 """The other ranks' side: obeys rank 0's work orders with decoders of its own.
 
-Knows token ids and caches; no text, no drafter, and nothing of what is accepted or why.
+Knows token ids and caches; no text, no drafter, and no reason why a draft is accepted.
 """
 
 from collections.abc import Callable

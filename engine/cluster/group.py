@@ -27,7 +27,7 @@ def join(backend: str) -> Group:
     if backend.startswith("jaccl") and not mx.distributed.is_available("jaccl"):
         raise Problem(
             "The hostfile asks for RDMA over Thunderbolt (jaccl), which this copy of MLX does not "
-            "have: only the one that pip installs on macOS 26.2 and later has it.",
+            "have: only the copy that pip installs on macOS 26.2 and later has it.",
             'Install Slipstream with pip there, or write "backend": "ring" into the hostfile.',
         )
     return mx.distributed.init(backend=backend.partition("-")[0], strict=True)

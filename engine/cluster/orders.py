@@ -158,7 +158,7 @@ def encode(number: int, orders: Sequence[Order]) -> list[int]:
 def decode(number: int, message: Sequence[int]) -> list[Order]:
     """The orders of message `number`. Raises `NotAnOrder`."""
     if len(message) != LENGTH or message[0] != _MARK or message[1] != number & _MOST:
-        raise NotAnOrder(f"message {number} is not what was expected")
+        raise NotAnOrder(f"message {number} has another length, mark or number")
     used = message[2]
     if not 0 <= used <= LENGTH - _HEAD or any(message[_HEAD + used :]):
         raise NotAnOrder(f"message {number} has no proper length")
@@ -179,7 +179,7 @@ def _orders(numbers: Iterator[int]) -> Iterator[Order]:
         for code in numbers:
             kind = _KINDS.get(code)
             if kind is None:
-                raise NotAnOrder(f"there is no order {code}")
+                raise NotAnOrder(f"order {code} is unknown")
             if kind is Read:
                 decoder, rows = next(numbers), next(numbers)
                 tokens = [next(numbers) for _ in range(rows)]

@@ -51,7 +51,7 @@ class RankShare:
 
 
 class ModelPart:
-    """A rank's part of a model, which reads with those of the other ranks.
+    """A rank's part of a model, which reads together with the other ranks' parts.
 
     Attributes: `model`, which is called as the whole one, with caches of its own layers; `share`;
     `depth`, the number of layers of all ranks. Rank 0's output has the logits; the others' is
@@ -65,7 +65,7 @@ class ModelPart:
         self._begun = False
         self._made: list[mx.array] = []  # by the newest pass, for `settle`
         self._taps: tuple[int, ...] = ()
-        self._hook = TapHook(model, ())  # sees those of `_taps` that belong to its own layers
+        self._hook = TapHook(model, ())  # sees the taps at its own layers
         self._states: dict[Tap, mx.array] = {}  # at `_taps`, from the newest pass
         if share.mode == "pipeline":
             self._type = _type_of_states(model)
@@ -92,7 +92,7 @@ class ModelPart:
         return sum(array.nbytes for _, array in arrays)
 
     def elsewhere(self, taps: Iterable[Tap]) -> tuple[int, ...]:
-        """Return those of `taps` whose states are computed by other ranks alone, sorted. For rank
+        """Return the taps whose states are computed by other ranks alone, sorted. For rank
         0."""
         return tuple(sorted(tap for tap in taps if tap != "norm" and 0 < tap <= self.share.first))
 

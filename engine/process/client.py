@@ -1,17 +1,16 @@
-"""The asking side of `engine.process.protocol`: what an engine was asked for and has not done yet,
-and what it has loaded.
+"""The client of `engine.process.protocol`: an engine's unfinished commands and its loaded pair.
 
-Pure: no process, no pipe, no clock. Whoever runs the engine reports the beginning of its process,
-each line of it and its end, writes what `to_send` returns, and passes on each `Delivery`. The
-window, the server and the chat in a terminal do so, each in its own way of waiting.
+Pure: no process, no pipe, no clock. The caller runs the process, reports its beginning, each of its
+lines and its end, writes the bytes of `to_send`, and passes on each `Delivery`. The window, the
+server and the chat in a terminal do so, each in its own way of waiting.
 
-Laws, in whatever order commands, lines and deaths come:
+Laws, for any order of commands, lines and deaths:
 
 - Each command that is not refused has one end, and no response to it follows that: `Failed`, or
   `Done` for a generation, `Counted` for a count, `Loaded` or `Unloaded` for the rest.
 - A question is sent once, because a part of its answer may have been passed on.
 - A load that had not begun did not cause a death, so the next process does it.
-- What was loaded last is loaded again by the next process, drafting as it did.
+- The next process loads the last pair again, and drafts as before.
 - A generation is cancelled once, and continues until its `Done`, so that its events add up.
 """
 
@@ -67,7 +66,7 @@ _ENDS: dict[type[Work], Any] = {
 
 
 class Garbled(Problem):
-    """The engine wrote a line that is no response, so something may be missing."""
+    """The engine wrote a line that cannot be read, so a response may be missing."""
 
 
 class OtherVersion(Problem):
@@ -99,8 +98,8 @@ def is_guest(id: str) -> bool:
 class EngineClient:
     """Attributes, all of the present process: `greeted`, whether it is ready for commands;
     `loaded`, the pair that it has, if any; `ranks`, the Macs that hold its target together, as it
-    saw them last, known until another process begins; `confessed`, what it said of itself, which
-    may be why it ends.
+    saw them last, known until another process begins; `confessed`, its last message about itself,
+    which may be why it ends.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class EngineClient:
 
     @property
     def next(self) -> Work | None:
-        """The oldest command that is not done: the engine is at it, or at others beside it."""
+        """The oldest command that is not done: the engine does it now, possibly with others."""
         return next(iter(self._owed.values()), None)
 
     @property
@@ -189,11 +188,11 @@ class EngineClient:
     # The life of a process
 
     def expect(self) -> None:
-        """A process will begin: until then, keep what is asked for."""
+        """A process will begin: until then, keep commands for it."""
         self._expected = True
 
     def begin(self) -> None:
-        """There is a new process: ask it for what is not done, and to load what was loaded."""
+        """Send the new process the unfinished commands, and have it load the last pair."""
         self._running = self._expected = True
         self._led = False
         self.ranks, self.confessed = (), ""
@@ -207,8 +206,8 @@ class EngineClient:
     def lose(self, message: str, remedy: str, *, another: bool) -> list[Delivery]:
         """The process is gone. Returns a `Failed` with this text for each command that failed.
 
-        With `another`, another process follows: it does the loads that had not begun, and what is
-        asked for meanwhile.
+        With `another`, another process follows: it does the loads that had not begun, and the
+        commands that come meanwhile.
         """
         lost = []
         for work in list(self._owed.values()):
@@ -225,14 +224,14 @@ class EngineClient:
         return lost
 
     def hear(self, line: bytes) -> Delivery | None:
-        """Take a line of the process. Returns what it says, unless that is stale.
+        """Take a line of the process. Returns its response, unless that is stale.
 
         Raises Garbled and OtherVersion.
         """
         try:
             response = RESPONSES.read(line)
         except WrongJson:
-            message = "The engine wrote a line that is no response."
+            message = "The engine wrote an unreadable line."
             raise Garbled(message, "Install Slipstream again.") from None
         return self._take(response)
 
@@ -240,7 +239,7 @@ class EngineClient:
         id = _id_of(response)
         asked = self._owed.get(command_of(id))
         if id != command_of(id) and not isinstance(asked, Generate):
-            asked = None  # only an answer has a plain one beside it
+            asked = None  # only an answer has a plain rival
         match response:
             case Ready(protocol):
                 if protocol != self._protocol:
@@ -260,7 +259,7 @@ class EngineClient:
                 if asked is None:
                     return None
                 if isinstance(asked, Load) and self.loaded is None and asked.id != self._again:
-                    self._wanted = None  # what was loaded before was unloaded to make room
+                    self._wanted = None  # the pair before was unloaded to make room
             case Loading() | Loaded() | Unloaded():
                 asked = None if isinstance(asked, Question) else asked
                 self._take_load(response, asked)
@@ -306,7 +305,7 @@ class EngineClient:
             self._unsent += line
 
     def _leads(self, macs: Macs) -> bool:
-        """Whether the target is where `macs` says, and stays there whatever is still owed."""
+        """Whether the target is where `macs` says, and stays there until all commands are done."""
         owed = self._owed.values()
         if self.loaded is None or any(isinstance(work, Unload) for work in owed):
             return False
@@ -315,7 +314,7 @@ class EngineClient:
 
 
 def _id_of(response: Response) -> str:
-    """The id of the command or generation that a response is about; empty for that of none."""
+    """The id of the command or generation that a response is about; empty for the process."""
     match response:
         case Ready() | Ranks():
             return ""

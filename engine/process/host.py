@@ -2,7 +2,7 @@
 
 The main thread owns MLX. It lets the scheduler write the answers side by side, and takes the
 commands that have come between two rounds. A command that loads or unloads waits until no answer
-runs. A reader thread parses the lines, refuses those that hold no command, and notes a cancelled
+runs. A reader thread parses the lines, refuses lines without a command, and notes a cancelled
 generation at once.
 """
 
@@ -209,7 +209,7 @@ class Host:
         self._cluster = cluster
         if cluster is not None:
             cluster.changed = self._on_change
-        self._led: LedMacs | None = None  # does what is asked for, once others were to load
+        self._led: LedMacs | None = None  # does all commands, once several Macs lead
         self._reading = False  # whether an answer is being written
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
@@ -496,7 +496,7 @@ class Host:
             self._send(event)
 
     def _schedule(self, session: Session) -> None:
-        """Answer with this session, and others beside it, from now on."""
+        """Answer with this session, and with copies of it at the same time, from now on."""
         self._scheduler = Scheduler(
             session,
             parallel=self._parallel,
@@ -632,7 +632,7 @@ def serve(
     *,
     lead: Callable[[Callable[[bytes], None]], Cluster] | None = None,
 ) -> None:
-    """Do what is asked for until `quit`, SIGTERM, or the end of either stream. With `lead` this is
+    """Run commands until `quit`, SIGTERM, or the end of either stream. With `lead` this is
     rank 0 of several Macs: it is given what writes a line, and returns what loads on all of them.
     """
     open_many_files()

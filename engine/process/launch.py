@@ -1,10 +1,10 @@
 """The ranks of several Macs: started by MLX's own launcher, and watched from outside.
 
-Knows processes, lines and time; no MLX, which may hold a rank's process up for ever. The launcher
-starts a rank on each Mac, by ssh but for this one, and ends all of them when one ends. A rank's
-standard output comes through it, and has a line of JSON for each thing that the rank says of
-itself. What rank 0 is asked for and answers goes over a socket of this Mac, as the launcher passes
-lines on late, and never the end of its own input.
+Knows processes, lines and time; not MLX, which may hold up a rank's process without end. The
+launcher starts a rank on each Mac, on other Macs with ssh, and ends all when one ends. It passes on
+each rank's standard output: a line of JSON for each report of the rank on itself. Commands for rank
+0 and its responses use a socket of this Mac, because the launcher passes lines on late, and never
+the end of its own input.
 """
 
 import os
@@ -38,10 +38,10 @@ from models.typed_json import WrongJson
 
 TORN = 75  # how a rank exits that has said why, or with which another one is lost
 JOIN = b"join\n"  # what the launcher passes on to all ranks once all have started
-WAKING = b"load\n", b"work\n"  # what it passes on for rank 0
+WAKING = b"load\n", b"work\n"  # lines that it passes on for rank 0
 _ENDED_BY_LAUNCHER = -15
 _EXITED = re.compile(rb"Node with rank (\d+) (?:exited with code (-?\d+)|was killed)")
-_PORTS = range(20000, 32000)  # below those that systems give away themselves
+_PORTS = range(20000, 32000)  # below the ports that systems give away themselves
 # Not MLX's ring, which tells of each lost connection, nor the launcher, which fails to end others.
 _SAYS = re.compile(r"(?!\[ring\]|subprocess\.|Traceback|Exception in thread)\S.*\w")
 _END_SECONDS = 1.0
@@ -297,7 +297,7 @@ class Launch:
                 if began - before > _HELD_UP_SECONDS:  # by a slow listener, or by being stopped:
                     self._works = False  # not all that was said meanwhile is read
                 problem = self._judge() if self._closing is None else None
-        except Exception as error:  # those that wait must hear of it
+        except Exception as error:  # threads that wait must hear of it
             problem = Problem(f"Rank 0 cannot be understood: {error}", _AGAIN)
         self._end()
         with self._changed:

@@ -80,13 +80,13 @@ _WORDS = Language[Word]("kind", named_by_class(Find, Found, Division, Loaded, Re
 
 
 def exchange(group: ranks.Group, own: Word | None = None) -> list[Any]:
-    """Say `own` to all ranks, or nothing. Returns what is said, rank 0's first."""
+    """Say `own` to all ranks, or nothing. Returns all words, rank 0's first."""
     texts = ranks.exchange(group, _WORDS.to_json(own) if own is not None else "")
     return [_WORDS.read(text.encode()) for text in texts if text]
 
 
 def refusal(problem: Problem) -> Refused:
-    """A problem as it is said to the other ranks."""
+    """Return the word that tells the other ranks of a problem."""
     return Refused(problem.message, problem.remedy)
 
 
@@ -166,7 +166,7 @@ class Cluster:
         return replace(loaded, decoder=decoder)
 
     def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
-        """Raise `Problem` if this Mac has no room for the drafter beside the loaded target."""
+        """Raise `Problem` if this Mac has no room for the drafter and the loaded target."""
         assert self.plan is not None
         own = this_machine().once_freed(held_bytes())
         made = drafted_by(self.plan, drafter, own, cache_bits=cache_bits)

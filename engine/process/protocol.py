@@ -6,12 +6,12 @@ are about the process itself. Knows no MLX, so that the window can import it.
 The window numbers its commands: `id`. The responses to a command carry its id, events as their
 `generation`; a `Failed` without an id is the response to a line that holds no command.
 
-Generations run side by side, as many as `Load.parallel` says. Whatever changes what is loaded waits
+Generations run side by side, as many as `Load.parallel` says. A command that loads or unloads waits
 for those before it, and those after it wait for it.
 
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed; on
                  several Macs, Ranks whenever the state of one changes, then and later
-    drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
+    drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays
     generate  -> Waiting..., Prefill..., (Draft, Verdict, Text)...,
                  Done | Failed; the same events of the plain answer, where it is a race, with the
                  generation `rival_of(id)`
@@ -21,8 +21,8 @@ for those before it, and those after it wait for it.
     unload    -> Unloaded; from several Macs too, which end
     quit      -> the process ends, as it does when its standard input does
 
-Where one of several Macs is lost, what is not done fails with the line that names it, as does the
-process itself, which ends: MLX has one group in the life of a process.
+Where one of several Macs is lost, all unfinished commands fail with the line that names it, and the
+process ends, with the same line: MLX has one group in the life of a process.
 """
 
 import json
@@ -51,7 +51,7 @@ LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Limits of a conversation: at most `context` tokens, 0 for as many as the model allows;
-    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model. Weights of the
+    and numbers of `cache_bits` in the caches of long ones, 0 for the model's own. Weights of the
     drafter have `drafter_bits`: see `models.installed.resolve.resolve_drafters`."""
 
     context: int = 0
@@ -85,11 +85,11 @@ class Macs:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load the model folder `target`, in place of what is loaded.
+    """Load the model folder `target`, in place of the loaded model.
 
     `drafter` and `draft_length` are written as for `engine.conversation.pair`. At most `parallel`
-    generations run side by side. Those that do share passes of the target, where the model allows
-    it, unless `exact` is "on": see `engine.exactness`. `learn`: earlier answers are drafted from,
+    generations run side by side. They share passes of the target, where the model allows it,
+    unless `exact` is "on": see `engine.exactness`. `learn`: earlier answers are drafted from,
     and these are kept for that: see `engine.earlier_answers`. `measure`: the pair is calibrated
     again. `sampling`: the default in place of the target's own. `keep_bytes`: the most that is kept
     on disk of prompts; None leaves that to the engine, 0 keeps nothing. A process that has led the
@@ -137,7 +137,7 @@ class SetDrafter:
 class Generate:
     """Answer a prompt. `conversation`: which chat it is; empty if it belongs to none.
 
-    A `race` is answered twice, in turns and with nothing beside it: as always, and without drafts.
+    A `race` is answered twice, in turns and alone: with drafts, and without.
     The plain answer's `Done` comes before the other's; where one fails, there is only the `Failed`
     of this id.
     """
@@ -296,7 +296,7 @@ CHECKED = Language[Ranks | Refused]("answer", named_by_class(Ranks, Refused))
 class InvalidCommand(Problem):
     """A line that holds no command. `place` is the field with the `fault`, such as `load.target`.
 
-    `id` is that of the command that the line was meant to be, or empty.
+    `id`: the command's, if the line has one; otherwise empty.
     """
 
     def __init__(self, wrong: WrongJson, *, id: str) -> None:

@@ -87,20 +87,20 @@ class Voice:
 class Following:
     """What the other ranks do. Attribute: `follower`, of the loaded part; None without one."""
 
-    def __init__(self, group: ranks.Group, told: Callable[[], str]) -> None:
-        """`told` waits for the next `LOAD` or `WORK`."""
-        self._group, self._told = group, told
+    def __init__(self, group: ranks.Group, next_word: Callable[[], str]) -> None:
+        """`next_word` waits for the next `LOAD` or `WORK`."""
+        self._group, self._next_word = group, next_word
         self.follower: Follower | None = None
 
     def run(self) -> NoReturn:
-        """Load and obey for ever. Raises `NotAnOrder`, `OutOfStep` or RuntimeError if the ranks
+        """Load and obey without end. Raises `NotAnOrder`, `OutOfStep` or RuntimeError if the ranks
         have lost each other."""
         while True:
             if self.follower is None:
-                while self._told() != LOAD:
+                while self._next_word() != LOAD:
                     pass
             else:
-                self.follower.run(lambda: self._told() == WORK)
+                self.follower.run(lambda: self._next_word() == WORK)
             self._load()
 
     def _load(self) -> None:
@@ -162,7 +162,7 @@ def main(place: str, backend: str) -> NoReturn:
     """Be a rank until the launcher ends, or an error does. `place`: rank 0's socket, on its Mac."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     commands, responses = claim_pipes()
-    voice, told = Voice(responses), SimpleQueue[str]()
+    voice, words = Voice(responses), SimpleQueue[str]()
     connection = socket.socket(socket.AF_UNIX)
     if voice.rank == 0:
         connection.connect(place)
@@ -172,18 +172,18 @@ def main(place: str, backend: str) -> NoReturn:
 
     def listen() -> None:
         for line in commands:
-            told.put(line.decode(errors="replace").strip())
+            words.put(line.decode(errors="replace").strip())
         os._exit(TORN)
 
     Thread(target=listen, name="launcher", daemon=True).start()
-    told.get()
+    words.get()
     try:
         signal.alarm(_JOIN_SECONDS)  # MLX holds Python's lock while it waits for the others
         group = ranks.join(backend)
         signal.alarm(0)
         if voice.rank == 0:
             lead(group, connection, read_hosts(Path(place).with_name("hosts.json")), voice)
-        following = Following(group, told.get)
+        following = Following(group, words.get)
         voice.beat(following.beat)
         following.run()
     except (OutOfStep, NotAnOrder, RuntimeError, Problem) as error:

@@ -3,7 +3,7 @@
 Pure: no process, no clock. A driver reports what happens, and starts a child when one is `due`:
 `app.engine_client.child_process` for the window, `engine.server.child` for the server.
 
-Laws, in whatever order requests, starts and ends come:
+Laws, for any order of requests, starts and ends:
 
 - There is never a second child: none is due before the last one has ended, even if it was killed.
 - A stop is final: none is due until the next `start`.
@@ -12,7 +12,7 @@ Laws, in whatever order requests, starts and ends come:
 
 A child is asked to end by the end of its input, and killed if it has not ended soon after; the end
 of its input is also how it ends with its parent (`engine.process.interrupts`). A child with large
-models has more time: what one that is killed has wired may be lost.
+models has more time: a killed child's wired memory may be lost.
 """
 
 import signal
@@ -23,7 +23,7 @@ from typing import Literal
 GRACE_SECONDS = 5  # from the end of its input until the engine ends itself, or is killed
 _MOST_GRACE_SECONDS = 10.0
 _BYTES_A_SECOND = 2e9  # of models: 512 tokens of a prompt take about so long
-WORD_SECONDS = 0.5  # from the end of its input until one that hangs is killed
+WORD_SECONDS = 0.5  # from the end of its input until a child that hangs is killed
 
 
 def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
@@ -65,10 +65,10 @@ class Supervisor:
         """Whether a child is to be started now."""
         return self.plan == "on" and self.child == "none"
 
-    # What is asked for
+    # Requests
 
     def start(self) -> None:
-        """Plan for a child, which follows one that is still ending. Forgets earlier deaths."""
+        """Plan for a child, which follows after the last one has ended. Forgets earlier deaths."""
         self.plan, self._deaths = "on", 0
 
     def stop(self) -> None:

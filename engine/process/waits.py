@@ -2,7 +2,7 @@
 
 A wait for a rank that sends nothing never ends, and MLX neither reports nor interrupts it. All that
 can be known is that a thread has been in the same call for long. A thread that is held up by a slow
-listener is blocked elsewhere, which is no wait.
+listener is blocked elsewhere, which is not a wait.
 """
 
 import sys

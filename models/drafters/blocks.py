@@ -1,7 +1,7 @@
 """Drafters of a block of tokens in one pass: DFlash, DFlash2 and DSpark, in all packagings.
 
-Sizes are those of the tensors. config.json is often a copy of the target's, and only says what
-tensors cannot: which layers are tapped, what is seen, how positions are rotated.
+Sizes come from the tensors. config.json is often a copy of the target's, and is read only for facts
+that tensors do not show: the tapped layers, how far a row sees, how positions are rotated.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class BlockShape:
 
     `taps`: the layers whose states it reads. By layer, `windows`: the number of positions that a
     row sees, itself included, None for all; `causal`: whether a row sees only those before it.
-    `block_size`: rows, of which those from `first_slot` on propose a token. `gated`: queries come
+    `block_size`: rows; each row from `first_slot` on proposes a token. `gated`: queries come
     with a gate; `tied_values`: values are made of the keys' projection; `gemma`: norms, activation
     and scale are Gemma-4's; `sinks`: attention may go nowhere; `shared_windows`: all rows of a
     block see the window before the block.

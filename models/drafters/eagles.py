@@ -1,7 +1,7 @@
 """EAGLE and EAGLE-3, with the options of all who train them.
 
-The layers are Llama's, Qwen3's or Gemma-4's. Sizes are told by the tensors' shapes, as config.json
-often leaves them out, and only what shapes do not tell is read from it.
+The layers are Llama's, Qwen3's or Gemma-4's. Sizes come from the tensors' shapes, as config.json
+often leaves them out; it is read only for facts that shapes do not show.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ class EagleLayers:
     """Sizes and options of a network's layers.
 
     `width` of its states; `windows`: the number of positions that each layer sees, None for all;
-    `fused`: whether each layer reads the embedding beside the state. `rotary`: the dimensions of a
-    head that turn with the position.
+    `fused`: whether each layer also reads the embedding. `rotary`: the dimensions of a head that
+    turn with the position.
     """
 
     width: int
@@ -196,8 +196,8 @@ def _layers(published: Published) -> EagleLayers | GemmaLayers:
 
 
 def _rope(said: Fields) -> Mapping[str, Any]:
-    """Return the scaling of positions. If each kind of layer has its own, return that of sliding
-    ones."""
+    """Return the scaling of positions. If each kind of layer has its own, return the sliding
+    layers' scaling."""
     rope: Mapping[str, Any] = said.get("rope_scaling") or said.get("rope_parameters") or {}
     return rope.get("sliding_attention") or rope.get("full_attention") or rope
 

@@ -1,4 +1,4 @@
-"""Drafters on disk: which folders hold one, of which kind, and for which target.
+"""Drafters on disk: their folders, kinds and targets.
 
 Knows their files, and the folders of heads that ship or were distilled here; what a config and
 tensors mean is for `models.drafters.kinds`. Nothing of networks.
@@ -36,7 +36,7 @@ class DrafterFolder:
     """A drafter with weights, of any kind: a head, a whole model, or what others have trained.
 
     `files`: the folder's files; `description`: what they hold. `layouts` has only its own tensors,
-    also if the files hold more, as those of a target with a module of its own. `bits`: see
+    also if the files hold more, as a target's with a module of its own do. `bits`: see
     `held_bits`; None for the default.
     """
 
@@ -114,7 +114,7 @@ class DrafterFolder:
 
 
 def is_drafter(folder: Path) -> bool:
-    """Whether `folder` looks like that of a drafter that is no ordinary model."""
+    """Whether `folder` looks like a drafter's that is not an ordinary model."""
     try:
         return _is_drafter(ModelFolder(folder))
     except Problem:
@@ -144,7 +144,7 @@ def read_drafter(files: ModelFolder) -> DrafterFolder | None:
 
 
 def own_module(target: ModelFolder) -> DrafterFolder | None:
-    """The MTP module that came with the target: among its tensors, or in a file beside them.
+    """The MTP module that came with the target: among its tensors, or in a file of its own.
 
     Raises `Problem` if the target cannot be read, or the module is damaged.
     """
@@ -165,7 +165,7 @@ def _is_drafter(files: ModelFolder) -> bool:
     try:
         return kind_of(files.config, files.layouts) not in ordinary
     except Problem:
-        return False  # whoever loads it says what is wrong with its weights
+        return False  # loading it reports the problem with its weights
 
 
 def module_folder(name: str, *, home: Path | None = None) -> Path:
@@ -183,7 +183,7 @@ def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | 
                     if found.description.demands.fingerprint == fingerprint:
                         return found
             except (Problem, OSError):
-                continue  # skip broken ones; naming one explicitly says what is wrong
+                continue  # skip broken ones; naming one explicitly reports the problem
     return None
 
 

@@ -158,7 +158,7 @@ def check(
 def verifier_note(drafter: DrafterDescription, target: str) -> str:
     """Return a warning if config.json names another target than `target`; empty if it does not.
 
-    Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
+    Fine-tuned targets have other names and the same sizes, so this does not refuse a drafter.
     """
     trained, given = plain_name(drafter.verifier), plain_name(target)
     if not trained or not given or trained in given or given in trained:

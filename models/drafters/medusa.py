@@ -46,7 +46,7 @@ def naming(names: Collection[str]) -> Mapping[str, str]:
 
 
 def are_heads(names: Collection[str]) -> bool:
-    """Whether there are no tensors but those of such heads."""
+    """Whether all tensors are such heads'."""
     return bool(names) and all(_OUTPUT.fullmatch(name) or ".linear." in name for name in names)
 
 
@@ -83,7 +83,7 @@ def shape_of(published: Published, described: DrafterDescription) -> MedusaShape
     outputs = (_OUTPUT.fullmatch(name) for name in published.names.values())
     depths = {int(output[2]) for output in outputs if output and output[3] == "weight"}
     if len(depths) != 1:
-        raise ValueError("its tensors are not those of Medusa heads")
+        raise ValueError("its tensors are not Medusa heads")
     rows = published.rows("heads.0.output.weight")
     width = published.columns("heads.0.output.weight")
     return MedusaShape(width, described.predictions, depths.pop(), rows)

@@ -1,4 +1,4 @@
-"""MTP modules: beside a target's own layers, in files of their own, or taken out by converters."""
+"""MTP modules: among a target's tensors, in files of their own, or taken out by converters."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ FUSE = "fuse.weight"
 
 @dataclass(frozen=True, slots=True)
 class MtpShape:
-    """The size that a module is built by, beside its target: the `width` of the states it reads."""
+    """The size that a module is built by, with its target: the `width` of the states it reads."""
 
     width: int
 
@@ -44,7 +44,7 @@ def shape_of(published: Published, described: DrafterDescription) -> MtpShape:
         raise DrafterRefused(
             "unsupported",
             f"The MTP module in {published.called} has an embedding of its own.",
-            "Choose one that shares its target's.",
+            "Choose a module that shares its target's embedding.",
         )
     published.layout(FUSE)
     return MtpShape(published.rows("norm.weight"))

@@ -1,7 +1,7 @@
 """The table of how drafters are published.
 
 A packaging is one entry of `PACKAGINGS`: listing, weighing, fetching, converting and loading all go
-by it, through `models.drafters.reading`. What the entries of a family have in common stands in
+by it, through `models.drafters.reading`. The common parts of a family's entries are in
 `blocks.py`, `eagles.py`, `mtp.py`, `medusa.py` and `assistants.py`. Reads no weights and no files.
 
 Packagings number layers differently. Slipstream's tap k is after layer k, the first being 1: that
@@ -230,4 +230,4 @@ PACKAGINGS = (
     ),
     Packaging("official", ("medusa",), medusa.read, medusa.shape_of, names=medusa.naming),
 )
-"""For each kind, the first one that is it counts."""
+"""For each kind, the first match counts."""

@@ -1,6 +1,6 @@
 """A drafter as it was published: config.json, and the names and shapes of its tensors.
 
-Reads both by the spelling of one publisher, so that whoever asks knows only our keys and names.
+Reads both by the spelling of one publisher, so that callers know only our keys and names.
 Reads no weights and no files.
 """
 
@@ -91,7 +91,7 @@ class Packaging:
     `network` the shape that the engine builds the network by.
 
     `architecture` and `model_type`: patterns of names that show its first kind, if the kind's own
-    do not. `tables`: keys of config.json whose tables count as part of it; the last one that has a
+    do not. `tables`: keys of config.json whose tables count as part of it; the last table with a
     key counts most. `names` of tensors. `taps`: the key of the layers whose states it reads, and
     the number that is added to each for ours.
 
@@ -159,7 +159,7 @@ class Published:
         raise DrafterRefused(
             "unsupported",
             f"{self.called} is quantized in a way that cannot be read{named}.",
-            "Use a version with 16-bit weights, or one that was quantized for MLX.",
+            "Use a version with 16-bit weights, or a version quantized for MLX.",
         )
 
     def contradiction(self, why: str) -> DrafterRefused:
@@ -207,8 +207,8 @@ class Published:
         return value if isinstance(value, bool) else None
 
     def ids(self, key: str, *, shift: int) -> tuple[int, ...] | None:
-        """Return the layers under `key`, as taps; None if there are none. A list at the top of
-        config.json counts before that of an inner table. Raises `DrafterRefused` for impossible
+        """Return the layers under `key`, as taps; None without any. A list at the top of
+        config.json counts before an inner table's. Raises `DrafterRefused` for impossible
         layers."""
         listed = self.config.get(key) or self.fields.get(key)
         if listed is None:
@@ -239,15 +239,15 @@ class Published:
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the target's weights, which only drafters distilled here
         have."""
-        told = self.config.get("target_fingerprint")
-        return told if isinstance(told, str) else None
+        value = self.config.get("target_fingerprint")
+        return value if isinstance(value, str) else None
 
     def verifier(self) -> str:
         """Return the name of the target that it was trained with; empty if config.json does not
         name it."""
-        told = table(self.table("speculators_config"), "verifier").get("name_or_path")
-        told = told or self.config.get("base_model_name_or_path")
-        return one_line(told)[:100] if isinstance(told, str) else ""
+        name = table(self.table("speculators_config"), "verifier").get("name_or_path")
+        name = name or self.config.get("base_model_name_or_path")
+        return one_line(name)[:100] if isinstance(name, str) else ""
 
     # Tensors, by our names
 
@@ -280,7 +280,7 @@ class Published:
         return self.layout(f"{base}.scales").shape[1] * (number(settings, "group_size") or 64)
 
     def matrix(self, name: str) -> tuple[int, int] | None:
-        """Return the rows and columns of a matrix, unpacked; None if there is no such matrix."""
+        """Return the rows and columns of a matrix, unpacked; None if it is missing."""
         if not self.has(name) or len(self.layout(name).shape) != 2:
             return None
         scales = self.names.get(f"{name.removesuffix('.weight')}.scales", "")
@@ -289,7 +289,7 @@ class Published:
         return self.rows(name), self.columns(name)
 
     def depth(self) -> int:
-        """Return how many layers there are. Raises ValueError if there are none."""
+        """Return the number of layers. Raises ValueError without any."""
         return 1 + max(int(name.split(".")[1]) for name in self.names if name.startswith("layers."))
 
     @cached_property
@@ -318,10 +318,10 @@ class Published:
         """Return the width of the target's states; None if not known. `fused`: the shape of the
         matrix that takes `taps` of them together, if there is one. Raises `DrafterRefused` for a
         contradiction."""
-        told = self.number("target_hidden_size", "backbone_hidden_size")
+        width = self.number("target_hidden_size", "backbone_hidden_size")
         if fused is None or not taps:
-            return told or self.number("hidden_size")
-        if fused[1] % taps or told not in (None, fused[1] // taps):
+            return width or self.number("hidden_size")
+        if fused[1] % taps or width not in (None, fused[1] // taps):
             raise self.contradiction(
                 f"it takes {taps} states of the target together, which would be of "
                 f"{fused[1] / taps:,.1f} numbers each"
@@ -329,7 +329,7 @@ class Published:
         return fused[1] // taps
 
     def describe(self, **known: Any) -> DrafterDescription:
-        """Return a description with the `known` fields, and those that all kinds have in common."""
+        """Return a description with the `known` fields, and the fields that all kinds share."""
         common: dict[str, Any] = {
             "own_embedding": self.has("embed_tokens.weight"),
             "own_head": self.has("lm_head.weight"),
@@ -342,12 +342,12 @@ NORM: tuple[Tap, ...] = ("norm",)
 
 
 def speculators_kind(config: Fields) -> str | None:
-    """Return the kind by its name in speculators; "" if the name is no text, None if speculators
+    """Return the kind by its name in speculators; "" if the name is not text, None if speculators
     did not write the config."""
-    told = config.get("speculators_model_type")
-    if told is None:
-        told = table(config, "speculators_config").get("algorithm")
-    return told if isinstance(told, str) or told is None else ""
+    kind = config.get("speculators_model_type")
+    if kind is None:
+        kind = table(config, "speculators_config").get("algorithm")
+    return kind if isinstance(kind, str) or kind is None else ""
 
 
 def table(config: Fields, key: str) -> Fields:
@@ -357,7 +357,7 @@ def table(config: Fields, key: str) -> Fields:
 
 
 def number(config: Fields, *keys: str, most: int = _LARGEST) -> int | None:
-    """The first positive whole number under these keys that is no larger than `most`."""
+    """The first positive whole number under these keys, at most `most`."""
     for key in keys:
         value = config.get(key)
         if type(value) is int and 0 < value <= most:

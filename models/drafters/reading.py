@@ -160,7 +160,7 @@ def _describe(found: Published) -> DrafterDescription:
 def unknown_kind(config: Mapping[str, Any], name: str) -> Problem:
     """Return the Problem of a folder called `name` that should hold a drafter."""
     return Problem(
-        f"{name} holds no drafter of a kind that Slipstream knows{_told_kind(config)}.",
+        f"{name} holds no drafter of a kind that Slipstream knows{_stated_kind(config)}.",
         f"{OTHER}, or update Slipstream.",
     )
 
@@ -185,8 +185,8 @@ def _architecture(config: Mapping[str, Any]) -> str | None:
     return listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], str) else None
 
 
-def _told_kind(config: Mapping[str, Any]) -> str:
+def _stated_kind(config: Mapping[str, Any]) -> str:
     """Return config.json's name for it, in brackets."""
-    told = (speculators_kind(config), _architecture(config), config.get("model_type"))
-    named = next((one_line(each)[:60] for each in told if isinstance(each, str) and each), "")
+    kinds = (speculators_kind(config), _architecture(config), config.get("model_type"))
+    named = next((one_line(kind)[:60] for kind in kinds if isinstance(kind, str) and kind), "")
     return f" ({named})" if named else ""

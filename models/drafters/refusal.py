@@ -1,4 +1,4 @@
-"""The errors of drafters that cannot be used: `DrafterRefused`, and those of damaged files."""
+"""The errors of unusable drafters: `DrafterRefused`, and damaged files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

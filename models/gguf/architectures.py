@@ -1,7 +1,7 @@
 """The architectures that are read from GGUF files: a row of data each.
 
 A row says under which names llama.cpp writes settings and tensors, and which names mlx-lm has for
-them. The names are those of llama.cpp's `gguf-py` (constants.py, tensor_mapping.py) and of its
+them. The names come from llama.cpp's `gguf-py` (constants.py, tensor_mapping.py) and of its
 converters. `config.py` reads settings by a row, `tensors.py` tensors.
 """
 
@@ -26,8 +26,8 @@ class Architecture:
     integers, floats: key of config.json -> key of the metadata, or that and its default.
     constants: settings of config.json that the file does not state.
     complete: makes the settings that depend on others, from the file and the config so far.
-    outside, layer: the tensors outside the layers, and in each layer. kinds: those of layers that
-        differ, by their name in `layer_types`; the file gives layers without attention 0 key heads.
+    outside, layer: the tensors outside the layers, and in each layer. kinds: tensors of special
+        layers, by their name in `layer_types`; the file gives layers without attention 0 key heads.
     interleaved: whether the file interleaves the two halves of each query and key head.
     norm_offset: the number that llama.cpp added to the weights of all norms.
     scalings: the position scalings that mlx-lm's module computes.

@@ -1,7 +1,7 @@
 """config.json for a GGUF file, from its metadata.
 
 Knows what all architectures have in common, and reads the rest by their rows; nothing about bytes.
-Whatever would change the model's answers and cannot be expressed is refused, never dropped.
+A setting that would change the model's answers and cannot be expressed is refused, never dropped.
 """
 
 from collections.abc import Mapping
@@ -167,7 +167,7 @@ def _refuse_variants(file: GgufFile, architecture: Architecture, config: Mapping
         raise Problem(f"{file.path.name} holds a mixture-of-experts model.", OTHER_MODEL)
     if chosen > experts:
         raise Problem(
-            f"{file.path.name} states {experts} experts, of which {chosen} are used.",
+            f"{file.path.name} states {experts} experts, and uses {chosen} of them.",
             "The file is damaged: download it again.",
         )
     for name, neutral in _NEUTRAL.items():

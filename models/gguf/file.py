@@ -142,11 +142,11 @@ def parts(path: Path) -> list[Path]:
 
 
 def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
-    """Read and check the header of the GGUF file at `path`, and those of its other parts.
+    """Read and check the headers of the GGUF file at `path` and of its other parts.
 
     No tensor data is read. Without `lists_of_strings` the tokens and merges, which are most of the
     header, are neither read nor checked, and are not in the metadata.
-    Raises Problem if there is no such file, or it is not a complete, consistent GGUF file.
+    Raises Problem if it is missing, or is not a complete, consistent GGUF file.
     """
     first = _read_one(path, lists_of_strings=lists_of_strings)
     count = first.integer("split.count", 0)
@@ -176,7 +176,7 @@ def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
 
 def _read_one(path: Path, *, lists_of_strings: bool) -> GgufFile:
     if not path.is_file():
-        raise Problem(f"There is no file at {path}.", "Check the path of the GGUF file.")
+        raise Problem(f"The file {path} was not found.", "Check the path of the GGUF file.")
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as file:

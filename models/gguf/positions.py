@@ -61,7 +61,7 @@ def rope_scaling(
 
 
 def _llama3(file: GgufFile, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The Llama 3 parameters behind the factors (head_dim / 2), proven by computing them again."""
+    """The Llama 3 parameters that give the factors (head_dim / 2), checked by computing them."""
     factors, half = _floats(file, FACTORS), config["head_dim"] // 2
     if factors is not None and factors.size == half:
         scaling = {

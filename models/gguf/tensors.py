@@ -36,7 +36,7 @@ class Piece:
 
     @property
     def is_small(self) -> bool:
-        """Whether files keep it in float32, whatever their format."""
+        """Whether files keep it in float32, in any format."""
         return self.source.name.endswith(_SMALL)
 
 

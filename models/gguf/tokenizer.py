@@ -56,7 +56,7 @@ _SAME_AS = {
     "starcoder": "smollm",
     "default": "gpt-2",
 }
-# Those that take a word that is a token as it is, and begin a text with a token.
+# Tokenizers that take a word that is a token as it is, and begin a text with a token.
 _WHOLE_WORDS = ("llama-bpe", "tekken")
 
 
@@ -66,7 +66,7 @@ def tokenizer_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     Raises Problem if the metadata holds no tokenizer, a broken one, or one of another kind.
     """
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
-    if _is_gemma(metadata):  # llama.cpp writes those of several spaces so
+    if _is_gemma(metadata):  # llama.cpp writes tokens of several spaces so
         tokens = [token if token.strip(" ") else "▁" * len(token) for token in tokens]
     kinds = metadata.get("tokenizer.ggml.token_type", [1] * len(tokens))
     if not isinstance(kinds, list) or len(kinds) != len(tokens):
@@ -169,7 +169,7 @@ def _sentence_piece(
 ) -> tuple[Tokenizer, bool]:
     """Llama 2's kind. SentencePiece stores scores, not merges: the best score merges first.
 
-    Gemma's merges are in the order of the tokens, whatever the scores say.
+    Gemma's merges are in the order of the tokens, not of the scores.
     """
     scores = metadata.get("tokenizer.ggml.scores")
     if not isinstance(scores, list) or len(scores) != len(tokens):

@@ -52,7 +52,7 @@ class Packed:
     """Rows in MLX's layout.
 
     weight: uint32 (rows, columns * bits / 32); scales, biases: float32 (rows, columns / 32).
-    Those of mxfp4 have exponents as scales, uint8, and no biases.
+    In mxfp4 the scales are exponents, uint8, without biases.
     """
 
     weight: NDArray[numpy.uint32]

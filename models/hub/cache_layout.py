@@ -60,7 +60,7 @@ class CachedRepository:
 
     @property
     def loose(self) -> tuple[Path, ...]:
-        """The files that are no part of any snapshot."""
+        """The files that belong to no snapshot."""
         return self.partial + self.orphans
 
 

@@ -4,8 +4,8 @@ Knows the hub's addresses and answers; writes nothing to disk. The token is the 
 (`hf auth login`, HF_TOKEN): it is sent to the hub only, and never stored here. Nothing about this
 machine is sent: no counters, and no list of installed libraries.
 
-`HfApi` is not used (as of huggingface_hub 2.4.0): its `list_models` waits for an answer for ever,
-sends the token to any host that a `Link` header names, and stops at the first malformed entry; its
+`HfApi` is not used (as of huggingface_hub 2.4.0): its `list_models` waits without a limit, sends
+the token to any host that a `Link` header names, and stops at the first malformed entry; its
 `model_info` reads an answer of any length.
 """
 
@@ -85,7 +85,7 @@ class Hub:
     def search(self, text: str, *, limit: int = 20) -> list[SearchResult]:
         """Up to `limit` repositories with `text` in their names, those for MLX first.
 
-        Those that cannot be used come last, each with a reason. Raises Problem.
+        Unusable models come last, each with a reason. Raises Problem.
         """
         limit = max(1, min(limit, _LARGEST_SEARCH))
         found = self._search(text, limit=limit, library="mlx")
@@ -103,8 +103,8 @@ class Hub:
         path = f"/api/models/{check_name(name)}"
         if revision is not None:
             path += f"/revision/{check_revision(revision).replace('/', '%2F')}"
-        told = self._json(path, {"blobs": True}, name=name)
-        return parse_repository(told, asked=name, revision=revision)
+        facts = self._json(path, {"blobs": True}, name=name)
+        return parse_repository(facts, asked=name, revision=revision)
 
     def config(self, repository: Repository) -> dict[str, Any]:
         """Return the repository's config.json, without fetching anything else. Raises Problem."""
@@ -139,7 +139,7 @@ class Hub:
         if not is_content(data, listed.digest):
             raise Problem(
                 f"{file_name} of {repository.name} came damaged.",
-                "Try again. If it happens again, the network alters what is sent.",
+                "Try again. If it happens again, the network alters files.",
             )
         return data
 
@@ -199,8 +199,8 @@ class Hub:
             ) from error
 
     def _patiently(self, ask: Callable[[], bytes], name: str) -> bytes:
-        """What `ask` returns, asked again as a download is. A longer wait, and no connection to
-        begin with, are told at once. Raises Problem, about the repository `name`."""
+        """Return what `ask` returns; retry it as a download is retried. A longer wait, and a first
+        request without a connection, fail at once. Raises Problem, about the repository `name`."""
         failures = 0
         while True:
             try:
@@ -232,29 +232,29 @@ class Hub:
         if not isinstance(listed, list):
             raise self.problem(OtherAnswer("it is not a list"), "the search")
         signed_in = bool(self._find_token())
-        found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
+        found = [_found(facts, signed_in=signed_in) for facts in listed if isinstance(facts, dict)]
         return [result for result in found if result is not None]
 
 
-def _found(told: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
+def _found(facts: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
     """Return a search result; None if the hub's entry is malformed."""
     try:
-        name = check_name(told["id"])
-        names = [str(sibling["rfilename"]) for sibling in told.get("siblings") or ()]
+        name = check_name(facts["id"])
+        names = [str(sibling["rfilename"]) for sibling in facts.get("siblings") or ()]
     except (LookupError, TypeError, AttributeError, Problem):
         return None
-    gated = bool(told.get("gated"))
-    reason = why_not(names, told=told)
+    gated = bool(facts.get("gated"))
+    reason = why_not(names, facts=facts)
     if gated and not signed_in and not reason:
         reason = "It is gated: ask on its page, then sign in with `hf auth login`."
     return SearchResult(
         repository=name,
-        downloads=_count(told.get("downloads")),
-        likes=_count(told.get("likes")),
-        updated=_day(told.get("lastModified")),
+        downloads=_count(facts.get("downloads")),
+        likes=_count(facts.get("likes")),
+        updated=_day(facts.get("lastModified")),
         gated=gated,
-        licence=licence(told),
-        size_bytes=_weights_bytes(told.get("safetensors")),
+        licence=licence(facts),
+        size_bytes=_weights_bytes(facts.get("safetensors")),
         reason=reason,
     )
 
@@ -268,9 +268,9 @@ def _count(value: Any) -> int:
     return value if type(value) is int and value >= 0 else 0
 
 
-def _weights_bytes(told: Any) -> int | None:
+def _weights_bytes(facts: Any) -> int | None:
     """Return the size of the weights, by the hub's count of numbers of each type."""
-    parameters = told.get("parameters") if isinstance(told, dict) else None
+    parameters = facts.get("parameters") if isinstance(facts, dict) else None
     if not isinstance(parameters, dict) or not parameters:
         return None
     if not all(dtype in _BYTES_OF_DTYPE for dtype in parameters):

@@ -46,8 +46,8 @@ def fetch(
 
     `cache` is by default what HF_HUB_CACHE and HF_HOME say. `progress` and `cancelled` are called
     a few times a second, in the thread of the caller; where `cancelled` returns true, Stopped is
-    raised. `wait_seconds` is the first pause after a failure. Raises Problem. What was received is
-    kept whatever happens, even when the process is killed.
+    raised. `wait_seconds` is the first pause after a failure. Raises Problem. Received bytes are
+    always kept, even when the process is killed.
     """
     storage = Storage(_resolved(cache), repository.name)
     files = needed(repository, gguf=gguf)
@@ -201,7 +201,7 @@ def _bring_all(
     for digest, file in contents.items():
         work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
     total = sum(file.size_bytes for file in contents.values())
-    waiting = iter(contents.values())  # of which each thread takes the next
+    waiting = iter(contents.values())  # each thread takes the next
 
     def bring_what_waits() -> None:
         for file in waiting:

@@ -63,8 +63,8 @@ def fetch_module(
 ) -> Path:
     """Fetch the module of `repository`; its folder, which appears whole or not at all.
 
-    One that is there from the same commit is not fetched again; one from another commit must be
-    deleted first. The callbacks are as those of `fetch`. What was received is kept until it is
+    A module from the same commit is not fetched again; a module from another commit must be
+    deleted first. The callbacks are as `fetch`'s. Received bytes are kept until the module is
     whole. Raises Problem, and Stopped.
     """
     folder = module_folder(repository.name, home=home)
@@ -237,10 +237,10 @@ class _Work:
 
 def _is_there(folder: Path, repository: Repository) -> bool:
     try:
-        told = json.loads((folder / "config.json").read_text())
+        config = json.loads((folder / "config.json").read_text())
     except (OSError, ValueError):
         return False
-    return isinstance(told, dict) and told.get("source") == _source(repository)
+    return isinstance(config, dict) and config.get("source") == _source(repository)
 
 
 def _source(repository: Repository) -> dict[str, str]:

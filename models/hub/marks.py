@@ -30,7 +30,7 @@ class _Marked:
 def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> None:
     """Record that the model at `path`, a snapshot or a GGUF file in one, is complete.
 
-    `digests` names its files, each of which has been checked, with their hashes. Raises Problem.
+    `digests` names its checked files, with their hashes. Raises Problem.
     """
     snapshot = _snapshot(path)
     files = []
@@ -69,8 +69,8 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
     place = mark_path(path, home=home)
     if found is None or not place.is_file():
         return False
-    told = read_json_object(place)
-    files = [_Marked(*values) for values in told["files"]]
+    saved = read_json_object(place)
+    files = [_Marked(*values) for values in saved["files"]]
     copied = False
     if not files:
         return False

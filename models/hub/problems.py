@@ -64,7 +64,7 @@ def retry_after_seconds(error: Exception) -> float | None:
 
 
 def pause_seconds(error: Exception, failures: int, first_seconds: float) -> float | None:
-    """Return the seconds until the same is asked again after so many failures in a row: as the hub
+    """Return the seconds until the next attempt after this number of failures in a row: as the hub
     says, or twice as many each time. None where that is in vain."""
     asked = retry_after_seconds(error)
     too_long = asked is not None and asked > LONGEST_ASKED_SECONDS
@@ -75,7 +75,7 @@ def pause_seconds(error: Exception, failures: int, first_seconds: float) -> floa
 
 
 def explain(error: Exception, *, name: str, page: str) -> Problem:
-    """The Problem behind an error of the hub's client, about the repository `name`.
+    """Return the Problem for an error of the hub's client, about the repository `name`.
 
     `page` is its address for people.
     """
@@ -91,7 +91,7 @@ def explain(error: Exception, *, name: str, page: str) -> Problem:
             )
         case RepositoryNotFoundError():
             return Problem(
-                f"There is no {name} on the hub, or it is private.",
+                f"{name} was not found on the hub, or is private.",
                 "Check the name; if it is private, sign in first: hf auth login",
             )
         case RevisionNotFoundError():

@@ -1,8 +1,8 @@
-"""The queue of downloads: what is to be fetched, in which order, and how far each is.
+"""The queue of downloads: their order, and how far each is.
 
 A JSON file in the data folder, so that every process sees the same queue and a restart loses
-nothing. It alone knows the state of each download: what failed and why, and what was asked of a
-running one (pause, cancel). One process at a time runs the queue; it notices what others ask
+nothing. It alone knows the state of each download: why it failed, and whether a running one is to
+pause or to be cancelled. One process at a time runs the queue; it notices what others ask
 between two blocks of a download, and only then the request is carried out. Knows the names of
 repositories only: the caller of `run` fetches them.
 
@@ -49,7 +49,7 @@ class QueueBusy(Problem):
     def __init__(self) -> None:
         super().__init__(
             "Another window or terminal is downloading already.",
-            "It will fetch what is in the queue; see: slipstream models list",
+            "It downloads the whole queue. See it with: slipstream models list",
         )
 
 
@@ -121,7 +121,7 @@ class Queue:
     def cancel(self, repository: str) -> Download:
         """Remove `repository` from the queue, or ask its runner to.
 
-        What was received stays, as an incomplete download. Returns it as it is now: `cancelled`, or
+        Received bytes stay, as an incomplete download. Returns its state now: `cancelled`, or
         running with the request. Raises Problem if it is not in the queue.
         """
         with self._changing() as downloads:
@@ -190,11 +190,11 @@ class Queue:
         saved_at, asked = clock(), False
         report(latest)
 
-        def progress(told: Download) -> None:
+        def progress(update: Download) -> None:
             nonlocal latest, saved_at
-            revision = told.revision or latest.revision
+            revision = update.revision or latest.revision
             latest = dataclasses.replace(
-                told,
+                update,
                 repository=name,
                 revision=revision,
                 status="running",
@@ -359,7 +359,7 @@ def _download(entry: object) -> Download:
         and math.isfinite(download.seconds_left or 0.0)
     )
     if not sound:
-        raise ValueError(f"{entry} is no download")
+        raise ValueError(f"{entry} is not a download")
     return download
 
 

@@ -23,7 +23,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.+-]*(/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
-# Those of mlx-lm; a head's; and what Medusa's heads and MTP modules beside a model are called.
+# mlx-lm's, a head's, and the names of Medusa's heads and MTP modules in a model's folder.
 _WEIGHTS = re.compile(r"(model[\w.+-]*|head|medusa_lm_head|mtp[\w.+-]*)\.safetensors", re.ASCII)
 _GGUF = re.compile(r"[A-Za-z0-9][\w.+-]*\.gguf", re.ASCII | re.IGNORECASE)
 _SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model", ".tiktoken")
@@ -95,13 +95,13 @@ def is_commit(revision: str) -> bool:
     return _COMMIT.fullmatch(revision) is not None
 
 
-def parse_repository(told: Any, *, asked: str, revision: str | None) -> Repository:
+def parse_repository(facts: Any, *, asked: str, revision: str | None) -> Repository:
     """The repository that the hub's answer describes. Raises Problem if it is malformed."""
     try:
-        name, commit = check_name(told["id"]), told["sha"]
+        name, commit = check_name(facts["id"]), facts["sha"]
         if not is_commit(commit):
             raise ValueError(commit)
-        files = tuple(_parse_file(sibling) for sibling in told["siblings"])
+        files = tuple(_parse_file(sibling) for sibling in facts["siblings"])
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise Problem(
             f"The hub's description of {asked} cannot be understood.",
@@ -119,8 +119,8 @@ def parse_repository(told: Any, *, asked: str, revision: str | None) -> Reposito
         revision=commit,
         reference=reference,
         files=files,
-        gated=bool(told.get("gated")),
-        licence=licence(told),
+        gated=bool(facts.get("gated")),
+        licence=licence(facts),
     )
 
 
@@ -148,20 +148,20 @@ def _is_hostile(name: str) -> bool:
     )
 
 
-def licence(told: Any) -> str:
+def licence(facts: Any) -> str:
     """The licence in the hub's answer about a model; empty if it names none."""
-    card = told.get("cardData")
+    card = facts.get("cardData")
     named = card.get("license") if isinstance(card, dict) else None
     if isinstance(named, list):
         named = ", ".join(map(str, named))
     if isinstance(named, str) and named:
         return _line(named)
-    licences = [tag for tag in _tags(told) if tag.startswith("license:")]
+    licences = [tag for tag in _tags(facts) if tag.startswith("license:")]
     return _line(licences[0].removeprefix("license:")) if licences else ""
 
 
-def _tags(told: Any) -> list[str]:
-    tags = told.get("tags")
+def _tags(facts: Any) -> list[str]:
+    tags = facts.get("tags")
     return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
 
 
@@ -193,7 +193,7 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
 
 
 def _remedy(names: Collection[str]) -> str:
-    """Return the remedy if the files are not those of a model."""
+    """Return the remedy if the files are not a model's."""
     if offered := _offered(names):
         return f"Choose one of its files: {offered}."
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
@@ -233,24 +233,24 @@ def is_needed_name(name: str) -> bool:
     )
 
 
-def why_not(names: Iterable[str], *, told: Any = None) -> str:
+def why_not(names: Iterable[str], *, facts: Any = None) -> str:
     """Return why a repository with these files cannot be used, as a sentence; empty if it can.
 
-    `told`: the hub's other facts about it: its task, its tags, its config.
+    `facts`: the hub's facts about it: its task, its tags, its config.
     """
     names = set(names)
-    told = told if isinstance(told, dict) else {}
-    task = told.get("pipeline_tag")
+    facts = facts if isinstance(facts, dict) else {}
+    task = facts.get("pipeline_tag")
     if task not in _TEXT_TASKS:
         return f"It is made for {_line(str(task))}, not for chatting."
     if not any(map(_WEIGHTS.fullmatch, names)):
         return _why_no_weights(names)
     if "config.json" not in names:
         return "It has no config.json."
-    config = told.get("config")
+    config = facts.get("config")
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if isinstance(model_type, str) and kind_of(config) is None:
-        if "custom_code" in _tags(told):
+        if "custom_code" in _tags(facts):
             return "It needs program code that comes with it, which is never run here."
         return f"MLX does not know its architecture, {_line(model_type)}."
     return ""

@@ -1,6 +1,6 @@
 """Stopping work that runs in other threads: a flag that long work checks between blocks.
 
-Work that may block in a request for ever runs in a thread of its own, which can be abandoned.
+Work that may block in a request without end runs in a thread of its own, which can be abandoned.
 """
 
 import threading
@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 
 class Stopped(Exception):
-    """The work was stopped. What it has done is kept, and the next attempt resumes."""
+    """The work was stopped. Its results are kept, and the next attempt resumes."""
 
 
 class Stop:

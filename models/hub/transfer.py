@@ -105,7 +105,7 @@ def _request(
                     raise Problem(
                         f"The hub sends more of {file.name} than the {len(wanted):,} bytes that "
                         "were asked for.",
-                        "Try again. If it happens again, the network alters what is sent.",
+                        "Try again. If it happens again, the network alters files.",
                     )
                 _write(output, block)
                 came(done)

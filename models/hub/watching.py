@@ -64,7 +64,7 @@ class Meter:
 
     def tell(self, now_seconds: float, done_bytes: int) -> None:
         """Report `done_bytes` at `now_seconds`. If they are fewer than before, counting starts
-        anew."""
+        again."""
         if self._seen and done_bytes < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now_seconds, done_bytes))

@@ -37,11 +37,11 @@ def folders(*, home: Path | None = None) -> list[Path]:
 def add_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
     """Add `folder` to the list, if it is not there. Returns the new list.
 
-    Raises Problem if there is no such folder, or the list cannot be written.
+    Raises Problem if the folder is missing, or the list cannot be written.
     """
     folder = _whole(folder)
     if not folder.is_dir():
-        raise Problem(f"There is no folder {folder}.", "Check the path.")
+        raise Problem(f"The folder {folder} was not found.", "Check the path.")
     with holding(data_folder(home) / FILE_NAME):
         listed = folders(home=home)
         if folder not in listed:

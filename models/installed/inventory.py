@@ -56,7 +56,7 @@ class ModelEntry:
 
 
 def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
-    """Return the model at `place`. Whatever is wrong with it becomes the record's problem."""
+    """Return the model at `place`. A problem with it becomes the record's."""
     model = replace(
         _blank(place),
         size_bytes=_size_bytes(place.path),
@@ -200,7 +200,7 @@ def models_of(
 
 
 def kind_of(snapshot: Snapshot, repository: CachedRepository) -> SnapshotKind:
-    """The kind of a snapshot of `repository`. One that cannot be read is a model, with a reason."""
+    """The kind of a snapshot of `repository`. An unreadable snapshot is a model, with a reason."""
     return _kind(snapshot, repository, ModelFolder(snapshot.path))
 
 

@@ -25,16 +25,16 @@ _LAYER = "application/vnd.ollama.image."
 type Found = tuple[ModelPlace, Problem | None]
 
 
-def other_models(person: Path) -> Iterator[Found]:
-    """Yield the models of other programs in the home folder `person`, with the reason against each.
+def other_models(user_home: Path) -> Iterator[Found]:
+    """Yield other programs' models in the home folder `user_home`, with the reason against each.
 
-    Those without a reason may be unusable, too: they were not opened yet.
+    A model without a reason may be unusable, too: it was not opened yet.
     """
     for folder in _LM_STUDIO:
-        for name, path in added_folders.places(person / folder):
+        for name, path in added_folders.places(user_home / folder):
             yield ModelPlace(name, ModelFolder(path), "lm-studio", removable=False), None
     named = os.environ.get(_OLLAMA_VARIABLE)
-    yield from _in_ollama(written_path(named) if named else person / _OLLAMA)
+    yield from _in_ollama(written_path(named) if named else user_home / _OLLAMA)
 
 
 def ollama_name(blob: Path) -> str:

@@ -2,7 +2,7 @@
 
 Knows what may be deleted and in which order: a process that is killed in between never leaves a
 model that looks whole, and nothing outside our folder and the cache is ever touched. The caller
-chooses what is deleted.
+chooses the models.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Finds the model that the user named by a path, a hub id, or a name.
 
-Knows what is installed, and how drafters are named; fetches nothing but the starter model. For a
-name that is not installed the Problem says how to get it, or which one may be meant.
+Knows the installed models, and how drafters are named; fetches nothing but the starter model. For a
+name that is not installed the Problem says how to get it, or which name may be meant.
 """
 
 import difflib
@@ -107,7 +107,7 @@ def resolve_target(
 
     A path of an MLX folder or a GGUF file (which is imported first; `progress(done, total)` in
     bytes); `organization/model`, also with `@revision`; or the name of an installed model, short
-    where that is unique. Raises Problem if there is no such model, if it is incomplete, and if it
+    where that is unique. Raises Problem if it is not found, is incomplete, or
     is a drafter.
     """
     found = _find(text, home=home, cache=cache, drafts=False)
@@ -116,7 +116,7 @@ def resolve_target(
         return open_model(found, imports=models_folder(home), name=name, progress=progress)
     if found.record.role != "chat" or isinstance(found.folder, DrafterFolder):
         raise Problem(
-            f"{found.record.name} is a drafter, and cannot answer by itself.",
+            f"{found.record.name} is a drafter, and cannot answer alone.",
             f"Name it as the drafter: --drafter {text}",
         )
     return _usable(found.folder, home, progress, name=found.record.name)
@@ -146,7 +146,7 @@ def resolve_drafters(name: str, target: ModelFolder, *, bits: int = 0) -> Drafte
     """The drafters for `target`, as the user names them: see `engine.conversation.pair`. Raises
     Problem.
 
-    Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
+    Each is looked up once; its folder is passed on, to be weighed, loaded and identified.
     `bits`: 16, 8 or 4, in which it is held; 0 for 4 where that was found to be enough, else 8.
     """
     why = ""
@@ -261,7 +261,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
         head = find_head(target.fingerprint)
         if head is None:
             raise Problem(
-                f"There is no drafter head for {target.name}.",
+                f"No drafter head was found for {target.name}.",
                 f"Make one (slipstream distil --target {target.path} ...), or choose lookup.",
             )
         return NamedDrafter(name, head)
@@ -270,9 +270,9 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
     except Problem as problem:
         there = os.path.exists(os.path.expanduser(name))
         if there or (_HUB_ID.fullmatch(name) and name[0] not in "~./"):
-            raise  # a hub id: it is said how to fetch it
+            raise  # a hub id: its Problem says how to fetch it
         raise Problem(
-            f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
+            f"No drafter and no folder is called {name!r} ({problem.message.rstrip('.')}).",
             "Choose auto, none, lookup, suffix, lookahead, head, mtp, early-exit, a "
             "model, or several joined with +.",
         ) from problem
@@ -454,6 +454,6 @@ def _unknown(text: str, models: Sequence[Installed]) -> Problem:
         hint = f"Did you mean {meant}? If not, fetch it" if meant else "Fetch it"
         return Problem(f"{text} is not on this machine.", f"{hint}: slipstream models pull {text}")
     return Problem(
-        f"There is no model {text!r} on this machine.",
-        f"Did you mean {meant}?" if meant else "See what there is: slipstream models list",
+        f"No model on this machine is called {text!r}.",
+        f"Did you mean {meant}?" if meant else "List the models: slipstream models list",
     )

@@ -1,7 +1,7 @@
 """The models on this machine: our own and heads, the Hugging Face cache, added folders, and those
 of other programs.
 
-Knows the places, the records of what is in them, and what may be deleted. Each model that cannot be
+Knows the places, the records of their models, and which may be deleted. Each model that cannot be
 used has a reason, and a broken one does not hide others. Loads nothing.
 """
 
@@ -54,31 +54,31 @@ from models.starter import MARKER_NAME, STARTER, shipped_starter
 SETTLED_SECONDS = 600  # no process works in a folder that has not changed for so long
 _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 _BEING_REMOVED = re.compile(r"\.removing-[a-z0-9_]{8}")
-_SEE = "See what there is: slipstream models list"
+_SEE = "List the models: slipstream models list"
 
 
 def installed(
-    *, home: Path | None = None, cache: Path | None = None, person: Path | None = None
+    *, home: Path | None = None, cache: Path | None = None, user_home: Path | None = None
 ) -> list[Installed]:
     """All models and heads on this machine, usable or not: ours, the cache's, the added folders',
     other programs'.
 
-    `home` is the data folder, `cache` the Hugging Face cache, `person` the home folder in which
-    other programs keep theirs; by default the user's. With a `home`, none but `person` is searched.
+    `home` is the data folder, `cache` the Hugging Face cache, `user_home` the home folder in which
+    other programs keep theirs; by default the user's. With a `home`, only `user_home` is searched.
     """
-    return [entry.record for entry in inventory(home=home, cache=cache, person=person)]
+    return [entry.record for entry in inventory(home=home, cache=cache, user_home=user_home)]
 
 
 def inventory(
-    *, home: Path | None = None, cache: Path | None = None, person: Path | None = None
+    *, home: Path | None = None, cache: Path | None = None, user_home: Path | None = None
 ) -> list[ModelEntry]:
     """Return the entries of `installed`, each with its folder, which need not be read again."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
-    if person is not None or home is None:
-        for place, problem in other_models(person or Path(os.path.expanduser("~"))):
+    if user_home is not None or home is None:
+        for place, problem in other_models(user_home or Path(os.path.expanduser("~"))):
             found.append(nothing_at(place, problem) if problem else describe(place, home=home))
     first: dict[Path, ModelEntry] = {}
     for entry in found:
@@ -239,7 +239,7 @@ def _nothing_in(folder: Path) -> ModelEntry:
     return nothing_at(
         ModelPlace(folder.name, ModelFolder(folder), "folder", removable=False),
         Problem(
-            f"There is no model in {folder}." if there else f"{folder} is not there.",
+            f"No model was found in {folder}." if there else f"{folder} is not there.",
             f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
             f"slipstream models folders --remove {str(folder)!r}",
         ),

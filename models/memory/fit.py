@@ -103,7 +103,7 @@ def require_fit(
     else:
         remedy = f"No context would fit: {smaller}."
     needs = found.reason[0].lower() + found.reason[1:]
-    raise Problem(f"There is no room for {found.pair}: {needs}", remedy)
+    raise Problem(f"The memory is too small for {found.pair}: {needs}", remedy)
 
 
 def weights_bytes(
@@ -273,8 +273,8 @@ class _Pair:
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
         """Return the temporary memory of a pass over `rows` rows: scores, or the states of a
-        recurrence, which a CPU computes row by row; and values between layers, on Metal those of
-        several."""
+        recurrence, which a CPU computes row by row; and values between layers, on Metal of
+        several layers."""
         shape, rows = model.shape, min(rows, context)
         seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
         table = shape.attention_heads * rows * seen
@@ -311,9 +311,9 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
         return drafter.shape
     traits, config = KINDS[network.kind], published_as(network, drafter.config, {}).fields
     rows = config.get("rows") or config.get("draft_vocab_size") or target.vocabulary
-    told = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}
-    told |= {"model_type": "llama", "vocab_size": rows}
-    shape = read_shape(told if traits.own_depth else told | {"num_hidden_layers": 1})
+    layer = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}
+    layer |= {"model_type": "llama", "vocab_size": rows}
+    shape = read_shape(layer if traits.own_depth else layer | {"num_hidden_layers": 1})
     if network.kind == "mtp":  # one more layer of the target's kind
         last = next((layer for layer in reversed(target.layers) if layer.kind == "full"), None)
         return replace(shape, layers=(last or shape.layers[0],))

@@ -46,7 +46,7 @@ class Machine:
         return replace(self, available_bytes=self.available_bytes + size_bytes)
 
     def beside(self, others: Iterable[Fit]) -> "Machine":
-        """The same machine for a process beside others, which hold these pairs.
+        """The same machine for a process, while others hold these pairs.
 
         Metal's limit is for all of them. Elsewhere their weights are no longer available anyway;
         the memory that their answers may need is left to them.

@@ -32,9 +32,9 @@ class ModelSize:
     """The sizes of a model or a drafter.
 
     `size_bytes`: of its weight files. `weigh` counts `values`, the number of weights, and
-    `value_bytes`, the size of one that is not quantized; both are 0 without a folder. `network`:
+    `value_bytes`, the size of an unquantized weight; both are 0 without a folder. `network`:
     the description of a network that reads the target's states; None for a whole model. `part`: the
-    shape of a part of a model; None for all of it. `known`: that of the whole, if it was read
+    shape of a part of a model; None for all of it. `known`: the shape of the whole, if it was read
     before.
     """
 

@@ -1,7 +1,7 @@
 """How many weights a model has, and how many one token needs, from its config alone.
 
 Writing a token costs about as much as reading the weights that it needs: all of them in a dense
-model, those of the selected experts in a mixture. Knows dense and mixture models of the usual
+model, the selected experts' in a mixture. Knows dense and mixture models of the usual
 shape, and the linear attention and convolutions of hybrids; for other configs it returns None.
 """
 
@@ -47,24 +47,24 @@ class Parameters:
 
 def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
     """Return the counts of a config.json; None if its shape is not known here."""
-    told = _Told(config)
-    hidden, vocabulary = told.number("hidden_size", "n_embd"), told.number("vocab_size")
-    layers = told.number("num_hidden_layers", "n_layer")
-    mlp = _mlp(told, layers)
-    mixers = [_mixer(told, kind) for kind in _kinds(told, layers)]
+    fields = _Fields(config)
+    hidden, vocabulary = fields.number("hidden_size", "n_embd"), fields.number("vocab_size")
+    layers = fields.number("num_hidden_layers", "n_layer")
+    mlp = _mlp(fields, layers)
+    mixers = [_mixer(fields, kind) for kind in _kinds(fields, layers)]
     if not (hidden and vocabulary and layers) or mlp is None or None in mixers:
         return None
     mixing = sum(mixer or 0 for mixer in mixers)
-    tied = told.flag("tie_word_embeddings", "tie_embedding", default=_tied_by_default(told))
+    tied = fields.flag("tie_word_embeddings", "tie_embedding", default=_tied_by_default(fields))
     return Parameters(hidden * vocabulary, tied, mixing + mlp[0], mixing + mlp[1])
 
 
 def has_experts(config: Mapping[str, Any]) -> bool:
     """Return whether a model is a mixture of experts, of any shape."""
-    return any("expert" in key and value for key, value in _Told(config).values.items())
+    return any("expert" in key and value for key, value in _Fields(config).values.items())
 
 
-class _Told:
+class _Fields:
     """A config, or its part about text, whose values are checked as they are read."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -85,80 +85,80 @@ class _Told:
         return next((value for value in values if isinstance(value, bool)), default)
 
 
-def _tied_by_default(told: _Told) -> bool:
-    return told.model_type.startswith(("gemma", "lfm2"))
+def _tied_by_default(fields: _Fields) -> bool:
+    return fields.model_type.startswith(("gemma", "lfm2"))
 
 
-def _kinds(told: _Told, layers: int) -> list[str]:
+def _kinds(fields: _Fields, layers: int) -> list[str]:
     """Return the kind of mixer in each layer, as `layer_types` names it."""
-    types = told.values.get("layer_types")
+    types = fields.values.get("layer_types")
     if isinstance(types, list) and len(types) == layers and all(isinstance(x, str) for x in types):
         return types
     if layers > 10_000:
         return ["unknown"]
-    attention = told.values.get("full_attn_idxs")
+    attention = fields.values.get("full_attn_idxs")
     if isinstance(attention, list):
         return ["full_attention" if i in attention else "conv" for i in range(layers)]
-    interval = told.number("full_attention_interval")
+    interval = fields.number("full_attention_interval")
     if interval:
         kinds = ("full_attention", "linear_attention")
         return [kinds[0] if (i + 1) % interval == 0 else kinds[1] for i in range(layers)]
-    known = told.number("num_attention_heads", "n_head") and not _is_unusual(told)
+    known = fields.number("num_attention_heads", "n_head") and not _is_unusual(fields)
     return ["full_attention" if known else "unknown"] * layers
 
 
-def _is_unusual(told: _Told) -> bool:
-    """Whether the attention is compressed, or beside a state space; neither is counted here."""
+def _is_unusual(fields: _Fields) -> bool:
+    """Whether the attention is compressed, or joined with a state space: not counted here."""
     return any(
-        told.values.get(key) is not None
+        fields.values.get(key) is not None
         for key in ("kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size")
     )
 
 
-def _mixer(told: _Told, kind: str) -> int | None:
+def _mixer(fields: _Fields, kind: str) -> int | None:
     """Return the weights that mix the tokens in one layer, such as attention's."""
-    hidden = told.number("hidden_size", "n_embd")
-    heads = told.number("num_attention_heads", "n_head", default=1)
+    hidden = fields.number("hidden_size", "n_embd")
+    heads = fields.number("num_attention_heads", "n_head", default=1)
     if kind in ("full_attention", "sliding_attention"):
-        width = told.number("head_dim", default=hidden // heads)
-        keys = told.number("num_key_value_heads", default=heads)
-        gate = 1 if told.flag("attn_output_gate", default=_is_gated(told)) else 0
+        width = fields.number("head_dim", default=hidden // heads)
+        keys = fields.number("num_key_value_heads", default=heads)
+        gate = 1 if fields.flag("attn_output_gate", default=_is_gated(fields)) else 0
         return hidden * width * (heads * (2 + gate) + 2 * keys)
     if kind == "linear_attention":
-        keys = told.number("linear_num_key_heads") * told.number("linear_key_head_dim")
-        value_heads = told.number("linear_num_value_heads")
-        values = value_heads * told.number("linear_value_head_dim")
+        keys = fields.number("linear_num_key_heads") * fields.number("linear_key_head_dim")
+        value_heads = fields.number("linear_num_value_heads")
+        values = value_heads * fields.number("linear_value_head_dim")
         return hidden * (2 * keys + 3 * values + 2 * value_heads) if keys and values else None
     return 4 * hidden * hidden if kind == "conv" else None
 
 
-def _is_gated(told: _Told) -> bool:
-    return told.model_type.startswith(("qwen3_5", "qwen3_next"))
+def _is_gated(fields: _Fields) -> bool:
+    return fields.model_type.startswith(("qwen3_5", "qwen3_next"))
 
 
-def _mlp(told: _Told, layers: int) -> tuple[int, int] | None:
-    """Return the weights of all feed-forward layers: (all of them, those that one token needs)."""
-    hidden = told.number("hidden_size", "n_embd")
-    dense = 3 * hidden * _inner(told)
-    experts = told.number("num_local_experts", "num_experts", "n_routed_experts")
+def _mlp(fields: _Fields, layers: int) -> tuple[int, int] | None:
+    """Return the weights of all feed-forward layers: (all, and the ones that a token needs)."""
+    hidden = fields.number("hidden_size", "n_embd")
+    dense = 3 * hidden * _inner(fields)
+    experts = fields.number("num_local_experts", "num_experts", "n_routed_experts")
     if not experts:
         return (layers * dense, layers * dense) if dense else None
-    asked = told.number("num_experts_per_tok", "experts_per_token", "top_k_experts")
-    expert = 3 * hidden * told.number("moe_intermediate_size", "intermediate_size")
-    shared = 3 * hidden * told.number("shared_expert_intermediate_size")
-    shared += expert * told.number("n_shared_experts")
+    asked = fields.number("num_experts_per_tok", "experts_per_token", "top_k_experts")
+    expert = 3 * hidden * fields.number("moe_intermediate_size", "intermediate_size")
+    shared = 3 * hidden * fields.number("shared_expert_intermediate_size")
+    shared += expert * fields.number("n_shared_experts")
     if not (asked and expert):
         return None
-    plain = min(told.number("first_k_dense_replace", "num_dense_layers"), layers)
+    plain = min(fields.number("first_k_dense_replace", "num_dense_layers"), layers)
     mixed = layers - plain
     always = plain * dense + mixed * (shared + hidden * experts)
     return always + mixed * experts * expert, always + mixed * min(asked, experts) * expert
 
 
-def _inner(told: _Told) -> int:
+def _inner(fields: _Fields) -> int:
     """Return the inner width of a dense layer."""
-    inner = told.number("intermediate_size", "n_inner", "block_ff_dim")
-    if told.model_type == "lfm2" and told.flag("block_auto_adjust_ff_dim", default=True):
-        multiple = told.number("block_multiple_of", default=256)
+    inner = fields.number("intermediate_size", "n_inner", "block_ff_dim")
+    if fields.model_type == "lfm2" and fields.flag("block_auto_adjust_ff_dim", default=True):
+        multiple = fields.number("block_multiple_of", default=256)
         return -(-(2 * inner // 3) // multiple) * multiple
     return inner

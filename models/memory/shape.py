@@ -22,7 +22,7 @@ _WINDOWED = {
     "gemma4_text", "gpt_oss", "laguna", "llama", "mellum", "ministral3", "mistral", "mistral3",
     "olmo3", "plamo3", "step3p5",
 }  # fmt: skip
-# Architectures with a period of layers, the last of which attends to everything.
+# Architectures with a period of layers; its last layer attends to everything.
 _PERIODS = {"gemma3": 6, "gemma3_text": 6, "gemma4": 5, "gemma4_text": 5, "cohere2": 4}
 _PERIODS |= {"olmo3": 4, "gpt_oss": 2}
 _GEMMA3 = {"head_dim": 256, "sliding_window": 512}
@@ -49,7 +49,7 @@ class Layer:
 
     `key_width` and `value_width`: numbers for each position. `window`: the number of earlier
     positions that a layer of kind window attends to. `state`: numbers of a recurrent layer,
-    whatever the length; `exact_state`: those of them that are always float32; `row_state`: numbers
+    at any length; `exact_state`: how many of them are always float32; `row_state`: numbers
     for every row of its latest pass.
     """
 

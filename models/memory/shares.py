@@ -83,7 +83,7 @@ def plan(
 
     A folder is counted, a size alone estimated. No more than the model's own context is planned
     for. Raises `Problem` if the target cannot be divided in any way, or in the `mode` that was
-    asked for. Missing memory is no error: the plan shows it.
+    asked for. Missing memory is not an error: the plan shows it.
     """
     first = mode or "pipeline"
     try:
@@ -122,7 +122,7 @@ def require_plan(made: Plan, hosts: Sequence[str]) -> None:
         if not each.fits:
             needs = each.reason[0].lower() + each.reason[1:]
             raise Problem(
-                f"There is no room for {host}'s share of {each.target}: {needs}",
+                f"{host} has too little memory for its share of {each.target}: {needs}",
                 "Choose a smaller model or a shorter context, add a Mac, or close programs there.",
             )
 

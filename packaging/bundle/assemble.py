@@ -43,7 +43,7 @@ _OWN = ("app", "engine", "models", "resources")
 def assemble_for_mac(
     app: Path, configuration: Configuration, *, python: BuildPython, starter: bool
 ) -> list[Component]:
-    """Make the bundle at `app`, replacing what is there, and return its components.
+    """Make the bundle at `app`, replacing an older one, and return its components.
 
     `python` compiles; `starter`: whether to include the starter's weights. Raises `Problem` if a
     part is unavailable.
@@ -221,6 +221,6 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _compile(library: Path, python: BuildPython) -> None:
-    """Compile all modules except model architectures, few of which are ever imported."""
+    """Compile all modules except model architectures: few of them are ever imported."""
     architectures = ("/site-packages/transformers/models/*/", "/site-packages/mlx_lm/models/")
     compile_all(library, python.executable, is_excluded=excluded(architectures))

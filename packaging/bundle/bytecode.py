@@ -20,7 +20,7 @@ _SHARES = 16
 def compile_all(
     folder: Path, python: Path, *, is_excluded: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """Put a __pycache__ beside every .py under `folder`, with `python`, a Python 3.13.
+    """Put a __pycache__ next to every .py under `folder`, with `python`, a Python 3.13.
 
     Raises `Problem` if a file does not compile.
     """

@@ -22,7 +22,7 @@ REPLACING_QT = "replacing-qt.txt"
 
 _NAMES = re.compile(r"^(licen[cs]e|copying|notice|authors|copyright)", re.IGNORECASE)
 _SPDX = re.compile(r"^\(?[A-Za-z0-9.+-]+( (AND|OR|WITH) \(?[A-Za-z0-9.+-]+\)?)*\)?$")
-# The LGPL is a list of permissions on top of the GPL: whoever passes it on passes on both.
+# The LGPL is a list of permissions on top of the GPL: they are passed on together.
 _NEEDED_TOO = {"LGPL-3.0-only": ("GPL-3.0-only",)}
 _SPELLINGS = {
     "Apache 2.0 License": "Apache-2.0",

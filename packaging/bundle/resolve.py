@@ -161,7 +161,7 @@ def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> b
         )
     except FileNotFoundError as error:
         raise Problem(
-            f"{tool} is not installed beside this Python.",
+            f"{tool} is not installed with this Python.",
             "Install what packaging needs: pip install -e '.[packaging]'",
         ) from error
     except subprocess.CalledProcessError as error:

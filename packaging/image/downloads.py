@@ -116,7 +116,7 @@ def archive_is_like(app: Path, archive: Path) -> bool:
 
 
 def _unlike(path: Path) -> Problem:
-    return Problem(f"{path.name} does not hold what was put into it.", "Check the disk.")
+    return Problem(f"{path.name} differs from the bundle.", "Check the disk.")
 
 
 def _file_sha256(path: Path) -> str:

@@ -77,7 +77,7 @@ def read_image(image: Path) -> Iterator[bytes]:
     with image.open("rb") as file:
         trailer = _tail(file)
         if trailer[:4] != b"koly":
-            raise ValueError(f"{image} is no disk image.")
+            raise ValueError(f"{image} is not a disk image.")
         names_offset, names_size = struct.unpack_from(">QQ", trailer, 216)
         (claimed_crc,) = struct.unpack_from(">I", trailer, 360)
         file.seek(names_offset)

@@ -20,7 +20,7 @@ _SERIAL = "51495053545245AD"  # any number, but always the same
 
 
 def write_volume(app: Path, raw: Path, *, name: str) -> None:
-    """Write a volume called `name` to `raw`: the bundle, and a link to Applications beside it.
+    """Write a volume called `name` to `raw`: the bundle, and a link to Applications.
 
     Files keep their times and permissions. Raises `Problem` without xorriso.
     """

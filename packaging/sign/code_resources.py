@@ -76,9 +76,9 @@ def code_resources(root: Path, *, executable: str) -> bytes:
 
 
 def differences(root: Path, sealed: bytes, *, executable: str) -> Iterator[Difference]:
-    """Yield each file that differs from the seal, with what is wrong, by the seal's own rules.
+    """Yield each file that differs from the seal, with its fault, by the seal's own rules.
 
-    Raises ValueError if `sealed` is no seal.
+    Raises ValueError if `sealed` is not a seal.
     """
     try:
         content = plistlib.loads(sealed)
@@ -155,5 +155,5 @@ def _fault(path: Path, entry: Entry) -> str | None:
 
 def _cdhash(path: Path) -> bytes:
     if path.is_symlink() or not macho.is_macho(path):
-        raise ValueError(f"{path.name}: only signed programs may stand there, no other files")
+        raise ValueError(f"{path.name}: only signed programs may be there")
     return code_signature.check(path.read_bytes()).cdhash

@@ -103,7 +103,7 @@ def signed(
         _INFO_SLOT: _sha256(covered.info_plist),
         _CODE_RESOURCES_SLOT: _sha256(covered.code_resources),
     }
-    # The size of a signature depends on that of the code alone: measure it, make room, then hash.
+    # A signature's size depends on the code's size alone: measure it, make room, then hash.
     code_bytes = len(macho.with_room_for_signature(data, 0))
     draft = _code_directory(bytes(code_bytes), macho.read(data), identifier, slots)
     size_bytes = len(_superblob(draft, blobs)) + 15 & ~15
@@ -116,7 +116,7 @@ def check(data: bytes, covered: CoveredFiles | None = None) -> Signature:
     """Check every hash in the signature of an image of one architecture, and return the signature.
 
     `covered`: the signed files; None: they are not checked. Raises SignatureError if the image is
-    unsigned or differs, MachoError if it is no image.
+    unsigned or differs, MachoError if it is not an image.
     """
     image = macho.read(data)
     if not image.signature_bytes:
@@ -155,7 +155,7 @@ def _check_pages(data: bytes, image: macho.Macho, directory: _Directory) -> None
     for page in range(directory.pages):
         start = page * directory.page_bytes
         if directory.digest(code[start : start + directory.page_bytes]) != directory.slot(page):
-            raise SignatureError(f"the bytes from {start:#x} on are not those that were signed")
+            raise SignatureError(f"the bytes from {start:#x} on were changed after signing")
 
 
 def _check_covered(
@@ -173,7 +173,7 @@ def _check_covered(
         present = number <= directory.special_slots and any(directory.slot(-number))
         matches = directory.slot(-number) == directory.digest(content) if content else True
         if present != bool(content) or not matches:
-            raise SignatureError(f"{name}: not what was signed")
+            raise SignatureError(f"{name}: changed after signing")
 
 
 def _read_directory(blob: bytes) -> _Directory:

@@ -57,7 +57,7 @@ def sign_bundle(app: Path, *, identifier: str) -> None:
     except (OSError, ValueError, KeyError, ExpatError) as error:
         raise Problem(
             f"{app.name} cannot be signed: {error}",
-            "Assemble it anew; every program must be arm64 alone.",
+            "Assemble it again; every program must be arm64 alone.",
         ) from error
 
 

@@ -3,7 +3,7 @@
 Imports our own modules; mlx-lm's networks, templates and readers of tool calls; each configuration
 and tokenizer of transformers. The arguments are the packages that were left out as a whole. Prints
 one JSON object: the number of modules, and the reasons why some do not load. A module that needs a
-package which was never to be shipped is no fault: it loads nowhere.
+package which was never to be shipped is not a fault: it loads nowhere.
 """
 
 import importlib

@@ -3,7 +3,7 @@
 Reads source and runs nothing, so it checks the Mac's bundle on Linux. Starts at our own modules, of
 which every import counts, even within functions; of other modules only imports count that run when
 the module is imported. An import that may fail (`try`, `suppress`), or is conditional (`if`), is
-not followed. Names made at run time, such as those of tokenizers, are not seen: the twin imports
+not followed. Names made at run time, such as tokenizers', are not seen: the twin imports
 these (see `twin.py`).
 """
 
@@ -25,7 +25,7 @@ _MADE_AT_START = ("collections.abc", "os.path")  # other modules of Python's, un
 _MAY_FAIL = re.compile(r"\b(ImportError|ModuleNotFoundError|(Base)?Exception)\b")
 _MADE_WHEN_ASKED = re.compile(r"__getattr__|import \*|_LazyModule|globals\(\)")
 
-type _Modules = Mapping[str, Path]  # a file for each name; for a package that of its __init__
+type _Modules = Mapping[str, Path]  # a file for each name; a package's is its __init__
 
 
 def imports(app: Path) -> Iterator[Finding]:

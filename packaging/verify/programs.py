@@ -31,7 +31,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Programs:
-    """All Mach-O files of the bundle, and the faults of those that cannot be read."""
+    """All Mach-O files of the bundle, and the faults of unreadable ones."""
 
     app: Path
     readable: Sequence[Program]
@@ -190,7 +190,7 @@ def metal_libraries(app: Path, *, oldest: Release) -> Iterator[Finding]:
     """Find compiled Metal kernels for a newer system, by their header from byte 12 on."""
     found = sorted(app.rglob("*.metallib"))
     if not found:
-        yield Finding("Metal kernels", "", "there are none: MLX would not run")
+        yield Finding("Metal kernels", "", "missing: MLX would not run")
     for file in found:
         path = file.relative_to(app).as_posix()
         with file.open("rb") as opened:

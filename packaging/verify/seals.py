@@ -39,7 +39,7 @@ def seals(app: Path) -> Iterator[Finding]:
     """Find files that differ from their seal, or are in no seal."""
     for item in sorted(app.iterdir()):
         if item.name != "Contents":
-            yield Finding("seal", item.name, "beside Contents nothing can be sealed")
+            yield Finding("seal", item.name, "only Contents can be sealed")
     for root, executable, _ in _roots(app):
         place = (root / CODE_RESOURCES).relative_to(app).as_posix()
         if not (root / CODE_RESOURCES).is_file():

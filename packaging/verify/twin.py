@@ -146,7 +146,7 @@ def import_all(app: Path, python: BuildPython, *, left_out: Sequence[str]) -> in
         raise Problem(
             f"{len(faults)} modules do not load in the twin (the build for Linux), among them "
             f"{name}: {faults[name]}",
-            "Ask back in slipstream.toml for what it needs.",
+            "Add the modules that it needs to slipstream.toml.",
         )
     return modules
 

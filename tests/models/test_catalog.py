@@ -2,10 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,6 @@ from models.catalog import (
     MEMORY_SIZES_GB,
     SPARE_DISK_BYTES,
     VERSION,
-    Catalog,
     load_catalog,
     offers,
 )
@@ -30,7 +27,7 @@ from models.in_words import size
 from models.installed.inventory import role_of
 from models.memory import model_size
 from models.memory.machine import OWN_BYTES, Machine, mac
-from models.memory.shape import Shape, read_shape
+from models.memory.shape import read_shape
 from models.records import Installed, PairOffer
 from models.speed import Measured, RowCurve
 from models.starter import STARTER
@@ -40,19 +37,19 @@ SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
-def a_mac(memory_gb: float, chip: str = "M4 Pro") -> Machine:
+def a_mac(memory_gb, chip="M4 Pro"):
     return mac(f"Apple {chip}", {"hw.memsize": str(int(memory_gb * (1 << 30)))})
 
 
-def installed(name: str, *, problem: str = "") -> Installed:
+def installed(name, *, problem=""):
     return Installed(name, "/m", "hub", "chat", 1, None, "qwen3", 4, 1, True, problem)
 
 
-def recommended(found: list[PairOffer]) -> PairOffer:
+def recommended(found):
     (offer,) = [offer for offer in found if offer.recommended]
     return offer
 
@@ -60,7 +57,7 @@ def recommended(found: list[PairOffer]) -> PairOffer:
 # What stands in resources/catalog.json
 
 
-def flaws(catalog: Catalog) -> Iterator[str]:
+def flaws(catalog):
     """What a catalog that ships must not have, beyond what its reader refuses."""
     for name, model in catalog.models.items():
         if name != STARTER.name and _NAME.fullmatch(name) is None:
@@ -95,7 +92,7 @@ def flaws(catalog: Catalog) -> Iterator[str]:
         yield "a drafter that is listed twice"
 
 
-def test_drafters_that_others_trained(catalog: Catalog, subtests: pytest.Subtests):
+def test_drafters_that_others_trained(catalog, subtests):
     for name, kinds in [
         (
             "mlx-community/Qwen3-8B-4bit",
@@ -118,31 +115,31 @@ def test_drafters_that_others_trained(catalog: Catalog, subtests: pytest.Subtest
             assert {drafter.kind for drafter in catalog.drafters_for(name)} == kinds
 
 
-def test_an_offer_names_what_others_trained(catalog: Catalog):
+def test_an_offer_names_what_others_trained(catalog):
     offered = {offer.target: offer.drafter_kinds for offer in offers(catalog, machine=a_mac(16))}
     assert "mtp" in offered["mlx-community/Qwen3.5-9B-MLX-4bit"]
     assert "pard" in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]
     assert "eagle-3" not in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]  # pickled
 
 
-def test_it_has_no_flaws(catalog: Catalog):
+def test_it_has_no_flaws(catalog):
     assert list(flaws(catalog)) == []
 
 
-def test_all_families_are_there(catalog: Catalog):
+def test_all_families_are_there(catalog):
     families = {model.family for model in catalog.targets}
     wanted = {"Qwen3", "Qwen3.5", "Qwen3.8", "Llama 3", "Gemma 3", "Gemma 4", "SmolLM2", "SmolLM3"}
     assert families >= wanted | {"gpt-oss", "LFM2", "LFM2.5", "Mistral"}
 
 
-def test_every_model_is_used(catalog: Catalog):
+def test_every_model_is_used(catalog):
     drafting = {drafter.name for drafter in catalog.drafters}
     for model in catalog.models.values():
         assert model.quality or model.name in drafting, model.name
         assert role_of(model.config) == "chat", model.name
 
 
-def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog: Catalog):
+def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog):
     strange = {"model_type": "unheard_of", **catalog.models[STARTER.name].config}
     strange["model_type"] = "unheard_of"
     name = "mlx-community/Qwen3.5-9B-MLX-4bit"
@@ -152,7 +149,7 @@ def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog: Catalog)
     assert recommended(found).target != name
 
 
-def test_sizes_agree_with_configs(catalog: Catalog):
+def test_sizes_agree_with_configs(catalog):
     for model in catalog.models.values():
         if model.parameters is None or model.active_share:
             continue
@@ -164,12 +161,12 @@ def test_sizes_agree_with_configs(catalog: Catalog):
         assert least < bits < most, model.name
 
 
-def _sees(config: Any) -> bool:
+def _sees(config):
     kinds = ("gemma3_text", "gemma4", "muse_glimmer", "gpt_oss")
     return "text_config" in config or config["model_type"] in kinds or config["hidden_size"] == 576
 
 
-def test_small_models_are_much_cheaper_than_their_targets(catalog: Catalog):
+def test_small_models_are_much_cheaper_than_their_targets(catalog):
     for drafter in catalog.drafters:
         if drafter.kind == "model":
             for target in catalog.targets:
@@ -178,7 +175,7 @@ def test_small_models_are_much_cheaper_than_their_targets(catalog: Catalog):
                     assert reads < 0.5 * target.reads.read_bytes, (drafter.name, target.name)
 
 
-def test_what_is_not_verified_says_what_is_known_of_it(catalog: Catalog):
+def test_what_is_not_verified_says_what_is_known_of_it(catalog):
     for model in catalog.models.values():
         assert re.search("checked|named|starter", model.source), model.name
 
@@ -186,7 +183,7 @@ def test_what_is_not_verified_says_what_is_known_of_it(catalog: Catalog):
 # Offers
 
 
-def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, subtests: pytest.Subtests):
+def test_one_is_recommended_and_every_no_has_a_reason(catalog, subtests):
     quality = {model.name: model.quality for model in catalog.targets}
     qualities = []
     for memory_gb in MEMORY_SIZES_GB:
@@ -212,7 +209,7 @@ def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, subtests
     assert len(set(qualities)) >= 5
 
 
-def test_the_choices_differ_in_what_they_promise(catalog: Catalog, subtests: pytest.Subtests):
+def test_the_choices_differ_in_what_they_promise(catalog, subtests):
     for chip, memory_gb in [("M2", 16), ("M4 Pro", 24), ("M4 Pro", 48), ("M5 Max", 128)]:
         with subtests.test(chip=chip, memory_gb=memory_gb):
             found = offers(catalog, machine=a_mac(memory_gb, chip))
@@ -239,7 +236,7 @@ MACS = (
 
 
 @pytest.fixture(scope="module")
-def everywhere(catalog: Catalog) -> dict[tuple[str, int], dict[str, PairOffer]]:
+def everywhere(catalog):
     """The choices on each Mac."""
     return {
         (chip, gb): {
@@ -252,7 +249,7 @@ def everywhere(catalog: Catalog) -> dict[tuple[str, int], dict[str, PairOffer]]:
 Everywhere = dict[tuple[str, int], dict[str, PairOffer]]
 
 
-def test_what_is_chosen_leaves_room_for_the_system(everywhere: Everywhere):
+def test_what_is_chosen_leaves_room_for_the_system(everywhere):
     for (_, memory_gb), chosen in everywhere.items():
         for offer in chosen.values():
             with_process = offer.long_bytes + OWN_BYTES
@@ -260,8 +257,8 @@ def test_what_is_chosen_leaves_room_for_the_system(everywhere: Everywhere):
             assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
 
 
-def test_more_memory_never_gets_a_worse_best(catalog: Catalog, everywhere: Everywhere):
-    qualities: dict[str, list[int]] = {}
+def test_more_memory_never_gets_a_worse_best(catalog, everywhere):
+    qualities = {}
     for (chip, _), chosen in everywhere.items():
         qualities.setdefault(chip, []).append(catalog.models[chosen["best"].target].quality)
     several = [each for each in qualities.values() if len(each) > 1]
@@ -269,13 +266,13 @@ def test_more_memory_never_gets_a_worse_best(catalog: Catalog, everywhere: Every
     assert several == [sorted(each) for each in several]
 
 
-def test_memory_above_64_gb_is_used(everywhere: Everywhere):
+def test_memory_above_64_gb_is_used(everywhere):
     used = {gb: chosen["best"].memory_class_gb for (_, gb), chosen in everywhere.items() if gb > 64}
     assert used == {96: 96, 128: 96, 192: 192, 256: 256, 512: 512}
 
 
 def test_of_one_model_more_bits_are_not_chosen_where_they_keep_a_reader_waiting(
-    catalog: Catalog, everywhere: Everywhere
+    catalog, everywhere
 ):
     for chosen in everywhere.values():
         best = chosen["best"]
@@ -283,7 +280,7 @@ def test_of_one_model_more_bits_are_not_chosen_where_they_keep_a_reader_waiting(
             assert (best.tokens_per_second or 0) >= AT_EASE
 
 
-def test_four_cases_that_others_measured(everywhere: Everywhere):
+def test_four_cases_that_others_measured(everywhere):
     """A pair that swaps on 32 GB (Rapid-MLX issue 1650), 5.98 GiB on 8 GB (its measurements), 9B on
     an M4 of 24 GB, and an M5 Max beside an M4 Max."""
     chosen = everywhere["M2 Pro", 32]
@@ -297,7 +294,7 @@ def test_four_cases_that_others_measured(everywhere: Everywhere):
     )
 
 
-def test_an_m5_max_is_not_told_slower_than_an_m4_max(catalog: Catalog):
+def test_an_m5_max_is_not_told_slower_than_an_m4_max(catalog):
     older, newer = (
         {each.target: each.tokens_per_second or 0 for each in found}
         for found in (offers(catalog, machine=a_mac(128, chip)) for chip in ("M4 Max", "M5 Max"))
@@ -306,11 +303,11 @@ def test_an_m5_max_is_not_told_slower_than_an_m4_max(catalog: Catalog):
     assert all(older[name] <= newer[name] for name in older)
 
 
-def test_each_models_layers_are_read_once(monkeypatch: pytest.MonkeyPatch):
-    read: list[str] = []
+def test_each_models_layers_are_read_once(monkeypatch):
+    read = []
     reading = shape_module.read_shape
 
-    def counted(config: Mapping[str, Any]) -> Shape:
+    def counted(config):
         read.append(str(config))
         return reading(config)
 
@@ -322,10 +319,10 @@ def test_each_models_layers_are_read_once(monkeypatch: pytest.MonkeyPatch):
     assert len(deep) <= len(fresh.models)
 
 
-def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog: Catalog):
+def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog):
     target = "mlx-community/Qwen3.8-27B-8bit"
 
-    def seen(chip: str) -> PairOffer:
+    def seen(chip):
         found = offers(catalog, machine=a_mac(64, chip))
         return next(offer for offer in found if offer.target == target)
 
@@ -339,7 +336,7 @@ def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog: Catalog):
     assert losing.download_bytes == catalog.models[target].download_bytes
 
 
-def test_a_calibration_takes_the_place_of_published_figures(catalog: Catalog):
+def test_a_calibration_takes_the_place_of_published_figures(catalog):
     target = "mlx-community/Qwen3.8-27B-8bit"
     steep = Measured(0.2, RowCurve(((1, 1.0), (2, 2.0), (8, 8.0))))
     found = offers(catalog, machine=a_mac(64, "M4 Max"), measured={target: steep})
@@ -350,13 +347,13 @@ def test_a_calibration_takes_the_place_of_published_figures(catalog: Catalog):
     assert not offer.choice, "it is slower than a person reads"
 
 
-def test_nothing_is_expected_of_a_chip_that_is_not_in_the_table(catalog: Catalog):
+def test_nothing_is_expected_of_a_chip_that_is_not_in_the_table(catalog):
     found = offers(catalog, machine=a_mac(48, "M99"))
     assert {offer.tokens_per_second for offer in found} == {None}
     assert recommended(found).target == "mlx-community/Qwen3.8-27B-8bit"
 
 
-def test_what_has_no_room_for_a_long_context_is_not_recommended(catalog: Catalog):
+def test_what_has_no_room_for_a_long_context_is_not_recommended(catalog):
     best = recommended(offers(catalog, machine=a_mac(16)))
     tight = Machine("Apple M4 Pro", 16 << 30, best.needed_bytes + 1, unified=True)
     found = offers(catalog, machine=tight)
@@ -364,7 +361,7 @@ def test_what_has_no_room_for_a_long_context_is_not_recommended(catalog: Catalog
     assert recommended(found).target != best.target
 
 
-def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog: Catalog):
+def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog):
     raised = Machine("m", 16 << 30, 16 << 30, unified=True)  # a limit that somebody raised
     found = offers(catalog, machine=raised)
     larger = [offer for offer in found if offer.memory_class_gb > 16 and not offer.reason]
@@ -376,7 +373,7 @@ def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog: Catalog):
     assert recommended(found).memory_class_gb <= 16
 
 
-def test_memory_is_computed_at_one_context(catalog: Catalog):
+def test_memory_is_computed_at_one_context(catalog):
     found = offers(catalog, machine=a_mac(128), context=2048)
     assert {offer.needed_context for offer in found} == {2048}
     assert not any(offer.expanded for offer in found)
@@ -385,7 +382,7 @@ def test_memory_is_computed_at_one_context(catalog: Catalog):
     assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
 
 
-def test_what_is_not_verified_is_not_recommended(catalog: Catalog):
+def test_what_is_not_verified_is_not_recommended(catalog):
     best = recommended(offers(catalog, machine=a_mac(48))).target
     models = {**catalog.models, best: replace(catalog.models[best], verified=False)}
     found = offers(replace(catalog, models=models), machine=a_mac(48))
@@ -393,14 +390,14 @@ def test_what_is_not_verified_is_not_recommended(catalog: Catalog):
     assert recommended(found).target != best
 
 
-def test_the_starter_is_recommended_where_nothing_fits(catalog: Catalog):
+def test_the_starter_is_recommended_where_nothing_fits(catalog):
     nothing = Machine("m", 4 << 30, 50_000_000, unified=True)
     best = recommended(offers(catalog, machine=nothing))
     assert best.target == STARTER.name
     assert best.reason
 
 
-def test_a_processor_is_recommended_what_it_can_expand(catalog: Catalog):
+def test_a_processor_is_recommended_what_it_can_expand(catalog):
     processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
     best = recommended(offers(catalog, machine=processor))
     model = catalog.models[best.target]
@@ -409,7 +406,7 @@ def test_a_processor_is_recommended_what_it_can_expand(catalog: Catalog):
     assert best.target != STARTER.name
 
 
-def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalog: Catalog):
+def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalog):
     moments = [
         offers(catalog, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
         for free in (2, 8, 16, 24)
@@ -419,17 +416,17 @@ def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalo
     assert not recommended(moments[-1]).reason
 
 
-def test_pairs_for_more_memory_come_behind_those_for_this_machine(catalog: Catalog):
+def test_pairs_for_more_memory_come_behind_those_for_this_machine(catalog):
     found = offers(catalog, machine=Machine("m", 24 << 30, 22 * 10**9, unified=False))
     rest = [offer for offer in found if not offer.reason and not offer.choice]
     assert {bool(offer.caution) for offer in rest} == {False, True}
     assert rest == sorted(rest, key=lambda offer: bool(offer.caution))
 
 
-def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
+def test_what_is_here_is_not_downloaded_again(catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
 
-    def offer(*here: Installed) -> PairOffer:
+    def offer(*here):
         found = offers(catalog, machine=a_mac(16, "M99"), installed=here)
         return next(offer for offer in found if offer.target == target)
 
@@ -442,7 +439,7 @@ def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
     assert not offer(installed(drafter), installed(target, problem="damaged")).installed
 
 
-def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog: Catalog):
+def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
     here = [installed(target), installed(drafter)]
     here += [installed(each.name) for each in catalog.drafters]
@@ -455,8 +452,8 @@ def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog: Catalog):
     assert plenty == offers(catalog, machine=a_mac(16))
 
 
-def test_a_longer_context_needs_more(catalog: Catalog):
-    def needed(context: int) -> int:
+def test_a_longer_context_needs_more(catalog):
+    def needed(context):
         found = offers(catalog, machine=a_mac(64), context=context)
         return next(o.needed_bytes for o in found if o.target.endswith("Qwen3-8B-4bit"))
 
@@ -464,7 +461,7 @@ def test_a_longer_context_needs_more(catalog: Catalog):
     assert needed(40_960) == needed(10**6)  # its own context is the longest
 
 
-def test_what_does_not_fit_alone_may_fit_on_several(catalog: Catalog):
+def test_what_does_not_fit_alone_may_fit_on_several(catalog):
     here = a_mac(16)
     alone = {offer.target: offer for offer in offers(catalog, machine=here)}
     found = offers(catalog, machine=here, macs=[here, a_mac(36)])
@@ -485,14 +482,14 @@ def test_what_does_not_fit_alone_may_fit_on_several(catalog: Catalog):
 # A catalog from elsewhere
 
 
-def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+def changed(path, change):
     document = json.loads(SHIPPED.read_text())
     change(document)
     path.write_text(json.dumps(document))
     return path
 
 
-def test_a_newer_version_says_what_to_do(tmp_path: Path):
+def test_a_newer_version_says_what_to_do(tmp_path):
     for version, shown in ((VERSION + 1, "version 3, newer"), (10**400, "version 1000000000, ")):
         newer = changed(tmp_path / "c.json", lambda c, v=version: c.update(version=v))
         with pytest.raises(Problem, match=shown) as problem:
@@ -500,15 +497,15 @@ def test_a_newer_version_says_what_to_do(tmp_path: Path):
         assert "Update" in problem.value.remedy
 
 
-def _model(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
+def _model(field, value):
     return lambda c: c["models"]["mlx-community/Qwen3-8B-4bit"].update({field: value})
 
 
-def _drafter(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
+def _drafter(field, value):
     return lambda c: c["drafters"][0].update({field: value})
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtests):
+def test_what_cannot_be_read_is_refused(tmp_path, subtests):
     for change, named in [
         (lambda c: c.update(version=0), "version"),
         (lambda c: c.update(version=True), "version"),
@@ -546,7 +543,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtest
             assert len(problem.value.message) < 500
 
 
-def test_every_flaw_is_found(tmp_path: Path, subtests: pytest.Subtests):
+def test_every_flaw_is_found(tmp_path, subtests):
     for change, named in [
         (lambda c: c["models"].update({"../x": c["models"][STARTER.name]}), "name of a model"),
         (_model("family", ""), "a text of"),
@@ -566,6 +563,6 @@ def test_every_flaw_is_found(tmp_path: Path, subtests: pytest.Subtests):
             assert any(named in flaw for flaw in found)
 
 
-def test_no_catalog_at_all(tmp_path: Path):
+def test_no_catalog_at_all(tmp_path):
     with pytest.raises(Problem, match="cannot be read"):
         load_catalog(tmp_path / "none.json")

@@ -38,7 +38,7 @@ with new_folder(Path(sys.argv[1])) as partial:
 """
 
 
-def test_paths_that_users_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_paths_that_users_write(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for text, place in (("~/x", tmp_path / "x"), ("~", tmp_path), ("x~", "x~"), ("~$x.docx", None)):
@@ -55,7 +55,7 @@ def test_paths_that_users_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "~" not in str(data_folder())
 
 
-def test_written_and_written_again(tmp_path: Path):
+def test_written_and_written_again(tmp_path):
     path = tmp_path / "new" / "a.json"
     for value in ({"a": [1, "é"]}, []):
         write_json(path, value)
@@ -64,13 +64,11 @@ def test_written_and_written_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_the_old_content_stays_until_the_new_one_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-):
+def test_the_old_content_stays_until_the_new_one_is_whole(tmp_path, monkeypatch, step):
     path = tmp_path / "a.json"
     write_json(path, "old")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise OSError(28, "No space left on device")
 
     if step == "fsync":
@@ -85,7 +83,7 @@ def test_the_old_content_stays_until_the_new_one_is_whole(
     assert json.loads(path.read_text()) == "new"
 
 
-def test_what_is_no_json_leaves_the_old_content(tmp_path: Path):
+def test_what_is_no_json_leaves_the_old_content(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, "old")
     with pytest.raises(TypeError):
@@ -93,7 +91,7 @@ def test_what_is_no_json_leaves_the_old_content(tmp_path: Path):
     assert json.loads(path.read_text()) == "old"
 
 
-def test_data_is_in_the_home_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_in_the_home_that_is_named(tmp_path, monkeypatch):
     assert data_folder(tmp_path) == tmp_path
     assert models_folder(tmp_path) == tmp_path / "models"
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
@@ -102,9 +100,7 @@ def test_data_is_in_the_home_that_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert data_folder().name == "Slipstream"
 
 
-def test_logs_are_in_the_home_that_is_named_or_where_the_platform_has_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     assert log_folder() == tmp_path / "home" / "logs"
     assert log_folder(tmp_path) == tmp_path / "logs"
@@ -112,11 +108,11 @@ def test_logs_are_in_the_home_that_is_named_or_where_the_platform_has_them(
     assert "Slipstream" in str(log_folder())
 
 
-def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path: Path) -> None:
+def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")
 
-    def fail() -> None:
+    def fail():
         with replacing(path) as partial:
             partial.write_bytes(b"half")
             raise KeyboardInterrupt
@@ -127,17 +123,15 @@ def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["a.bin"]
 
 
-def test_content_then_name_then_folder_reach_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[str] = []
+def test_content_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
+    steps = []
     sync, replace = os.fsync, Path.replace
 
-    def note_sync(number: int) -> None:
+    def note_sync(number):
         steps.append("folder" if os.path.samestat(os.fstat(number), tmp_path.stat()) else "file")
         sync(number)
 
-    def note_replace(path: Path, other: Path) -> Path:
+    def note_replace(path, other):
         steps.append("name")
         return replace(path, other)
 
@@ -149,14 +143,14 @@ def test_content_then_name_then_folder_reach_the_disk(
     assert steps == ["file", "name", "folder"] * 2
 
 
-def test_what_a_killed_attempt_left_can_be_told(tmp_path: Path) -> None:
+def test_what_a_killed_attempt_left_can_be_told(tmp_path):
     with new_folder(tmp_path / "my.model") as partial:
         assert unfinished_folder(partial) == "my.model"
     for name in ("my.model", ".my.model", "my.model.building", ".git"):
         assert unfinished_folder(tmp_path / name) is None
 
 
-def test_a_new_folder_appears_at_the_end(tmp_path: Path) -> None:
+def test_a_new_folder_appears_at_the_end(tmp_path):
     with new_folder(tmp_path / "deep" / "made") as partial:
         (partial / "file").write_text("text")
         assert not (tmp_path / "deep" / "made").exists()
@@ -165,10 +159,8 @@ def test_a_new_folder_appears_at_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_new_folder_is_not_there_after_an_error(
-    error: type[BaseException], tmp_path: Path
-) -> None:
-    def fail() -> None:
+def test_a_new_folder_is_not_there_after_an_error(error, tmp_path):
+    def fail():
         with new_folder(tmp_path / "made") as partial:
             (partial / "file").write_text("text")
             raise error
@@ -178,19 +170,19 @@ def test_a_new_folder_is_not_there_after_an_error(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_is_there_is_not_made(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_not_made(tmp_path):
     (tmp_path / "made").symlink_to(tmp_path / "nowhere")
     with pytest.raises(Problem, match="exists already"), new_folder(tmp_path / "made"):
         pytest.fail("it was made")
 
 
-def test_a_new_folder_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_a_new_folder_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Problem, match="cannot be written"), new_folder(tmp_path / "file" / "made"):
         pytest.fail("it was made")
 
 
-def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path: Path) -> None:
+def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path):
     command = [sys.executable, "-c", _CHILD, str(tmp_path / "made")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -204,9 +196,7 @@ def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["made"]
 
 
-def test_what_can_be_made_again_lies_with_caches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_can_be_made_again_lies_with_caches(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     assert cache_folder() == tmp_path / "home"
     assert cache_folder(tmp_path) == tmp_path
@@ -215,7 +205,7 @@ def test_what_can_be_made_again_lies_with_caches(
     assert cache_folder() == tmp_path / "caches"
 
 
-def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path: Path) -> None:
+def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path):
     folder = tmp_path / "folder"
     with locked(folder, seconds=1), pytest.raises(TimeoutError), locked(folder, seconds=0.01):
         pass
@@ -223,17 +213,15 @@ def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path: Path) -> None
         assert not folder.exists()
 
 
-def test_on_a_mac_it_is_waited_for_the_disk_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
+def test_on_a_mac_it_is_waited_for_the_disk_itself(tmp_path, monkeypatch):
+    asked = []
     monkeypatch.setattr(files, "_FULL_SYNC", 51)
     monkeypatch.setattr(files.fcntl, "fcntl", lambda number, command: asked.append(command))
     monkeypatch.setattr(files.os, "fsync", lambda number: asked.append(0))
     files.sync(0)
     assert asked == [51]
 
-    def refuse(number: int, command: int) -> None:
+    def refuse(number, command):
         raise OSError("this file system does not know it")
 
     monkeypatch.setattr(files.fcntl, "fcntl", refuse)

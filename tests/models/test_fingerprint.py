@@ -2,8 +2,6 @@
 
 import json
 import struct
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -20,7 +18,7 @@ SAMPLE_BYTES = 4096
 Tensors = dict[str, Any]
 
 
-def tensors() -> Tensors:
+def tensors():
     """A large one, a small one, a number, and one with nothing in it."""
     random = numpy.random.default_rng(0)
     return {
@@ -31,32 +29,30 @@ def tensors() -> Tensors:
     }
 
 
-def folder_of(place: Path, *files: Tensors) -> Path:
+def folder_of(place, *files):
     place.mkdir(parents=True)
     for number, held in enumerate(files):
         save_file(held, place / f"model-{number:05}.safetensors", metadata={"file": str(number)})
     return place
 
 
-def of(place: Path, *files: Tensors) -> str:
+def of(place, *files):
     return ModelFolder(folder_of(place, *files)).fingerprint
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> str:
+def known(tmp_path):
     return of(tmp_path / "known", tensors())
 
 
-def test_sixteen_digits(known: str) -> None:
+def test_sixteen_digits(known):
     assert len(known) == 16
     assert set(known) <= set("0123456789abcdef")
 
 
 @given(places=st.lists(st.integers(0, 3), min_size=4, max_size=4))
-def test_the_same_over_any_files(
-    tmp_path_factory: pytest.TempPathFactory, places: Sequence[int]
-) -> None:
-    files: list[Tensors] = [{}, {}, {}, {}]
+def test_the_same_over_any_files(tmp_path_factory, places):
+    files = [{}, {}, {}, {}]
     for place, (name, tensor) in zip(places, tensors().items(), strict=True):
         files[place][name] = tensor
     folder = tmp_path_factory.mktemp("spread")
@@ -64,7 +60,7 @@ def test_the_same_over_any_files(
     assert spread == of(folder / "b", tensors())
 
 
-def test_what_loaders_leave_alone_does_not_count(tmp_path: Path, known: str) -> None:
+def test_what_loaders_leave_alone_does_not_count(tmp_path, known):
     folder = folder_of(tmp_path / "model", tensors())
     save_file({"other": numpy.ones(3)}, folder / "consolidated.safetensors")
     (folder / "._model.safetensors").write_bytes(b"what another system's file manager leaves")
@@ -73,7 +69,7 @@ def test_what_loaders_leave_alone_does_not_count(tmp_path: Path, known: str) -> 
 
 
 @pytest.mark.parametrize("name", ["layers.0.weight", "layers.1.weight", "scale"])
-def test_another_byte_is_another_model(tmp_path: Path, known: str, name: str) -> None:
+def test_another_byte_is_another_model(tmp_path, known, name):
     held = tensors()[name]
     for place in {0, 1, held.nbytes // 2, held.nbytes - 1}:
         data = bytearray(held.tobytes())
@@ -83,7 +79,7 @@ def test_another_byte_is_another_model(tmp_path: Path, known: str, name: str) ->
         assert (print_of_changed == known) == (place >= SAMPLE_BYTES), place
 
 
-def test_another_name_shape_or_type_is_another_model(tmp_path: Path, known: str) -> None:
+def test_another_name_shape_or_type_is_another_model(tmp_path, known):
     held = tensors()
     first = held["layers.0.weight"]
     renamed = {name.replace("1", "2"): tensor for name, tensor in held.items()}
@@ -101,14 +97,14 @@ def test_another_name_shape_or_type_is_another_model(tmp_path: Path, known: str)
     assert len({known, *prints}) == len(others) + 1
 
 
-def test_no_weights(tmp_path: Path) -> None:
+def test_no_weights(tmp_path):
     with pytest.raises(Problem, match="has no weights"):
         _ = ModelFolder(tmp_path).fingerprint
     with pytest.raises(Problem, match="has no weights"):
         _ = ModelFolder(tmp_path / "none").fingerprint
 
 
-def overlapping(data: bytes) -> bytes:
+def overlapping(data):
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     header["scale"]["data_offsets"] = [0, 4]
@@ -116,7 +112,7 @@ def overlapping(data: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+DAMAGES = {
     "empty": lambda data: b"",
     "short": lambda data: data[:-1],
     "long": lambda data: data + b"\0",
@@ -126,7 +122,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_damaged_weights(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_damaged_weights(tmp_path, subtests):
     for kind, damage in DAMAGES.items():
         with subtests.test(kind=kind):
             folder = folder_of(tmp_path / kind, tensors(), {"more": numpy.ones(3)})
@@ -136,7 +132,7 @@ def test_damaged_weights(tmp_path: Path, subtests: pytest.Subtests) -> None:
                 _ = ModelFolder(folder).fingerprint
 
 
-def test_weights_that_cannot_be_read(tmp_path: Path) -> None:
+def test_weights_that_cannot_be_read(tmp_path):
     (tmp_path / "model.safetensors").mkdir()
     with pytest.raises(Problem, match="cannot be read"):
         _ = ModelFolder(tmp_path).fingerprint

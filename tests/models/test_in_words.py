@@ -1,13 +1,12 @@
 """What people read: sizes, times, and texts of others without what steers a screen."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.in_words import ago, clean, left, one_line, share, size
 
 
-def test_sizes_and_times(subtests: pytest.Subtests) -> None:
+def test_sizes_and_times(subtests):
     for words, expected in [
         (size(0), "0 bytes"),
         (size(999), "999 bytes"),
@@ -34,13 +33,13 @@ def test_sizes_and_times(subtests: pytest.Subtests) -> None:
 
 
 @given(st.floats(0, 1e15))
-def test_a_size_has_three_figures(size_bytes: float) -> None:
+def test_a_size_has_three_figures(size_bytes):
     number, unit = size(size_bytes).split()
     assert len(number.replace(".", "")) <= (3 if unit != "TB" else 4)
 
 
 @given(st.text())
-def test_what_is_clean_steers_nothing(text: str) -> None:
+def test_what_is_clean_steers_nothing(text):
     cleaned = clean(text)
     assert not any(c in cleaned for c in "\x00\x08\x0b\r\x1b\x7f\x85\x9b\u200f\u202e\u2066\u2028")
     cleaned.encode()
@@ -49,7 +48,7 @@ def test_what_is_clean_steers_nothing(text: str) -> None:
     assert one_line(one_line(text)) == one_line(text)
 
 
-def test_what_is_clean_is_left_alone() -> None:
+def test_what_is_clean_is_left_alone():
     assert clean("a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645") == (
         "a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645"
     )

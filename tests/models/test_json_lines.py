@@ -15,7 +15,7 @@ from models.typed_json import WrongJson
 class Add:
     numbers: tuple[int, ...]
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if not self.numbers:
             raise Problem("There is nothing to add.", "Give numbers.")
 
@@ -29,14 +29,14 @@ SUMS = Language[Add | Quit]("order", named_by_class(Add, Quit))
 
 
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=20))
-def test_a_message_survives_its_line(numbers: list[int]) -> None:
+def test_a_message_survives_its_line(numbers):
     line = SUMS.to_line(Add(tuple(numbers)))
     assert line.count(b"\n") == line.endswith(b"\n") == 1
     assert SUMS.read(line) == Add(tuple(numbers))
     assert SUMS.to_json(Quit()) == '{"order": "quit"}'
 
 
-def test_what_is_wrong_with_a_line() -> None:
+def test_what_is_wrong_with_a_line():
     faults = {
         b" " * (SUMS.longest_bytes + 1): "too long",
         b" \n": "empty",
@@ -61,7 +61,7 @@ def test_what_is_wrong_with_a_line() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_any_line_is_a_message_or_refused(line: bytes) -> None:
+def test_any_line_is_a_message_or_refused(line):
     try:
         SUMS.read(line)
     except WrongJson:

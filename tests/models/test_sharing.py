@@ -50,7 +50,7 @@ GPT_OSS = {
 }
 
 
-def test_what_can_be_shared(subtests: pytest.Subtests) -> None:
+def test_what_can_be_shared(subtests):
     for config, mode, ranks, split in [
         (SMOL, "pipeline", 2, (12, 18)),
         (SMOL, "pipeline", 30, ()),
@@ -66,7 +66,7 @@ def test_what_can_be_shared(subtests: pytest.Subtests) -> None:
             check(config, mode=mode, ranks=ranks, split=split)
 
 
-def test_counts_and_splits_that_are_refused(subtests: pytest.Subtests) -> None:
+def test_counts_and_splits_that_are_refused(subtests):
     for config, mode, ranks, split, names in [
         (SMOL, "tensor", 2, (), "9 attention heads"),
         (LLAMA_70B | {"num_key_value_heads": 1}, "tensor", 2, (), "1 key and value heads"),
@@ -86,7 +86,7 @@ def test_counts_and_splits_that_are_refused(subtests: pytest.Subtests) -> None:
             assert problem.value.remedy
 
 
-def test_other_architectures_are_refused_with_those_that_work(subtests: pytest.Subtests) -> None:
+def test_other_architectures_are_refused_with_those_that_work(subtests):
     for kind in ["gemma3_text", "gemma4", "lfm2", "mamba", "phi3", "", None, 7]:
         for mode in ["pipeline", "tensor"]:
             with subtests.test(kind=kind, mode=mode):
@@ -95,7 +95,7 @@ def test_other_architectures_are_refused_with_those_that_work(subtests: pytest.S
                 assert all(name in problem.value.remedy for name in architectures("pipeline"))
 
 
-def test_one_that_has_a_pipeline_only_says_so() -> None:
+def test_one_that_has_a_pipeline_only_says_so():
     with pytest.raises(Problem, match="qwen3_next") as problem:
         check(SMOL | {"model_type": "qwen3_next"}, mode="tensor", ranks=3)
     assert "pipeline" in problem.value.remedy

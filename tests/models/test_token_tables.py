@@ -2,8 +2,6 @@
 
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,14 +24,7 @@ WORDS = {"a": 0, "b": 1, "ab": 2}
 MERGES = ["a b"]
 
 
-def folder(
-    path: Path,
-    vocabulary: Any = WORDS,
-    *,
-    merges: Any = MERGES,
-    added: Any = (),
-    decoder: Any = None,
-) -> Path:
+def folder(path, vocabulary=WORDS, *, merges=MERGES, added=(), decoder=None):
     path.mkdir()
     model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
     document = {"added_tokens": list(added), "model": model, "decoder": decoder}
@@ -41,33 +32,33 @@ def folder(
     return path
 
 
-def first_difference(target: Path, drafter: Path) -> TokenDifference | None:
+def first_difference(target, drafter):
     return compare(read_table(target), read_table(drafter))
 
 
-def require_same(target: Path, drafter: Path) -> None:
+def require_same(target, drafter):
     require_same_tokens(ModelFolder(target), ModelFolder(drafter))
 
 
-def added(index: int, text: str) -> dict[str, Any]:
+def added(index, text):
     return {"id": index, "content": text, "special": True}
 
 
-def test_equal_tables(tmp_path: Path):
+def test_equal_tables(tmp_path):
     target = folder(tmp_path / "t", added=[added(3, "<end>")])
     drafter = folder(tmp_path / "d", merges=[["a", "b"]], added=[added(3, "<end>")])
     assert first_difference(target, drafter) is None
     require_same(target, drafter)
 
 
-def test_a_token_that_only_the_target_has_is_fine(tmp_path: Path):
+def test_a_token_that_only_the_target_has_is_fine(tmp_path):
     target = folder(tmp_path / "t", added=[added(3, "<end>"), added(4, "<tool>")])
     drafter = folder(tmp_path / "d", added=[added(3, "<end>")])
     assert first_difference(target, drafter) is None
     assert first_difference(drafter, target) == TokenDifference("token", 4, None, "<tool>")
 
 
-def test_the_first_differing_token_is_named(tmp_path: Path):
+def test_the_first_differing_token_is_named(tmp_path):
     target = folder(tmp_path / "big", added=[added(3, "<end>"), added(4, "x")])
     drafter = folder(tmp_path / "small", added=[added(3, "<stop>"), added(4, "y")])
     assert first_difference(target, drafter) == TokenDifference("token", 3, "<end>", "<stop>")
@@ -76,12 +67,12 @@ def test_the_first_differing_token_is_named(tmp_path: Path):
     assert problem.value.remedy
 
 
-def test_swapped_ids_differ_though_the_sets_are_equal(tmp_path: Path):
+def test_swapped_ids_differ_though_the_sets_are_equal(tmp_path):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d", {"b": 0, "a": 1, "ab": 2})
     assert first_difference(target, drafter) == TokenDifference("token", 0, "a", "b")
 
 
-def test_merges_must_agree(tmp_path: Path):
+def test_merges_must_agree(tmp_path):
     target = folder(tmp_path / "t", merges=["a b", "b a"])
     drafter = folder(tmp_path / "d")
     assert first_difference(target, drafter) == TokenDifference("merge", 1, "b a", None)
@@ -89,25 +80,25 @@ def test_merges_must_agree(tmp_path: Path):
         require_same(target, drafter)
 
 
-def test_an_added_token_overrides_the_table(tmp_path: Path):
+def test_an_added_token_overrides_the_table(tmp_path):
     target = folder(tmp_path / "t", added=[added(1, "B")])
     assert first_difference(target, folder(tmp_path / "d")) == TokenDifference("token", 1, "B", "b")
 
 
-def test_unigram_tables(tmp_path: Path):
+def test_unigram_tables(tmp_path):
     target = folder(tmp_path / "t", [["x", 0.0], ["y", -1.0]], merges=None)
     drafter = folder(tmp_path / "d", [["x", 0.0], ["z", -1.0]], merges=None)
     assert first_difference(target, drafter) == TokenDifference("token", 1, "y", "z")
 
 
-BYTE_LEVEL: dict[str, Any] = {"type": "ByteLevel"}
-SENTENCE_PIECE: dict[str, Any] = {
+BYTE_LEVEL = {"type": "ByteLevel"}
+SENTENCE_PIECE = {
     "type": "Sequence",
     "decoders": [{"type": "Replace"}, {"type": "ByteFallback"}, {"type": "Fuse"}],
 }
 
 
-def test_what_tokens_spell(tmp_path: Path):
+def test_what_tokens_spell(tmp_path):
     words = {"Ġa": 0, "é": 1, "ab": 2, "ĉ": 3, "two words": 4}
     extra = [added(5, "<end>"), {"id": 6, "content": "<think>", "special": False}]
     table = read_table(folder(tmp_path / "b", words, added=extra, decoder=BYTE_LEVEL))
@@ -121,7 +112,7 @@ def test_what_tokens_spell(tmp_path: Path):
     assert read_table(folder(tmp_path / "n")).spelled == {}, "where no decoder says how"
 
 
-def test_tokens_are_shared_that_spell_the_same(tmp_path: Path):
+def test_tokens_are_shared_that_spell_the_same(tmp_path):
     words = {"Ġa": 0, "b": 1, "Ã©": 2, "ĉ": 3, "<s>": 4}
     pieces = {"<0x62>": 0, "<0x09>": 1, "é": 2, "b": 3, "▁a": 4, "▁": 5, "<s>": 6}
     ours = read_table(folder(tmp_path / "b", words, added=[added(4, "<s>")], decoder=BYTE_LEVEL))
@@ -135,7 +126,7 @@ def test_tokens_are_shared_that_spell_the_same(tmp_path: Path):
     assert shared_parts(ours, read_table(folder(tmp_path / "n"))) == (0.0, 0.0)
 
 
-def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, subtests: pytest.Subtests):
+def test_a_broken_tokenizer_is_a_problem(tmp_path, subtests):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
     for text in [
         "",
@@ -167,9 +158,7 @@ def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, subtests: pytest.Subtes
     ours=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
     theirs=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
 )
-def test_none_means_that_every_id_the_drafter_has_means_the_same(
-    ours: dict[int, str], theirs: dict[int, str]
-):
+def test_none_means_that_every_id_the_drafter_has_means_the_same(ours, theirs):
     difference = compare(TokenTable(ours, []), TokenTable(theirs, []))
     wrong = [index for index in theirs if ours.get(index) != theirs[index]]
     assert (difference is None) == (not wrong)
@@ -177,7 +166,7 @@ def test_none_means_that_every_id_the_drafter_has_means_the_same(
         assert difference.index == min(wrong)
 
 
-def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path: Path):
+def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path):
     target = folder(tmp_path / "t", {"\x1b[31m\u202e": 0, "b": 1, "ab": 2})
     drafter = folder(tmp_path / "d", {"x" * 500: 0, "b": 1, "ab": 2})
     with pytest.raises(Problem) as problem:
@@ -186,7 +175,7 @@ def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path: Path):
     assert len(problem.value.message) < 200
 
 
-def test_the_same_file_needs_no_reading(tmp_path: Path):
+def test_the_same_file_needs_no_reading(tmp_path):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
     assert same_file(target, drafter)
     other = folder(tmp_path / "o", {"b": 0, "a": 1, "ab": 2})  # as long, other content

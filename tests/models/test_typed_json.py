@@ -30,7 +30,7 @@ class Tree:
     weights: Mapping[int, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if self.count < 0:
             raise ValueError("fewer than none")
 
@@ -47,12 +47,12 @@ trees = st.builds(
     weights=st.dictionaries(st.integers(0, 10**9 - 1), st.floats(allow_nan=False)),
     notes=st.dictionaries(st.text(), st.none() | st.booleans()),
 )
-junk: st.SearchStrategy[Any] = st.recursive(
+junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-PLAIN: dict[str, Any] = {
+PLAIN = {
     "colour": "red",
     "count": 1,
     "ripe": True,
@@ -62,25 +62,25 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def plain(tree: Tree) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(json.dumps(asdict(tree)))
+def plain(tree):
+    value = json.loads(json.dumps(asdict(tree)))
     return value
 
 
 @given(tree=trees)
-def test_a_record_survives(tree: Tree) -> None:
+def test_a_record_survives(tree):
     assert decode(Tree, plain(tree), place="tree") == tree
     assert decode(tuple[Tree, ...], [plain(tree)] * 2, place="trees") == (tree, tree)
 
 
 @given(value=junk)
-def test_other_json_is_refused(value: Any) -> None:
+def test_other_json_is_refused(value):
     with pytest.raises(WrongJson):
         decode(Tree, value, place="tree")
 
 
 @given(tree=trees, data=st.data())
-def test_a_spoilt_record_is_a_sound_one_or_refused(tree: Tree, data: st.DataObject) -> None:
+def test_a_spoilt_record_is_a_sound_one_or_refused(tree, data):
     value = plain(tree)
     key = data.draw(st.sampled_from(sorted(value)) | st.text(max_size=5))
     value[key] = data.draw(st.just(value.get(key)) | junk)
@@ -89,7 +89,7 @@ def test_a_spoilt_record_is_a_sound_one_or_refused(tree: Tree, data: st.DataObje
         assert repr(decode(Tree, plain(read), place="tree")) == repr(read)  # NaN is not itself
 
 
-def test_the_message_names_the_place(subtests: pytest.Subtests) -> None:
+def test_the_message_names_the_place(subtests):
     for change, message in [
         ({"colour": "blue"}, "tree.colour is 'blue'."),
         ({"colour": ["red"]}, "tree.colour is a list."),
@@ -115,13 +115,13 @@ def test_the_message_names_the_place(subtests: pytest.Subtests) -> None:
             assert refused.value.remedy
 
 
-def test_what_another_version_wrote_is_left_out_where_that_is_wanted() -> None:
+def test_what_another_version_wrote_is_left_out_where_that_is_wanted():
     wanted = decode(Tree, PLAIN, place="tree")
     assert wanted.leaf == Leaf("a", 0.5)
     newer = PLAIN | {"more": 1, "leaf": {"name": "a", "veins": []}}
     assert decode(Tree, newer, place="tree", ignore_unknown=True) == wanted
 
 
-def test_what_the_record_itself_refuses_stays_refused() -> None:
+def test_what_the_record_itself_refuses_stays_refused():
     with pytest.raises(ValueError, match="fewer than none"):
         decode(Tree, PLAIN | {"count": -1}, place="tree")

@@ -18,7 +18,7 @@ ASK = "from models.wheel_address import main; main(sys.argv[1])"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "sys.modules['pip._internal.commands'] = None; "])
-def test_a_wheel_in_a_folder(tmp_path: Path, before: str) -> None:
+def test_a_wheel_in_a_folder(tmp_path, before):
     wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
     metadata = b"Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"
     tag = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -26,7 +26,7 @@ def test_a_wheel_in_a_folder(tmp_path: Path, before: str) -> None:
     wheel.write_bytes(zipped({f"tiny-1.0.dist-info/{name}": members[name] for name in members}))
     pip = {"CONFIG_FILE": os.devnull, "NO_INDEX": "1", "FIND_LINKS": str(tmp_path)}
 
-    def ask(requirement: str) -> subprocess.CompletedProcess[bytes]:
+    def ask(requirement):
         return subprocess.run(
             [sys.executable, "-c", f"import sys; {before}{ASK}", requirement],
             cwd=ROOT,

@@ -3,7 +3,6 @@
 import importlib.util
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +30,14 @@ class Library:
     runs_stack: bool
 
 
-def read_library(data: bytes) -> Library:
+def read_library(data):
     """By the System V ABI's chapters 4 and 5; 64 bits, little endian."""
     magic, kind, machine = struct.unpack_from("<6s10xHH", data)
     assert (magic, kind) == (b"\x7fELF\x02\x01", 3)  # a shared object
     start, size, count = struct.unpack_from("<Q14xHH", data, 32)
     segments = [struct.unpack_from("<IIQQQQ", data, start + i * size) for i in range(count)]
 
-    def at(address: int) -> int:
+    def at(address):
         """Where in the file that lies."""
         return next(
             offset + address - place
@@ -47,13 +46,13 @@ def read_library(data: bytes) -> Library:
         )
 
     (dynamic,) = (offset for type_, _, offset, *_ in segments if type_ == 2)
-    entries: list[tuple[int, int]] = []
+    entries = []
     while not entries or entries[-1][0]:
         entries.append(struct.unpack_from("<qQ", data, dynamic + 16 * len(entries)))
     tags = dict(entries)
     texts, symbols = at(tags[5]), at(tags[6])
 
-    def text(offset: int) -> str:
+    def text(offset):
         begin = texts + offset
         return data[begin : data.index(b"\0", begin)].decode()
 
@@ -68,7 +67,7 @@ def read_library(data: bytes) -> Library:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_library_for_each_machine(machine: str) -> None:
+def test_a_library_for_each_machine(machine):
     data = (SHIMS / f"{machine}.so").read_bytes()
     assert len(data) < MOST_BYTES[machine]
     assert read_library(data) == Library(
@@ -79,7 +78,7 @@ def test_a_library_for_each_machine(machine: str) -> None:
     )
 
 
-def test_nothing_else_lies_there() -> None:
+def test_nothing_else_lies_there():
     assert {path.name for path in SHIMS.iterdir()} == {f"{machine}.so" for machine in MACHINES}
 
 
@@ -87,7 +86,7 @@ def test_nothing_else_lies_there() -> None:
 @pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="needs ziglang: pip install '.[packaging]'"
 )
-def test_they_are_what_the_source_gives(tmp_path: Path) -> None:
+def test_they_are_what_the_source_gives(tmp_path):
     make_shims(tmp_path)
     for machine in MACHINES:
         made, kept = ((folder / f"{machine}.so").read_bytes() for folder in (tmp_path, SHIMS))
@@ -95,7 +94,7 @@ def test_they_are_what_the_source_gives(tmp_path: Path) -> None:
         assert str(tmp_path).encode() not in made
 
 
-def test_a_mac_gets_none() -> None:
+def test_a_mac_gets_none():
     prune = read_configuration().prune
     name = "resources/blas/x86_64.so"
     assert prune.excluded("own", "own_for_mac")(name)

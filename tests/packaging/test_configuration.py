@@ -1,7 +1,6 @@
 """What the files say, and what they exclude, which is nothing that is needed."""
 
 import zipfile
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,7 +10,7 @@ from bundle.resolve import read_lock
 from configuration import PACKAGING, Exclusion, Part, Prune, excluded, read_configuration
 
 
-def test_a_configuration_with_a_line_too_many(tmp_path: Path):
+def test_a_configuration_with_a_line_too_many(tmp_path):
     path = tmp_path / "slipstream.toml"
     text = (PACKAGING / "slipstream.toml").read_text()
     path.write_text(text.replace("[budget]", "[budget]\nwishes = 1\n"))
@@ -67,7 +66,7 @@ def test_a_folder_of_what_was_left_out_is_asked_back():
         "uvicorn/protocols/http/h11_impl.py",
     ],
 )
-def test_packages_keep(name: str):
+def test_packages_keep(name):
     assert not read_configuration().prune.excluded("packages")(name)
 
 
@@ -98,7 +97,7 @@ def test_packages_keep(name: str):
         "anything/__pycache__/a.cpython-313.pyc",
     ],
 )
-def test_packages_lose(name: str):
+def test_packages_lose(name):
     assert read_configuration().prune.excluded("packages")(name)
 
 
@@ -132,7 +131,7 @@ def test_every_exclusion_has_a_part_and_a_reason():
         ('paths = ["/resources/blas/"]', "paths = []", "without a reason or a path"),
     ],
 )
-def test_an_exclusion_without_one(tmp_path: Path, old: str, new: str, match: str):
+def test_an_exclusion_without_one(tmp_path, old, new, match):
     path = tmp_path / "slipstream.toml"
     text = (PACKAGING / "slipstream.toml").read_text()
     assert old in text

@@ -3,8 +3,6 @@
 import contextlib
 import os
 import struct
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,7 +22,7 @@ from tests.support.packaging.tiny_macho import (
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 
 
-def test_what_an_image_says() -> None:
+def test_what_an_image_says():
     image = macho.read(
         TinyMacho(
             file_type=EXECUTE,
@@ -64,16 +62,16 @@ def test_what_an_image_says() -> None:
     ],
     ids=["a program", "a library", "a universal one", "a script", "nothing"],
 )
-def test_what_is_run_by_itself(data: bytes, expected: bool) -> None:
+def test_what_is_run_by_itself(data, expected):
     assert macho.is_program(data) is expected
 
 
-def test_imports_that_only_the_loader_s_own_table_has() -> None:
+def test_imports_that_only_the_loader_s_own_table_has():
     image = macho.read(TinyMacho(chained_imports=(("_a", 1, False), ("_b", 1, True))).build())
     assert image.imports == (Import("_a", SYSTEM, weak=False), Import("_b", SYSTEM, weak=True))
 
 
-def test_several_architectures() -> None:
+def test_several_architectures():
     both = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
     assert macho.architectures(both) == ("x86_64", "arm64")
     with pytest.raises(MachoError, match="one architecture"):
@@ -93,7 +91,7 @@ def test_several_architectures() -> None:
         (b"", False),
     ],
 )
-def test_what_counts_as_a_mach_o_file(tmp_path: Path, data: bytes, expected: bool) -> None:
+def test_what_counts_as_a_mach_o_file(tmp_path, data, expected):
     (tmp_path / "file").write_bytes(data)
     (tmp_path / "link").symlink_to("file")
     assert macho.is_macho(tmp_path / "file") is expected
@@ -102,42 +100,42 @@ def test_what_counts_as_a_mach_o_file(tmp_path: Path, data: bytes, expected: boo
 
 
 @given(intel=st.binary(), arm=st.binary())
-def test_the_part_that_is_asked_for(intel: bytes, arm: bytes) -> None:
+def test_the_part_that_is_asked_for(intel, arm):
     data = universal({X86_64: intel, ARM64: arm})
     assert thin(data, "arm64") == arm
     assert thin(data, "x86_64") == intel
 
 
-def test_the_wide_form_of_a_universal_binary() -> None:
+def test_the_wide_form_of_a_universal_binary():
     head = struct.pack(">II", 0xCAFEBABF, 1) + struct.pack(">IIQQII", ARM64, 0, 40, 3, 0, 0)
     assert thin(head + b"arm", "arm64") == b"arm"
 
 
 @given(st.binary().filter(lambda data: data[:4] not in (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")))
-def test_what_is_no_universal_binary_stays(data: bytes) -> None:
+def test_what_is_no_universal_binary_stays(data):
     assert thin(data, "arm64") == data
 
 
 @pytest.mark.parametrize("version", [45, 65])
-def test_a_java_class_stays(version: int) -> None:
+def test_a_java_class_stays(version):
     data = struct.pack(">II", 0xCAFEBABE, version) + bytes(100)
     assert thin(data, "arm64") == data
 
 
-def test_an_architecture_that_is_not_there() -> None:
+def test_an_architecture_that_is_not_there():
     with pytest.raises(ValueError, match="arm64"):
         thin(universal({X86_64: b"intel"}), "arm64")
 
 
 @given(st.integers(min_value=8))
-def test_an_architecture_that_is_cut_off(length: int) -> None:
+def test_an_architecture_that_is_cut_off(length):
     data = universal({ARM64: b"whole"})
     with pytest.raises(ValueError, match="arm64"):
         thin(data[: min(length, len(data) - 1)], "arm64")
 
 
 @given(st.data())
-def test_a_damaged_image_is_refused_in_order_or_read(data: st.DataObject) -> None:
+def test_a_damaged_image_is_refused_in_order_or_read(data):
     image = bytearray(TinyMacho(imports=(("_a", 1, False),), rpaths=("@loader_path",)).build())
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(4, 0x200) | st.integers(4, len(image) - 1))
@@ -147,7 +145,7 @@ def test_a_damaged_image_is_refused_in_order_or_read(data: st.DataObject) -> Non
         macho.read(bytes(image[:cut]))
 
 
-def test_a_header_that_is_all_there_is() -> None:
+def test_a_header_that_is_all_there_is():
     header = bytearray(TinyMacho().build()[:32])
     header[16:24] = bytes(8)  # no load commands
     assert macho.read(bytes(header)).rpaths == ()
@@ -156,14 +154,14 @@ def test_a_header_that_is_all_there_is() -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [0, 7, 0x10000000])
-def test_a_load_command_of_no_sensible_size(size_bytes: int) -> None:
+def test_a_load_command_of_no_sensible_size(size_bytes):
     image = bytearray(TinyMacho().build())
     image[36:40] = size_bytes.to_bytes(4, "little")
     with pytest.raises(MachoError, match="load command"):
         macho.read(bytes(image))
 
 
-def test_exports_that_lead_in_a_circle_are_none() -> None:
+def test_exports_that_lead_in_a_circle_are_none():
     image = TinyMacho(exports=("_a",)).build()
     assert macho.read(image).exports == {"_a"}
     assert macho.read(with_circular_exports(image, "_a")).exports == frozenset()
@@ -178,7 +176,7 @@ def test_exports_that_lead_in_a_circle_are_none() -> None:
     ],
     ids=["segment", "symbols", "imports"],
 )
-def test_what_reaches_beyond_the_file(place: Callable[[bytes], int], value: int) -> None:
+def test_what_reaches_beyond_the_file(place, value):
     # LIEF would go on with what is left, and a library that is missed would not be looked for.
     tiny = TinyMacho(imports=(("_a", 1, False),), chained_imports=(("_b", 1, False),))
     image = bytearray(tiny.build())
@@ -188,9 +186,7 @@ def test_what_reaches_beyond_the_file(place: Callable[[bytes], int], value: int)
 
 
 @pytest.mark.parametrize("size", [4, 7, 31])
-def test_a_file_that_ends_within_its_header(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_ends_within_its_header(size, tmp_path, monkeypatch):
     # LIEF would take so few bytes for a file's name, and read that file.
     monkeypatch.chdir(tmp_path)
     start = TinyMacho().build()[:size]
@@ -200,19 +196,19 @@ def test_a_file_that_ends_within_its_header(
 
 
 @given(st.binary(max_size=64), st.sampled_from([*macho.MAGICS, b""]))
-def test_any_bytes_are_refused_in_order(rest: bytes, magic: bytes) -> None:
+def test_any_bytes_are_refused_in_order(rest, magic):
     for reading in (macho.architectures, macho.read):
         with contextlib.suppress(MachoError):
             reading(magic + rest)
 
 
-def test_an_sdk_that_is_newer_than_the_oldest_system() -> None:
+def test_an_sdk_that_is_newer_than_the_oldest_system():
     data = TinyMacho(minimum_macos=(14, 0), sdk=(27, 1)).build()
     assert macho.read(data).sdk == (27, 1, 0)
     assert macho.without_newer_sdk(data) == TinyMacho(minimum_macos=(14, 0), sdk=(14, 0)).build()
 
 
-def test_room_for_a_signature() -> None:
+def test_room_for_a_signature():
     data = TinyMacho().build()
     grown = macho.with_room_for_signature(data, 160)
     image = macho.read(grown + bytes(160))
@@ -227,7 +223,7 @@ def test_room_for_a_signature() -> None:
     assert macho.read(again + bytes(64)).signature_command_offset == image.signature_command_offset
 
 
-def test_no_room_for_the_load_command() -> None:
+def test_no_room_for_the_load_command():
     commands_end = next(
         size for size in range(0x100, 0x400) if _fits(TinyMacho(padding=size, code=bytes(64)))
     )
@@ -235,7 +231,7 @@ def test_no_room_for_the_load_command() -> None:
         macho.with_room_for_signature(TinyMacho(padding=commands_end).build(), 64)
 
 
-def _fits(tiny: TinyMacho) -> bool:
+def _fits(tiny):
     try:
         tiny.build()
     except AssertionError:

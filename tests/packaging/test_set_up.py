@@ -5,8 +5,6 @@ import sys
 from itertools import count
 from pathlib import Path
 
-import pytest
-
 from set_up import main, steps
 
 FETCHED = """\
@@ -29,7 +27,7 @@ Successfully installed h11-0.16.0 idna-3.20 mlx-cpu-0.32.4 numpy-2.5.5
 """
 
 
-def test_a_line_for_each_step_with_sizes_and_seconds() -> None:
+def test_a_line_for_each_step_with_sizes_and_seconds():
     clock = count(10)
     told = list(steps(FETCHED.splitlines(), clock=lambda: next(clock)))
     assert told == [
@@ -42,13 +40,11 @@ def test_a_line_for_each_step_with_sizes_and_seconds() -> None:
     ]
 
 
-def test_nothing_new_is_nothing_to_tell_of() -> None:
+def test_nothing_new_is_nothing_to_tell_of():
     assert list(steps(["Requirement already satisfied: numpy in /x"])) == []
 
 
-def test_what_pip_fails_with_is_shown(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_pip_fails_with_is_shown(tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert main(str(tmp_path / "nothing-here")) == 1
     out, err = capfd.readouterr()
@@ -57,7 +53,7 @@ def test_what_pip_fails_with_is_shown(
     assert "network" not in out, "a guess"
 
 
-def test_it_runs_with_nothing_installed() -> None:
+def test_it_runs_with_nothing_installed():
     """As in a .venv that was just made."""
     script = Path(__file__).parents[2] / "packaging" / "set_up.py"
     asked = [sys.executable, "-I", "-S", str(script)]

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -20,29 +19,29 @@ EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
 
 
 @pytest.fixture(scope="module")
-def workflow() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+def workflow():
+    loaded = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     return loaded
 
 
-def steps(workflow: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def steps(workflow):
     return [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
 
 
-def test_actions_are_pinned_by_their_commit() -> None:
+def test_actions_are_pinned_by_their_commit():
     used = re.findall(r"uses: (.*)", FILE.read_text(encoding="utf-8"))
     assert len(used) > 5
     for action in used:
         assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v[\d.]+", action), action
 
 
-def test_it_is_tried_on_every_system_that_it_is_for(workflow: dict[str, Any]) -> None:
+def test_it_is_tried_on_every_system_that_it_is_for(workflow):
     for job in ("test", "lossless"):
         systems = workflow["jobs"][job]["strategy"]["matrix"]["os"]
         assert systems == ["macos-14", "macos-15", "macos-26"]
 
 
-def test_only_a_release_has_secrets_and_may_write(workflow: dict[str, Any]) -> None:
+def test_only_a_release_has_secrets_and_may_write(workflow):
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
         assert ("permissions" in job) is (name == "release")
@@ -53,7 +52,7 @@ def test_only_a_release_has_secrets_and_may_write(workflow: dict[str, Any]) -> N
     assert workflow["jobs"]["test"]["needs"] == "build"
 
 
-def test_a_release_is_signed_only_where_the_secrets_are(workflow: dict[str, Any]) -> None:
+def test_a_release_is_signed_only_where_the_secrets_are(workflow):
     for step in workflow["jobs"]["release"]["steps"]:
         if "secrets." in str(step.get("env", "")):
             assert step["if"] == "env.CAN_SIGN == 'true'"
@@ -62,13 +61,13 @@ def test_a_release_is_signed_only_where_the_secrets_are(workflow: dict[str, Any]
     assert "SHA256SUMS" in scripts
 
 
-def test_no_expression_stands_in_a_script(workflow: dict[str, Any]) -> None:
+def test_no_expression_stands_in_a_script(workflow):
     # What a tag or a title is called would be run: values reach scripts by the environment.
     for _, step in steps(workflow):
         assert not EXPRESSION.search(step.get("run", "")), step
 
 
-def test_what_a_mac_shows_of_a_clone_is_kept(workflow: dict[str, Any]) -> None:
+def test_what_a_mac_shows_of_a_clone_is_kept(workflow):
     """Also where it failed, which a `tee` must not hide."""
     assert workflow["defaults"]["run"]["shell"] == "bash"
     *tried, kept = workflow["jobs"]["lossless"]["steps"][-3:]
@@ -80,11 +79,11 @@ def test_what_a_mac_shows_of_a_clone_is_kept(workflow: dict[str, Any]) -> None:
         assert re.search(rf"\| tee {kept['with']['path']}/\S+$", line), line
 
 
-def test_every_job_ends_some_time(workflow: dict[str, Any]) -> None:
+def test_every_job_ends_some_time(workflow):
     assert all(job["timeout-minutes"] <= 60 for job in workflow["jobs"].values())
 
 
-def test_what_it_names_is_there(workflow: dict[str, Any]) -> None:
+def test_what_it_names_is_there(workflow):
     scripts = "\n".join(step.get("run", "") for _, step in steps(workflow))
     names = re.findall(r"\b((?:packaging|tests)/[\w/]+\.\w+)", scripts)
     assert len(names) > 3
@@ -98,7 +97,7 @@ def test_what_it_names_is_there(workflow: dict[str, Any]) -> None:
     assert os.access(SIGNING, os.X_OK)
 
 
-def test_the_engine_has_the_commands_and_options_that_it_gives(workflow: dict[str, Any]) -> None:
+def test_the_engine_has_the_commands_and_options_that_it_gives(workflow):
     engine = vars(typer.main.get_command(app))["commands"]
     scripts = "\n".join(step.get("run", "") for _, step in steps(workflow)).replace("\\\n", " ")
     asked = re.findall(r"(?:-m engine|bin/slipstream) (\w+)(.*)", scripts)
@@ -108,7 +107,7 @@ def test_the_engine_has_the_commands_and_options_that_it_gives(workflow: dict[st
         assert set(re.findall(r"(?<=\s)--[\w-]+", rest)) <= options, name
 
 
-def test_scripts_are_sound_shell(workflow: dict[str, Any], tmp_path: Path) -> None:
+def test_scripts_are_sound_shell(workflow, tmp_path):
     shellcheck = shutil.which("shellcheck")
     if shellcheck is None:
         pytest.skip("shellcheck is not installed")
@@ -121,7 +120,7 @@ def test_scripts_are_sound_shell(workflow: dict[str, Any], tmp_path: Path) -> No
     assert checked.returncode == 0, checked.stdout
 
 
-def test_actionlint_has_nothing_to_say() -> None:
+def test_actionlint_has_nothing_to_say():
     actionlint = shutil.which("actionlint")
     if actionlint is None:
         pytest.skip("actionlint is not installed")
@@ -129,7 +128,7 @@ def test_actionlint_has_nothing_to_say() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_the_script_that_signs_says_how_it_is_used() -> None:
+def test_the_script_that_signs_says_how_it_is_used():
     called = subprocess.run(["bash", str(SIGNING)], capture_output=True, text=True)
     assert called.returncode == 2
     assert called.stderr.startswith("Signs Slipstream.app with a Developer ID")

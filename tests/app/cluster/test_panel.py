@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.cluster.panel import MacsPanel
-from app.window import Window
 from engine.cluster.states import RankState
 from engine.process.protocol import Macs, Ranks
-from tests.support.app.fake_commands import FakeCommand, FakeCommandRunner
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.fake_commands import FakeCommandRunner
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 REFUSED = ("mini.local: Permission denied.", "Let this Mac in.")
@@ -23,7 +20,7 @@ READY = (
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Path:
+def hosts(tmp_path):
     path = tmp_path / "macs.json"
     names = ("localhost", "mini.local")
     path.write_text(json.dumps([{"ssh": name, "ips": ["192.168.0.1"]} for name in names]))
@@ -33,7 +30,7 @@ def hosts(tmp_path: Path) -> Path:
 class Panel:
     """A window with the dialog over it. Attributes: `window`, `panel`, `macs`, `commands`."""
 
-    def __init__(self, window: Window, commands: FakeCommandRunner) -> None:
+    def __init__(self, window, commands):
         self.window, self.commands = window, commands
         self.macs = window.application.macs
         window.menus.actions["macs"].trigger()
@@ -42,15 +39,15 @@ class Panel:
         self.panel = panel
 
     @property
-    def check(self) -> FakeCommand:
+    def check(self):
         """The newest."""
         return self.commands.started[-1]
 
     @property
-    def report(self) -> str:
+    def report(self):
         return self.panel.report.toPlainText()
 
-    def ask(self, text: str) -> None:
+    def ask(self, text):
         self.window.composer.set_text(text)
         self.window.composer.send()
 
@@ -59,8 +56,8 @@ OpenPanel = Callable[..., Panel]
 
 
 @pytest.fixture
-def open_panel(open_window: Open, until: Until) -> OpenPanel:
-    def open_panel(steps: str = "ready take load serve") -> Panel:
+def open_panel(open_window, until):
+    def open_panel(steps="ready take load serve"):
         commands = FakeCommandRunner()
         window = open_window(steps, cluster=commands)
         until(lambda: window.loader.loaded)
@@ -69,7 +66,7 @@ def open_panel(open_window: Open, until: Until) -> OpenPanel:
     return open_panel
 
 
-def test_without_a_file_it_says_how_to_begin(open_panel: OpenPanel, qtbot: QtBot) -> None:
+def test_without_a_file_it_says_how_to_begin(open_panel, qtbot):
     shown = open_panel()
     assert not shown.panel.switch.isEnabled()
     assert not shown.panel.check.isEnabled()
@@ -80,7 +77,7 @@ def test_without_a_file_it_says_how_to_begin(open_panel: OpenPanel, qtbot: QtBot
     assert all(each.accessibleName() or each.text() for each in buttons)
 
 
-def test_a_chosen_file_is_checked_at_once(open_panel: OpenPanel, hosts: Path) -> None:
+def test_a_chosen_file_is_checked_at_once(open_panel, hosts):
     shown = open_panel()
     shown.macs.choose(hosts)
     assert shown.window.application.settings.hosts_file == str(hosts)
@@ -99,7 +96,7 @@ def test_a_chosen_file_is_checked_at_once(open_panel: OpenPanel, hosts: Path) ->
     assert shown.panel.check.isEnabled()
 
 
-def test_what_a_check_finds_is_said(open_panel: OpenPanel, hosts: Path) -> None:
+def test_what_a_check_finds_is_said(open_panel, hosts):
     shown = open_panel()
     shown.macs.choose(hosts)
     shown.check.fail(*REFUSED)
@@ -108,9 +105,7 @@ def test_what_a_check_finds_is_said(open_panel: OpenPanel, hosts: Path) -> None:
     assert shown.macs.finding is None
 
 
-def test_the_engine_uses_them_and_stops_using_them(
-    open_panel: OpenPanel, hosts: Path, until: Until
-) -> None:
+def test_the_engine_uses_them_and_stops_using_them(open_panel, hosts, until):
     shown = open_panel(
         "ready take load take begin ranks:ready:loading ranks:working:ready load rest "
         "-- ready serve"
@@ -129,9 +124,7 @@ def test_the_engine_uses_them_and_stops_using_them(
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_they_are_used_and_left_when_the_answer_has_ended(
-    open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path, on: bool
-) -> None:
+def test_they_are_used_and_left_when_the_answer_has_ended(open_panel, hosts, until, tmp_path, on):
     go = tmp_path / "go"
     answer = f"take text:a wait:{go} done"
     steps = f"ready take load {answer} take load rest"
@@ -155,9 +148,7 @@ def test_they_are_used_and_left_when_the_answer_has_ended(
     assert shown.macs.loaded is on
 
 
-def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
-    open_panel: OpenPanel, hosts: Path, until: Until
-) -> None:
+def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(open_panel, hosts, until):
     shown = open_panel(
         "ready take load take ranks:ready:ready load take text:a lost "
         "-- ready take ranks:ready:ready load serve"
@@ -181,9 +172,7 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
 
 
 @pytest.mark.slow
-def test_macs_that_cannot_be_joined_offer_the_way_out(
-    open_panel: OpenPanel, hosts: Path, until: Until
-) -> None:
+def test_macs_that_cannot_be_joined_offer_the_way_out(open_panel, hosts, until):
     shown = open_panel(
         "ready take load take begin ranks:starting:starting failed rest "
         "-- ready take begin failed rest -- ready serve"
@@ -203,7 +192,7 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(
     assert "macs" not in window.notices.texts
 
 
-def test_the_next_run_uses_them(open_panel: OpenPanel, hosts: Path, until: Until) -> None:
+def test_the_next_run_uses_them(open_panel, hosts, until):
     shown = open_panel("ready serve")
     settings, loader = shown.window.application.settings, shown.window.loader
     settings.hosts_file, settings.hosts_used = str(hosts), True

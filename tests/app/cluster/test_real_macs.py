@@ -1,21 +1,17 @@
 """The window, its engine and the command that checks, with two ranks on this machine."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from app.cluster.panel import MacsPanel
 from app.cluster.several_macs import cluster_command
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
-from app.window import Window
 from engine.events import Text
 from engine.request import Request, Sampling
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
 
 pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
 LONG = Request(sampling=Sampling(temperature=0.0, logit_bias={256: -1000.0}), max_tokens=3000)
@@ -23,12 +19,7 @@ SHORT = Request(sampling=Sampling(temperature=0.0), max_tokens=8)
 
 
 @pytest.fixture
-def window(
-    plain_application: QApplication,
-    tiny_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Window]:
+def window(plain_application, tiny_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     window = make_window(
         plain_application,
@@ -45,16 +36,14 @@ def window(
     plain_application.processEvents()
 
 
-def rank(number: int, pid: int) -> psutil.Process:
+def rank(number, pid):
     """The process of a rank below this one."""
     below = psutil.Process(pid).children(recursive=True)
     (found,) = (each for each in below if each.environ().get("MLX_RANK") == str(number))
     return found
 
 
-def test_two_ranks_are_checked_used_lost_and_used_again(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
+def test_two_ranks_are_checked_used_lost_and_used_again(window, until, tmp_path):
     hosts = tmp_path / "macs.json"
     hosts.write_text(json.dumps([{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2))
     until(lambda: window.loader.loaded)
@@ -73,7 +62,7 @@ def test_two_ranks_are_checked_used_lost_and_used_again(
     assert (first[1], second[0], first[0]) == (4, 0, second[1])  # by what memory is free
     assert all(rank.needed_bytes for rank in macs.ranks)
     window.conversation.configure(system_prompt="", settings=LONG)
-    texts: list[Text] = []
+    texts = []
     window.engine.happened.connect(
         lambda event: texts.append(event) if isinstance(event, Text) else None
     )

@@ -146,7 +146,7 @@ def test_no_model_at_all(tmp_path, run):
     ended = run("generate", "--target", tmp_path / "none", "--prompt", "x")
     assert_refused(ended, str(tmp_path / "none"), "Check the path")
     hostile = tmp_path / "a\x1b[2J\nb"
-    assert_refused(run("generate", "--target", hostile, "--prompt", "x"), "no model folder")
+    assert_refused(run("generate", "--target", hostile, "--prompt", "x"), "was not found")
 
 
 @pytest.mark.parametrize("command", ["generate", "convert"])

@@ -85,7 +85,7 @@ def test_a_head_is_found_by_its_target(folder, tmp_path, monkeypatch):
 
 
 def test_a_pair_without_room_is_refused(folder):
-    with pytest.raises(Problem, match=r"There is no room for llama: it needs .* at 4,096 tokens"):
+    with pytest.raises(Problem, match=r"The memory is too small for llama: it needs .* at 4,096 tokens"):
         require(folder, "none", machine=NO_ROOM)
     weights = needed(folder, "none").weights_bytes
     enough = replace(PLENTY, available_bytes=4 * weights)
@@ -137,9 +137,9 @@ def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
     assert isinstance(answers[-1], Loaded)
     before = len(answers)
     machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
-    with pytest.raises(Problem, match="There is no room for other"):
+    with pytest.raises(Problem, match="The memory is too small for other"):
         host._do(Load("2", str(other), "none", "0"))
-    with pytest.raises(Problem, match="There is no room for llama with other"):
+    with pytest.raises(Problem, match="The memory is too small for llama with other"):
         host._do(SetDrafter("3", drafter=str(other)))
     assert answers[before:] == []
     host._do(SetDrafter("4", draft_length="2"))

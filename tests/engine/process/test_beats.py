@@ -15,7 +15,5 @@ from engine.process.launch import Beat, silent_link
         ([Beat(1, 7), Beat(2, 7)], 2),  # both wait for states of the last
     ],
 )
-def test_the_silent_link_is_that_of_the_first_rank_that_has_done_its_part(
-    others: list[Beat], named: int
-) -> None:
+def test_the_silent_link_is_that_of_the_first_rank_that_has_done_its_part(others, named):
     assert silent_link([Beat(0, 7, stood=60.0), *others]) == named

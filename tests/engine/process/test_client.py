@@ -1,7 +1,6 @@
 """What an engine was asked for, what is stale, and what outlives a death. No process."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -10,14 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats, Text, Waiting
 from engine.exactness import Exactness
-from engine.process.client import Delivery, EngineClient, Garbled, OtherVersion, Work, is_guest
+from engine.process.client import EngineClient, Garbled, OtherVersion, is_guest
 from engine.process.protocol import (
     LONGEST_LINE_BYTES,
     LONGEST_RESPONSE_BYTES,
     PROTOCOL,
     RESPONSES,
     Cancel,
-    Command,
     Count,
     Counted,
     Generate,
@@ -29,7 +27,6 @@ from engine.process.protocol import (
     Memory,
     Ranks,
     Ready,
-    Response,
     SetDrafter,
     Unload,
     Unloaded,
@@ -42,24 +39,24 @@ READY = Ready(PROTOCOL, "", "", "", "")
 DONE = Done("g", "stop", Stats())
 
 
-def generate(id: str) -> Generate:
+def generate(id):
     return Generate(id, "chat", Prompt())
 
 
-def loaded(id: str, target: str) -> Loaded:
+def loaded(id, target):
     rest = (Memory(), Sampling(), 4, Exactness(0), True, Macs(), True, (), None, False, 0)
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 
-def loading(id: str, target: str) -> Loading:
+def loading(id, target):
     return Loading(id, target, "none", "auto", 0.0)
 
 
-def hear(client: EngineClient, response: Response) -> Delivery | None:
+def hear(client, response):
     return client.hear(RESPONSES.to_line(response))
 
 
-def started() -> EngineClient:
+def started():
     """One whose engine has greeted."""
     client = EngineClient()
     client.begin()
@@ -67,7 +64,7 @@ def started() -> EngineClient:
     return client
 
 
-def with_model(target: str = "/a", *, measure: bool = False) -> EngineClient:
+def with_model(target="/a", *, measure=False):
     """One whose engine has loaded."""
     client = started()
     client.ask(Load("load", target, measure=measure))
@@ -77,23 +74,23 @@ def with_model(target: str = "/a", *, measure: bool = False) -> EngineClient:
     return client
 
 
-def sent(client: EngineClient) -> list[Command]:
+def sent(client):
     """What is to be sent now."""
     return [parse_command(line) for line in client.to_send().splitlines()]
 
 
-def lost(client: EngineClient, *, another: bool = True) -> list[str]:
+def lost(client, *, another=True):
     """The ids of what fails as the process dies."""
     return [about.id for _, about in client.lose("m", "r", another=another) if about]
 
 
-def targets(client: EngineClient) -> list[str]:
+def targets(client):
     """What a new process is asked to load."""
     client.begin()
     return [command.target for command in sent(client) if isinstance(command, Load)]
 
 
-def test_what_was_unloaded_is_not_loaded_again() -> None:
+def test_what_was_unloaded_is_not_loaded_again():
     client = with_model()
     client.ask(Unload("u"))
     assert client.next == Unload("u")
@@ -103,14 +100,14 @@ def test_what_was_unloaded_is_not_loaded_again() -> None:
     assert targets(client) == []
 
 
-def test_a_load_that_makes_room_first_is_not_done() -> None:
+def test_a_load_that_makes_room_first_is_not_done():
     client = with_model()
     client.ask(Load("next", "/b"))
     hear(client, Unloaded("next"))
     assert client.next == Load("next", "/b")
 
 
-def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
+def test_what_is_loaded_again_is_as_it_was_asked_for():
     client = started()
     asked = Load(
         "load",
@@ -138,7 +135,7 @@ def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
         hear(client, replace(loaded(load.id, "/a"), drafter="lookup", draft_length="4"))
 
 
-def test_macs_are_led_until_they_are_left() -> None:
+def test_macs_are_led_until_they_are_left():
     macs = Macs("/hosts.json")
     client = with_model()
     assert client.suits(macs), "it has led none"
@@ -151,7 +148,7 @@ def test_macs_are_led_until_they_are_left() -> None:
     assert not client.suits(macs)
 
 
-def test_macs_that_are_to_be_left_or_led_first_are_not_led() -> None:
+def test_macs_that_are_to_be_left_or_led_first_are_not_led():
     macs = Macs("/hosts.json")
     client = with_model()
     client.ask(Load("b", "/b", macs=macs))
@@ -162,7 +159,7 @@ def test_macs_that_are_to_be_left_or_led_first_are_not_led() -> None:
     assert client.suits(macs)
 
 
-def test_the_state_of_macs_is_about_the_process() -> None:
+def test_the_state_of_macs_is_about_the_process():
     ranks = Ranks((RankState(0, "127.0.0.1", "ready"),))
     client = with_model()
     assert hear(client, ranks) == (ranks, None)
@@ -173,7 +170,7 @@ def test_the_state_of_macs_is_about_the_process() -> None:
     assert client.ranks == ()
 
 
-def test_what_a_process_says_of_itself_is_known_until_another_begins() -> None:
+def test_what_a_process_says_of_itself_is_known_until_another_begins():
     client = with_model()
     failed = Failed("", "m", "r")
     assert hear(client, failed) == (failed, None)
@@ -183,7 +180,7 @@ def test_what_a_process_says_of_itself_is_known_until_another_begins() -> None:
     assert client.confessed == ""
 
 
-def test_what_is_over_is_stale() -> None:
+def test_what_is_over_is_stale():
     client = with_model()
     client.ask(generate("g"))
     assert client.generating
@@ -195,7 +192,7 @@ def test_what_is_over_is_stale() -> None:
         assert hear(client, late) is None
 
 
-def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
+def test_the_plain_answer_of_a_race_is_over_with_the_other():
     client = with_model()
     client.ask(generate("g"))
     plain = rival_of("g")
@@ -208,7 +205,7 @@ def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
     assert hear(client, Text(plain, "b")) is None
 
 
-def test_a_generation_that_runs_can_be_hurried() -> None:
+def test_a_generation_that_runs_can_be_hurried():
     client = with_model()
     client.hurry("g")
     client.ask(generate("g"))
@@ -220,7 +217,7 @@ def test_a_generation_that_runs_can_be_hurried() -> None:
     assert not sent(client)
 
 
-def test_a_generation_is_cancelled_once() -> None:
+def test_a_generation_is_cancelled_once():
     client = with_model()
     client.ask(generate("g"))
     for id in ("g", "g", "other", "load"):
@@ -232,7 +229,7 @@ def test_a_generation_is_cancelled_once() -> None:
     assert sent(client) == []
 
 
-def test_a_generation_that_was_not_sent_is_cancelled_at_once() -> None:
+def test_a_generation_that_was_not_sent_is_cancelled_at_once():
     client = with_model()
     lost(client)
     assert client.ask(generate("g")) is None
@@ -241,7 +238,7 @@ def test_a_generation_that_was_not_sent_is_cancelled_at_once() -> None:
     assert not any(isinstance(command, Generate) for command in sent(client))
 
 
-def test_without_an_engine_only_a_load_is_kept_for_the_next() -> None:
+def test_without_an_engine_only_a_load_is_kept_for_the_next():
     client = EngineClient(without_engine="r")
     assert client.ask(generate("g")) == Failed("g", "The engine is not running.", "r")
     assert client.ask(Load("l", "/a")) is None
@@ -250,7 +247,7 @@ def test_without_an_engine_only_a_load_is_kept_for_the_next() -> None:
     assert isinstance(client.ask(Unload("u")), Failed)
 
 
-def test_a_command_that_is_too_long_is_refused() -> None:
+def test_a_command_that_is_too_long_is_refused():
     client = with_model()
     refusal = client.ask(Count("c", Prompt(text="x" * LONGEST_LINE_BYTES)))
     assert refusal is not None
@@ -259,12 +256,12 @@ def test_a_command_that_is_too_long_is_refused() -> None:
 
 
 @pytest.mark.parametrize("line", [b"garbage", b"", b"{}", b"x" * (LONGEST_RESPONSE_BYTES + 1)])
-def test_a_line_that_is_no_response_is_garbled(line: bytes) -> None:
+def test_a_line_that_is_no_response_is_garbled(line):
     with pytest.raises(Garbled):
         started().hear(line)
 
 
-def test_an_engine_of_another_version_is_refused() -> None:
+def test_an_engine_of_another_version_is_refused():
     client = EngineClient()
     client.begin()
     with pytest.raises(OtherVersion):
@@ -272,7 +269,7 @@ def test_an_engine_of_another_version_is_refused() -> None:
     assert not client.greeted
 
 
-def test_a_death_loses_generations_and_what_had_begun() -> None:
+def test_a_death_loses_generations_and_what_had_begun():
     client = with_model("/a")
     client.ask(Load("b", "/b"))
     client.ask(SetDrafter("d", "lookup"))
@@ -287,7 +284,7 @@ def test_a_death_loses_generations_and_what_had_begun() -> None:
     assert targets(client) == ["/a"]
 
 
-def test_a_load_that_had_not_begun_is_done_by_the_next() -> None:
+def test_a_load_that_had_not_begun_is_done_by_the_next():
     client = with_model("/a")
     client.ask(Load("b", "/b"))
     assert lost(client) == []
@@ -296,7 +293,7 @@ def test_a_load_that_had_not_begun_is_done_by_the_next() -> None:
     assert targets(client) == ["/a"]
 
 
-def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
+def test_what_is_loaded_again_was_asked_for_by_nobody():
     client = with_model("/a")
     assert lost(client) == []
     for _ in range(3):
@@ -310,7 +307,7 @@ def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
     assert targets(client) == ["/a"]
 
 
-def test_what_could_not_be_loaded_again_is_tried_by_the_next() -> None:
+def test_what_could_not_be_loaded_again_is_tried_by_the_next():
     client = with_model("/a")
     lost(client)
     client.begin()
@@ -321,7 +318,7 @@ def test_what_could_not_be_loaded_again_is_tried_by_the_next() -> None:
     assert targets(client) == ["/a"]
 
 
-def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
+def test_the_drafter_of_the_last_answer_is_loaded_again():
     client = with_model("/a", measure=True)
     client.ask(SetDrafter("d", "lookup", "4"))
     hear(client, Loading("d", "/a", "lookup", "4", 0.0))
@@ -336,7 +333,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     assert load == Load(load.id, "/a", "lookup", "4"), "without measuring it again"
 
 
-def test_what_made_room_for_a_load_that_failed_stays_away() -> None:
+def test_what_made_room_for_a_load_that_failed_stays_away():
     client = with_model("/a")
     client.ask(Load("b", "/b"))
     hear(client, Failed("b", "seen before it began", "r"))
@@ -348,7 +345,7 @@ def test_what_made_room_for_a_load_that_failed_stays_away() -> None:
     assert targets(client) == []
 
 
-def test_generations_end_in_any_order() -> None:
+def test_generations_end_in_any_order():
     client = with_model()
     for id in ("a", "b", "c"):
         client.ask(generate(id))
@@ -362,7 +359,7 @@ def test_generations_end_in_any_order() -> None:
     assert not client.generating
 
 
-def test_a_count_is_answered_once_and_is_no_generation() -> None:
+def test_a_count_is_answered_once_and_is_no_generation():
     client = with_model()
     client.ask(Count("http-1", Prompt()))
     assert not client.generating
@@ -374,7 +371,7 @@ def test_a_count_is_answered_once_and_is_no_generation() -> None:
     assert lost(client) == ["http-2"]
 
 
-def test_a_response_of_another_kind_is_stale() -> None:
+def test_a_response_of_another_kind_is_stale():
     client = with_model()
     client.ask(generate("g"))
     client.ask(Count("c", Prompt()))
@@ -384,19 +381,19 @@ def test_a_response_of_another_kind_is_stale() -> None:
     assert lost(client) == ["g", "c"]
 
 
-def test_a_guest_is_known_by_its_ids() -> None:
+def test_a_guest_is_known_by_its_ids():
     assert is_guest("http-1")
     assert not is_guest("1")
 
 
-ENDS: dict[type[Work], tuple[type[Response], ...]] = {
+ENDS = {
     Load: (Loaded, Failed),
     SetDrafter: (Loaded, Failed),
     Generate: (Done, Failed),
     Count: (Counted, Failed),
     Unload: (Unloaded, Failed),
 }
-BEFORE_THE_END: dict[type[Work], tuple[type[Response], ...]] = {
+BEFORE_THE_END = {
     Load: (Loading, Unloaded),
     SetDrafter: (Loading, Unloaded),
     Generate: (Text,),
@@ -425,32 +422,32 @@ MADE_UP = (
 AGO = st.integers(0, 2)  # which command: so many were asked for after it
 
 
-def running(machine: Any) -> bool:
+def running(machine):
     return bool(machine.running)
 
 
 class AnyEngine(RuleBasedStateMachine):
     """It is asked, answers rightly and wrongly, writes garbage and dies, in any order."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.client = EngineClient()
         self.running = self.expected = False
-        self.asked: list[Work] = []
-        self.open: dict[str, Work] = {}  # accepted, and without an end
+        self.asked = []
+        self.open = {}  # accepted, and without an end
         self.begun = ""  # the load that had begun
-        self.has: Loaded | None = None  # what was loaded at last; None where that is not sure
-        self.questions: list[str] = []  # sent, ever
-        self.cancels: list[str] = []
+        self.has = None  # what was loaded at last; None where that is not sure
+        self.questions = []  # sent, ever
+        self.cancels = []
 
-    def command(self, ago: int) -> Work:
+    def command(self, ago):
         return self.asked[-1 - ago % len(self.asked)]
 
-    def deliver(self, delivery: Delivery | None) -> bool:
+    def deliver(self, delivery):
         """Take what is passed on; returns whether it ended its command."""
         if delivery is None or (about := delivery.command) is None:
             return False
-        response: Any = delivery.response
+        response = delivery.response
         if about not in self.asked:
             assert isinstance(about, Load), "only a load is begun that nobody asked for"
             return False
@@ -467,8 +464,8 @@ class AnyEngine(RuleBasedStateMachine):
         return False
 
     @rule(kind=st.sampled_from(COMMANDS))
-    def ask(self, kind: Any) -> None:
-        command: Work = kind(f"c{len(self.asked)}")
+    def ask(self, kind):
+        command = kind(f"c{len(self.asked)}")
         self.asked.append(command)
         refusal = self.client.ask(command)
         assert (refusal is None) == (self.expected or isinstance(command, Load))
@@ -479,16 +476,16 @@ class AnyEngine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asked)
     @rule(ago=AGO)
-    def cancel(self, ago: int) -> None:
+    def cancel(self, ago):
         command = self.command(ago)
         at_once = command.id in self.open and isinstance(command, Generate) and not self.running
         assert self.deliver(self.client.cancel(command.id)) == at_once
 
     @precondition(lambda self: self.running and self.asked)
     @rule(ago=AGO, kind=st.sampled_from(MADE_UP))
-    def say(self, ago: int, kind: Any) -> None:
+    def say(self, ago, kind):
         command = self.command(ago)
-        response: Response = kind(command.id)
+        response = kind(command.id)
         was_open = command.id in self.open
         ended = self.deliver(hear(self.client, response))
         own = getattr(response, "generation", command.id) == command.id
@@ -503,21 +500,21 @@ class AnyEngine(RuleBasedStateMachine):
 
     @precondition(running)
     @rule()
-    def load(self) -> None:
+    def load(self):
         self.ask(COMMANDS[0])
         for kind in MADE_UP[:2]:
             self.say(0, kind)
 
     @precondition(running)
     @rule(kind=st.sampled_from(MADE_UP[3:]))
-    def say_what_nobody_asked(self, kind: Any) -> None:
+    def say_what_nobody_asked(self, kind):
         assert hear(self.client, kind("stranger")) is None
         with pytest.raises(Garbled):
             self.client.hear(b'{"event": "text"}')
 
     @precondition(lambda self: not self.running)
     @rule()
-    def begin(self) -> None:
+    def begin(self):
         self.client.begin()
         self.running = self.expected = True
         commands = self.written()
@@ -529,7 +526,7 @@ class AnyEngine(RuleBasedStateMachine):
         hear(self.client, READY)
 
     @rule(another=st.booleans())
-    def die(self, another: bool) -> None:
+    def die(self, another):
         kept = {
             id: work
             for id, work in self.open.items()
@@ -542,10 +539,10 @@ class AnyEngine(RuleBasedStateMachine):
         self.running, self.expected, self.begun = False, another, ""
 
     @rule()
-    def write(self) -> None:
+    def write(self):
         self.written()
 
-    def written(self) -> list[Any]:
+    def written(self):
         """What was sent."""
         commands = sent(self.client)
         assert not commands or self.running
@@ -556,7 +553,7 @@ class AnyEngine(RuleBasedStateMachine):
             assert len(set(ids)) == len(ids), "it is sent once"
         return commands
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.die(another=False)
         assert not self.open, "each command has an end"
 

@@ -10,10 +10,8 @@ import sys
 import termios
 import time
 from array import array
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -37,7 +35,6 @@ from engine.process.host import (
 from engine.process.protocol import (
     COMMANDS,
     Cancel,
-    Command,
     Count,
     Counted,
     Generate,
@@ -48,7 +45,6 @@ from engine.process.protocol import (
     Memory,
     Quit,
     Ready,
-    Response,
     Sampling,
     SetDrafter,
     Unload,
@@ -70,14 +66,14 @@ ALIKE = Exactness(ANY_ROWS, "this device computes every row alike")  # on the CP
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "llama"
     write_folder("llama", path, layers=2)
     return path
 
 
 @pytest.fixture(scope="module")
-def child(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+def child(folder, tmp_path_factory):
     """One that has the model loaded, for all tests that leave it so."""
     child = Child(tmp_path_factory.mktemp("log") / "log")
     try:
@@ -89,11 +85,11 @@ def child(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ch
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Callable[[], Child]]:
+def fresh(tmp_path):
     """Starts a child process that a test may end."""
-    children: list[Child] = []
+    children = []
 
-    def start() -> Child:
+    def start():
         # Standard streams in another encoding must not matter.
         environment = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C"}
         children.append(Child(tmp_path / f"log{len(children)}", environment))
@@ -104,15 +100,15 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[], Child]]:
         child.close()
 
 
-def generate(id: str, *, max_tokens: int = 32, sampling: Sampling = WITHOUT_END) -> Generate:
+def generate(id, *, max_tokens=32, sampling=WITHOUT_END):
     return Generate(id, "chat", QUESTION, Request(sampling=sampling, max_tokens=max_tokens))
 
 
-def written(responses: list[Response]) -> str:
+def written(responses):
     return "".join(response.delta for response in responses if isinstance(response, Text))
 
 
-def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
+def test_it_writes_what_a_session_writes(child, folder):
     responses = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
     assert {response.generation for response in responses} == {"g1"}
     session = Session(load(ModelFolder(folder)))
@@ -125,7 +121,7 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     assert responses[-1].reason == expected[-1].reason
 
 
-def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> None:
+def test_a_race_writes_the_same_twice_in_turns(child, folder):
     race = Generate(
         "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=300), race=True
     )
@@ -144,9 +140,7 @@ def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> No
     assert isinstance(again[-1], Done), "the session is as good as before"
 
 
-def test_a_race_says_what_lies_behind_a_difference(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
     """Here a fault, which judges drafts by the rows behind theirs."""
     compare = engine.core.judging._compare
     race = replace(generate("g", max_tokens=30), race=True)
@@ -170,14 +164,14 @@ def test_a_race_says_what_lies_behind_a_difference(
     assert done.fork.written in drafted
 
 
-def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
+def test_a_race_is_cancelled_as_a_whole(child):
     child.send(
         Generate("r3", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=LONG), race=True)
     )
     while not isinstance(child.next(), Verdict):
         pass
     child.send(Cancel("r3"))
-    ends: list[Done] = []
+    ends = []
     while len(ends) < 2:
         response = child.next()
         if isinstance(response, Done):
@@ -186,7 +180,7 @@ def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Where nothing is known yet."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     return tmp_path
@@ -194,7 +188,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("home")
-def test_measuring_a_pair_is_told(folder: Path) -> None:
+def test_measuring_a_pair_is_told(folder):
     told = hosted(
         [
             Load("1", str(folder), "early-exit:1"),
@@ -218,7 +212,7 @@ def test_measuring_a_pair_is_told(folder: Path) -> None:
     assert any(isinstance(each, Loading) and each.measured for each in afresh)
 
 
-def test_models_go_by_their_names(home: Path) -> None:
+def test_models_go_by_their_names(home):
     folder = home / "models" / "by name"
     write_folder("llama", folder, layers=2)
     told = hosted([Load("1", "by name", "by name", "3"), Load("2", "no/such")])
@@ -228,14 +222,14 @@ def test_models_go_by_their_names(home: Path) -> None:
     assert "slipstream models pull no/such" in told[-1].remedy
 
 
-def test_a_prompt_is_not_read_twice(child: Child) -> None:
+def test_a_prompt_is_not_read_twice(child):
     child.ask(generate("g1"))
     prefill = child.ask(generate("g2"))[0]
     assert isinstance(prefill, Prefill)
     assert prefill.reused == prefill.total - 1
 
 
-def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
+def test_the_drafter_can_be_changed(child, folder):
     plain = written(child.ask(generate("g1", max_tokens=100)))
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
         before, after = child.ask(SetDrafter("d", drafter, length))
@@ -255,7 +249,7 @@ def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
 
-def test_a_conversation_can_be_given_less_memory(folder: Path) -> None:
+def test_a_conversation_can_be_given_less_memory(folder):
     memory, wide = Memory(context=64), Memory(cache_bits=8)
     load_it = Load("1", str(folder), memory=memory)
     told = hosted([load_it, generate("g"), replace(load_it, id="2", memory=wide)])
@@ -266,7 +260,7 @@ def test_a_conversation_can_be_given_less_memory(folder: Path) -> None:
     assert told[-1].generation == "2"
 
 
-def test_a_load_says_how_answers_are_sampled(folder: Path) -> None:
+def test_a_load_says_how_answers_are_sampled(folder):
     greedy, warm = Load("1", str(folder)), Sampling(temperature=0.9)
     told = hosted([greedy, replace(greedy, id="2", sampling=warm)])
     samplings = [each.sampling for each in told if isinstance(each, Loaded)]
@@ -284,9 +278,7 @@ def test_a_load_says_how_answers_are_sampled(folder: Path) -> None:
         ("mamba2", 64, False),
     ],
 )
-def test_caches_are_quantized_where_a_trial_succeeds(
-    tmp_path: Path, family: str, head_dim: int, possible: bool
-) -> None:
+def test_caches_are_quantized_where_a_trial_succeeds(tmp_path, family, head_dim, possible):
     sizes = json.loads(ARCHITECTURES.read_text())["configurations"][family]
     if family != "mamba2":
         heads = sizes["num_attention_heads"]
@@ -304,12 +296,12 @@ def test_caches_are_quantized_where_a_trial_succeeds(
 
 
 @pytest.mark.parametrize("values", [{"context": -1}, {"context": 1}, {"cache_bits": 3}])
-def test_memory_that_cannot_be_is_refused(values: dict[str, int]) -> None:
+def test_memory_that_cannot_be_is_refused(values):
     with pytest.raises(Problem):
         Memory(**values)
 
 
-def test_a_running_generation_can_be_cancelled(child: Child) -> None:
+def test_a_running_generation_can_be_cancelled(child):
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
     child.send(Cancel("g1"))
@@ -319,7 +311,7 @@ def test_a_running_generation_can_be_cancelled(child: Child) -> None:
     assert done.stats.committed < LONG
 
 
-def test_reasoning_can_be_ended(child: Child, folder: Path, tmp_path: Path) -> None:
+def test_reasoning_can_be_ended(child, folder, tmp_path):
     other = shutil.copytree(folder, tmp_path / "reasons")
     config = json.loads((other / "tokenizer_config.json").read_text())
     config["chat_template"] += "{% if add_generation_prompt %}<think>{# </think> #}{% endif %}"
@@ -328,15 +320,15 @@ def test_reasoning_can_be_ended(child: Child, folder: Path, tmp_path: Path) -> N
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
     child.send(Hurry("g1"))
-    while not (verdict := child.until(Verdict)[-1]).forced:  # type: ignore[union-attr]
+    while not (verdict := child.until(Verdict)[-1]).forced:
         pass
     child.send(Cancel("g1"))
-    assert "".join(token.text for token in verdict.forced) == "</think>\n\n"  # type: ignore[union-attr]
-    assert child.until(Done)[-1].stats.forced == len("</think>\n\n")  # type: ignore[union-attr]
+    assert "".join(token.text for token in verdict.forced) == "</think>\n\n"
+    assert child.until(Done)[-1].stats.forced == len("</think>\n\n")
     child.ask(Load("load", str(folder)))
 
 
-def test_generations_run_side_by_side(child: Child, folder: Path) -> None:
+def test_generations_run_side_by_side(child, folder):
     alone = written(child.ask(generate("g0", max_tokens=60)))
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -357,7 +349,7 @@ def test_generations_run_side_by_side(child: Child, folder: Path) -> None:
     assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
-def test_a_waiting_generation_can_be_cancelled(child: Child, folder: Path) -> None:
+def test_a_waiting_generation_can_be_cancelled(child, folder):
     child.ask(Load("load", str(folder), parallel=1))
     child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
     ends = [child.until(Done)[-1]]
@@ -372,20 +364,20 @@ def test_a_waiting_generation_can_be_cancelled(child: Child, folder: Path) -> No
     assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
-def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
+def test_a_cancelled_id_may_be_used_again(child):
     child.send(Cancel("g1"), Cancel("never"))
     done = child.ask(generate("g1"))[-1]
     assert isinstance(done, Done)
     assert done.reason == "length"
 
 
-WRONG: dict[str, tuple[bytes | Command, str, str]] = {  # what is answered to, and says what
+WRONG = {  # what is answered to, and says what
     "nothing": (b"", "", "empty"),
     "no UTF-8": (b"\xff\x00\xfe", "", "UTF-8"),
     "nested": (b"[" * 1_000_000, "", "nested"),
     "too long": (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
     "a field missing": (b'{"command": "generate", "id": "g"}', "g", "conversation"),
-    "no model": (Load("l", "/nowhere"), "l", "no model folder"),
+    "no model": (Load("l", "/nowhere"), "l", "was not found"),
     "no prompt": (Generate("g", "c", Prompt()), "g", "empty"),
     "no temperature": (
         b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
@@ -397,7 +389,7 @@ WRONG: dict[str, tuple[bytes | Command, str, str]] = {  # what is answered to, a
 }
 
 
-def test_what_is_wrong_has_one_answer(child: Child) -> None:
+def test_what_is_wrong_has_one_answer(child):
     offenders = {}
     for name, (line, id, words) in WRONG.items():
         child.write((line if isinstance(line, bytes) else COMMANDS.to_json(line).encode()) + b"\n")
@@ -409,7 +401,7 @@ def test_what_is_wrong_has_one_answer(child: Child) -> None:
     assert offenders == {}
 
 
-def test_a_bad_line_is_answered_during_a_generation(child: Child) -> None:
+def test_a_bad_line_is_answered_during_a_generation(child):
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
     child.write(b'{"command": "cancel", "id": "g1", "now": true}\nnonsense\n')
@@ -421,12 +413,12 @@ def test_a_bad_line_is_answered_during_a_generation(child: Child) -> None:
     child.until(Done)
 
 
-def test_the_terminal_cannot_interrupt_it(child: Child) -> None:
+def test_the_terminal_cannot_interrupt_it(child):
     child.process.send_signal(signal.SIGINT)
     assert isinstance(child.ask(generate("g1"))[-1], Done)
 
 
-def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
+def test_load_unload_and_quit(fresh, folder):
     child = fresh()
     ready = child.next()
     assert isinstance(ready, Ready)
@@ -474,9 +466,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
         pytest.param(lambda child: child.process.terminate(), marks=pytest.mark.slow),
     ],
 )
-def test_it_ends_with_its_input_and_on_sigterm(
-    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
-) -> None:
+def test_it_ends_with_its_input_and_on_sigterm(end, fresh, folder):
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -489,7 +479,7 @@ def test_it_ends_with_its_input_and_on_sigterm(
 
 
 @pytest.mark.slow
-def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> None:
+def test_it_ends_when_nobody_reads(fresh, folder):
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -501,7 +491,7 @@ def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> 
 PIPE_BYTES, LONGEST_LINE = 1 << 16, 1 << 12
 
 
-def readable(pipe: Any) -> int:
+def readable(pipe):
     """How many bytes wait in it."""
     count = array("i", [0])
     fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
@@ -512,9 +502,7 @@ def readable(pipe: Any) -> int:
 @pytest.mark.parametrize(
     "end", [lambda child: child.stdin.close(), lambda child: child.send(Quit())]
 )
-def test_it_ends_although_it_is_held_up(
-    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
-) -> None:
+def test_it_ends_although_it_is_held_up(end, fresh, folder):
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -525,7 +513,7 @@ def test_it_ends_although_it_is_held_up(
 
 
 @pytest.mark.slow
-def test_it_does_not_outlive_its_parent(folder: Path) -> None:
+def test_it_does_not_outlive_its_parent(folder):
     # A parent that is killed cannot say quit.
     commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))
     lines = "".join(COMMANDS.to_json(command) + "\n" for command in commands).encode()
@@ -552,22 +540,17 @@ def test_it_does_not_outlive_its_parent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
-def test_it_is_usable_after_a_failed_generation(
-    error: Exception,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_it_is_usable_after_a_failed_generation(error, folder, monkeypatch, capsys):
     read, errors = Decoder.read, list[Exception | None]()
 
-    def failing(decoder: Decoder, tokens: mx.array) -> mx.array:
+    def failing(decoder, tokens):
         if errors and (error := errors.pop(0)):
             for layer in decoder.timeline.layers:
                 layer.keys = layer.keys * float("nan")  # as after a pass that broke off
             raise error
         return read(decoder, tokens)
 
-    def commands() -> Iterator[Command]:
+    def commands():
         yield Load("1", str(folder), "early-exit", "2")
         yield generate("g1")
         errors.extend([None, None, None, error])
@@ -592,10 +575,10 @@ def test_it_is_usable_after_a_failed_generation(
 
 @pytest.mark.parametrize("waiting", [False, True])
 def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, waiting: bool
-) -> None:
+    folder, monkeypatch, waiting
+):
     script = iter((Load("1", str(folder), "early-exit:1", "3"), generate("g")))
-    responses: list[Response] = []
+    responses = []
     queue = CommandQueue(responses.append)
     monkeypatch.setattr(queue, "take", lambda: next(script, None))
     if waiting:
@@ -609,20 +592,18 @@ def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
     assert bool(done.stats.reference_seconds) != waiting
 
 
-def test_what_there_is_to_remark_is_told_when_it_is_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remarks: Iterator[list[Remark]] = iter(([Remark.SLOW_BLAS], []))
+def test_what_there_is_to_remark_is_told_when_it_is_loaded(folder, monkeypatch):
+    remarks = iter(([Remark.SLOW_BLAS], []))
     monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
     responses = hosted([Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")])
     remarked = [response.remark for response in responses if isinstance(response, Loaded)]
     assert remarked == [Remark.SLOW_BLAS.value, ""]
 
 
-def test_answers_are_learned_where_that_is_asked_for(home: Path, folder: Path) -> None:
+def test_answers_are_learned_where_that_is_asked_for(home, folder):
     kept = earlier_answers.earlier_answers_folder(home)
 
-    def ask(id: str, *, learn: bool) -> list[Path]:
+    def ask(id, *, learn):
         load_it = Load(f"load {id}", str(folder), "suffix", "4", learn=learn)
         assert isinstance(hosted([load_it, generate(id)])[-1], Done)
         return sorted(kept.glob("*")) if kept.exists() else []

@@ -1,9 +1,6 @@
 """What the child process keeps of documents: after the answer, behind every command."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,7 +9,7 @@ from engine.conversation.kept_blocks import kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.events import Done
 from engine.process.host import CommandQueue
-from engine.process.protocol import Generate, Load, Response, Sampling
+from engine.process.protocol import Generate, Load, Sampling
 from engine.request import Request, asked
 from models.errors import Problem
 from tests.support.engine.hosted import hosted
@@ -20,27 +17,27 @@ from tests.support.engine.tiny import write_folder
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "llama"
     write_folder("llama", path, layers=2)
     return path
 
 
-def about_a_document(id: str) -> Generate:
+def about_a_document(id):
     """Of as many bytes as two blocks have."""
     request = Request(sampling=Sampling(), max_tokens=4, keep_as=("a" * 64,))
     return Generate(id, "chat", asked("A word, and another one. " * 45), request)
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+def kept(tmp_path, monkeypatch):
     """The files of what is kept."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     return lambda: sorted(kept_blocks_folder().glob("*/*.safetensors"))
 
 
-def test_documents_are_kept_after_the_answer(folder: Path, kept: Any) -> None:
-    seen: list[tuple[Response, int]] = []
+def test_documents_are_kept_after_the_answer(folder, kept):
+    seen = []
     commands = (Load("1", str(folder)), about_a_document("g"), Load("2", str(folder)))
     hosted(
         [*commands, about_a_document("h")],
@@ -50,16 +47,14 @@ def test_documents_are_kept_after_the_answer(folder: Path, kept: Any) -> None:
     assert dones == [(0, 0), (1024, 2)]
 
 
-def test_a_command_goes_before_what_is_to_be_kept(
-    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_goes_before_what_is_to_be_kept(folder, kept, monkeypatch):
     waiting = property(lambda _: len(kept()) == 1)
     monkeypatch.setattr(CommandQueue, "waiting", waiting)
     hosted([Load("1", str(folder)), about_a_document("g")])
     assert len(kept()) == 1
 
 
-def test_nothing_is_kept_where_nothing_may_be(folder: Path, kept: Any) -> None:
+def test_nothing_is_kept_where_nothing_may_be(folder, kept):
     load_it = Load("1", str(folder), keep_bytes=0)
     hosted([load_it, about_a_document("g")])
     assert not kept()
@@ -67,9 +62,7 @@ def test_nothing_is_kept_where_nothing_may_be(folder: Path, kept: Any) -> None:
         replace(load_it, keep_bytes=-1)
 
 
-def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(
-    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monkeypatch, capsys):
     monkeypatch.setattr(
         "engine.conversation.kept_blocks.KeptBlocks.write", mock.Mock(side_effect=RuntimeError)
     )
@@ -78,9 +71,7 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(
     assert "RuntimeError" in capsys.readouterr().err
 
 
-def test_why_nothing_is_kept_is_said_once(
-    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
     monkeypatch.setattr("engine.core.cache.Timeline.states", lambda *_: None)
     hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
     assert not kept()

@@ -1,14 +1,11 @@
 """The child process where several Macs hold the target: rank 0's on scripted Macs, and the process
 that has rank 0 do what it is asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import mlx.core as mx
 import pytest
 
-from engine.cluster.hosts import Hosts
 from engine.cluster.states import RankState, divided
 from engine.core.decoder import Decoder
 from engine.events import Done, Failed, Stats, Text
@@ -26,7 +23,6 @@ from engine.process.protocol import (
     Macs,
     Memory,
     Ranks,
-    Response,
     SetDrafter,
     Unload,
     Unloaded,
@@ -49,14 +45,14 @@ class Ended(BaseException):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "llama"
     write_folder("llama", path)
     return str(path)
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Macs:
+def two(tmp_path):
     return Macs(str(hostfile(tmp_path, ("127.0.0.1", "mini.local"))))
 
 
@@ -64,40 +60,40 @@ class Play:
     """Has a host do what it is told, one thing after the other. Attributes: `told`, its responses;
     `last`, those with which the process ended; `cluster`, the Macs that it leads as rank 0."""
 
-    def __init__(self, cluster: ScriptedCluster | None = None) -> None:
-        self.told: list[Response] = []
-        self.last: list[Response] = []
+    def __init__(self, cluster=None):
+        self.told = []
+        self.last = []
         self.cluster = cluster
 
-    def __call__(self, *steps: Step) -> None:
+    def __call__(self, *steps):
         """Commands come as soon as they can; functions are called once nothing is left to do."""
         script = list(steps)
 
         class Queue(CommandQueue):
             @property
-            def waiting(self) -> bool:
+            def waiting(self):
                 return bool(script) and not callable(script[0])
 
-            def take(self) -> Any:
+            def take(self):
                 while script:
                     step = script.pop(0)
                     if not callable(step):
-                        self.owed[step.id] = step  # type: ignore[union-attr, assignment]
+                        self.owed[step.id] = step
                         return step
                     step()
                 return None
 
-        def end(last: Sequence[Response]) -> None:
+        def end(last):
             self.last += last
             raise Ended
 
-        Host(Queue(self.told.append), self.told.append, end=end, cluster=self.cluster).run()  # type: ignore[arg-type]
+        Host(Queue(self.told.append), self.told.append, end=end, cluster=self.cluster).run()
 
-    def of(self, kind: Any) -> list[Any]:
+    def of(self, kind):
         return [response for response in self.told if isinstance(response, kind)]
 
 
-def generate(id: str, tokens: int = 8) -> Generate:
+def generate(id, tokens=8):
     sampling = Sampling(logit_bias={256: -1000.0})  # without an end
     return Generate(id, "chat", asked("hello"), Request(sampling=sampling, max_tokens=tokens))
 
@@ -106,18 +102,16 @@ def generate(id: str, tokens: int = 8) -> Generate:
 
 
 @pytest.fixture
-def macs() -> ScriptedCluster:
+def macs():
     return ScriptedCluster()
 
 
 @pytest.fixture
-def play(macs: ScriptedCluster) -> Play:
+def play(macs):
     return Play(macs)
 
 
-def test_targets_on_several_macs_answer(
-    play: Play, macs: ScriptedCluster, folder: str, two: Macs
-) -> None:
+def test_targets_on_several_macs_answer(play, macs, folder, two):
     tensor = Macs(two.hosts, "tensor")
     play(Load("1", folder, macs=two), generate("g"), Load("2", folder, macs=tensor))
     assert macs.modes == [None, "tensor"]
@@ -130,9 +124,7 @@ def test_targets_on_several_macs_answer(
     assert play.of(Done)
 
 
-def test_there_must_be_room_for_the_drafter_and_the_conversation(
-    play: Play, macs: ScriptedCluster, folder: str, two: Macs
-) -> None:
+def test_there_must_be_room_for_the_drafter_and_the_conversation(play, macs, folder, two):
     """Another drafter needs it on this Mac alone: a whole target may be larger than that."""
     small = SetDrafter("3", "lookup")
     play(Load("1", folder, folder, "2", Memory(512), macs=two), SetDrafter("2", folder), small)
@@ -142,7 +134,7 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(
     assert macs.drafting == [weight, None]
     macs.free_bytes = 1
     play.told.clear()
-    macs.load = lambda *_, **__: (_ for _ in ()).throw(FULL)  # type: ignore[method-assign]
+    macs.load = lambda *_, **__: (_ for _ in ()).throw(FULL)
     play(Load("4", folder, macs=two))
     assert play.told[-1] == Failed("4", FULL.message, FULL.remedy, "request")
 
@@ -156,19 +148,12 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(
     ],
 )
 def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
-    play: Play,
-    macs: ScriptedCluster,
-    folder: str,
-    two: Macs,
-    error: Exception,
-    over: bool,
-    ends: type[BaseException] | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(decoder: Decoder, tokens: mx.array) -> mx.array:
+    play, macs, folder, two, error, over, ends, monkeypatch
+):
+    def fail(decoder, tokens):
         raise error
 
-    def break_it() -> None:
+    def break_it():
         monkeypatch.setattr(Decoder, "read", fail)
         macs.over = over
 
@@ -181,7 +166,7 @@ def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
     with pytest.raises(ends):
         play(*steps)
     if ends is Ended:
-        said = [(each.generation, each.message) for each in play.last]  # type: ignore[union-attr]
+        said = [(each.generation, each.message) for each in play.last]
         assert said == [("g", "Out of step."), ("", "Out of step.")]
 
 
@@ -194,35 +179,35 @@ class FakeLaunch:
     made: list["FakeLaunch"]
     refusal: Problem | None
 
-    def __init__(self, hosts: Hosts, *, heard: Any, lost: Any, complained: Any) -> None:
+    def __init__(self, hosts, *, heard, lost, complained):
         self.heard, self.lost, self.closed = heard, lost, False
-        self.written: list[Command] = []
+        self.written = []
         self.states = (RankState(0, hosts.name(0), "ready"), RankState(1, hosts.name(1), "ready"))
         self.made.append(self)
 
-    def meet(self, stopped: Callable[[], bool]) -> None:
+    def meet(self, stopped):
         if self.refusal is not None:
             raise self.refusal
 
-    def write(self, line: bytes) -> None:
+    def write(self, line):
         self.written.append(COMMANDS.read(line))
 
-    def say(self, response: Response) -> None:
+    def say(self, response):
         self.heard(RESPONSES.to_line(response))
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeLaunch]]:
+def made(monkeypatch):
     FakeLaunch.made, FakeLaunch.refusal = [], None
     monkeypatch.setattr(led, "Launch", FakeLaunch)
     yield FakeLaunch.made
     assert all(each.closed for each in FakeLaunch.made if not FakeLaunch.refusal)
 
 
-def test_rank_0_does_what_is_asked_for(made: list[FakeLaunch], two: Macs) -> None:
+def test_rank_0_does_what_is_asked_for(made, two):
     play, load, answer = Play(), Load("1", "/model", macs=two), generate("g")
     again = Load("2", "/other", macs=two)
     play(
@@ -236,9 +221,7 @@ def test_rank_0_does_what_is_asked_for(made: list[FakeLaunch], two: Macs) -> Non
     assert len(made) == 1
 
 
-def test_a_process_that_leads_loads_nowhere_else(
-    made: list[FakeLaunch], two: Macs, folder: str
-) -> None:
+def test_a_process_that_leads_loads_nowhere_else(made, two, folder):
     play, missing = Play(), Macs("/missing.json")
     play(
         *(Load("0", folder, macs=missing), Load("1", folder), Load("2", folder, macs=two)),
@@ -246,12 +229,10 @@ def test_a_process_that_leads_loads_nowhere_else(
     )
     assert [each.generation for each in play.of(Failed)] == ["0", "3", "4"]
     assert play.of(Unloaded), "what was loaded here"
-    assert [each.id for each in made[0].written] == ["2"]  # type: ignore[union-attr]
+    assert [each.id for each in made[0].written] == ["2"]
 
 
-def test_the_ranks_end_with_the_target_and_are_joined_again(
-    made: list[FakeLaunch], two: Macs
-) -> None:
+def test_the_ranks_end_with_the_target_and_are_joined_again(made, two):
     play = Play()
     play(Load("1", "/a", macs=two), Unload("2"), generate("g"), Load("3", "/a", macs=two))
     assert play.of(Unloaded) == [Unloaded("2")]
@@ -260,7 +241,7 @@ def test_the_ranks_end_with_the_target_and_are_joined_again(
     assert len(made) == 2
 
 
-def test_macs_that_cannot_be_joined_are_said(made: list[FakeLaunch], two: Macs) -> None:
+def test_macs_that_cannot_be_joined_are_said(made, two):
     FakeLaunch.refusal = Problem("mini.local does not answer.", "Switch it on.")
     play = Play()
     play(Load("1", "/a", macs=two))
@@ -268,9 +249,7 @@ def test_macs_that_cannot_be_joined_are_said(made: list[FakeLaunch], two: Macs) 
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["to the launcher", "to rank 0"])
-def test_a_lost_mac_fails_all_that_is_not_done(
-    made: list[FakeLaunch], two: Macs, known: bool
-) -> None:
+def test_a_lost_mac_fails_all_that_is_not_done(made, two, known):
     play, why = Play(), Problem("Out of step.", "Load again.") if known else LOST
     with pytest.raises(Ended):
         play(
@@ -279,5 +258,5 @@ def test_a_lost_mac_fails_all_that_is_not_done(
             lambda: known and made[0].say(Failed("", why.message, why.remedy)),
             lambda: made[0].lost(LOST),
         )
-    failed = [(each.generation, each.message, each.remedy) for each in play.last]  # type: ignore[union-attr]
+    failed = [(each.generation, each.message, each.remedy) for each in play.last]
     assert failed == [(id, why.message, why.remedy) for id in ("1", "b", "")]

@@ -1,7 +1,6 @@
 """Pictures through the language of the engine's process: only their paths and digests travel."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.support.engine.seeing_folders import write_seeing
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
-def test_a_picture_is_seen_counted_and_missed(tmp_path: Path) -> None:
+def test_a_picture_is_seen_counted_and_missed(tmp_path):
     folder = write_seeing("gemma3", tmp_path / "model")
     shown = picture(tmp_path, 0)
     lost = replace(shown, path=str(tmp_path / "lost.png"), digest="0" * 64)

@@ -17,13 +17,12 @@ from engine.process.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
     RESPONSES,
-    Response,
     Unload,
     Unloaded,
 )
 
 
-def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prints_do_not_reach_the_protocol(monkeypatch):
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     saved = [os.dup(descriptor) for descriptor in (0, 1)]
     pipes = [os.pipe() for _ in saved]
@@ -55,7 +54,7 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         assert RESPONSES.read(pipe.read()) == Failed("g", "m", "r")
 
 
-def test_lines_that_are_too_long_come_broken_off() -> None:
+def test_lines_that_are_too_long_come_broken_off():
     longest = b"a" * (LONGEST_LINE_BYTES - 1) + b"\n"
     too_long = b"b" * LONGEST_LINE_BYTES + b"\n"
     far_too_long = b"c" * 3 * LONGEST_LINE_BYTES + b"\n"
@@ -70,7 +69,7 @@ def test_lines_that_are_too_long_come_broken_off() -> None:
     ]
 
 
-def test_lines_from_two_threads_stay_whole() -> None:
+def test_lines_from_two_threads_stay_whole():
     read, write = os.pipe()
     with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
         output = ResponseLines(sink)
@@ -87,15 +86,15 @@ def test_lines_from_two_threads_stay_whole() -> None:
             thread.join()
 
 
-def test_a_closed_pipe_is_gone() -> None:
+def test_a_closed_pipe_is_gone():
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
         ResponseLines(sink).send(Unloaded("1"))
 
 
-def test_an_inbox_stops_when_nobody_reads() -> None:
-    def disconnected(response: Response) -> None:
+def test_an_inbox_stops_when_nobody_reads():
+    def disconnected(response):
         raise Disconnected
 
     queue = CommandQueue(disconnected)
@@ -104,7 +103,7 @@ def test_an_inbox_stops_when_nobody_reads() -> None:
     assert queue.take() is None
 
 
-def test_answers_are_ascii_whatever_the_text() -> None:
+def test_answers_are_ascii_whatever_the_text():
     sink = io.BytesIO()
     ResponseLines(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
     assert sink.getvalue().isascii()

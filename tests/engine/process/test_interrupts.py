@@ -11,8 +11,8 @@ from engine.process.interrupts import Interrupted, noting, stoppable, uninterrup
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_noted_and_the_second_acts(number: int) -> None:
-    acted: list[int] = []
+def test_the_first_signal_is_noted_and_the_second_acts(number):
+    acted = []
     before = signal.signal(number, lambda received, _: acted.append(received))
     try:
         with stoppable() as interruption:
@@ -30,14 +30,14 @@ def test_the_first_signal_is_noted_and_the_second_acts(number: int) -> None:
         signal.signal(number, before)
 
 
-def test_handlers_are_put_back() -> None:
+def test_handlers_are_put_back():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stoppable():
         assert signal.getsignal(signal.SIGINT) not in before
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_all_are_noted_where_none_shall_act() -> None:
+def test_all_are_noted_where_none_shall_act():
     before = signal.getsignal(signal.SIGINT)
     with noting(signal.SIGINT) as interruption:
         for _ in range(3):
@@ -46,7 +46,7 @@ def test_all_are_noted_where_none_shall_act() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_an_interrupt_comes_at_the_end_of_a_step() -> None:
+def test_an_interrupt_comes_at_the_end_of_a_step():
     before, done = signal.getsignal(signal.SIGINT), []
     with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
         signal.raise_signal(signal.SIGINT)
@@ -56,21 +56,21 @@ def test_an_interrupt_comes_at_the_end_of_a_step() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_step_without_an_interrupt() -> None:
+def test_a_step_without_an_interrupt():
     before = signal.getsignal(signal.SIGINT)
     with uninterrupted():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_failure_of_a_step_comes_through() -> None:
+def test_a_failure_of_a_step_comes_through():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), uninterrupted():
         1 / 0  # noqa: B018
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_process_ends_with_a_parent_that_is_killed() -> None:
+def test_a_process_ends_with_a_parent_that_is_killed():
     """The child inherits standard error: that it closes says that the child is gone, too."""
     child = (
         "from engine.process.interrupts import end_with_parent; from threading import Event; "
@@ -86,10 +86,10 @@ def test_a_process_ends_with_a_parent_that_is_killed() -> None:
     assert done.stderr == b""
 
 
-def test_other_threads_are_not_interrupted_anyway() -> None:
+def test_other_threads_are_not_interrupted_anyway():
     done = []
 
-    def work() -> None:
+    def work():
         with uninterrupted():
             done.append(signal.getsignal(signal.SIGINT))
 

@@ -5,7 +5,6 @@ The ranks are processes on loopback, started with and without a stand-in for ssh
 
 import shutil
 import signal
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -38,19 +37,19 @@ NAMES = ("here.local", "mini.local")
 
 
 @pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_thread(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture
-def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hosts(tmp_path, monkeypatch):
     """Two Macs; the second is reached by ssh."""
     monkeypatch.setenv("PATH", stand_in_for_ssh(tmp_path))
     return hostfile(tmp_path, NAMES)
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "target"
     vocabulary = byte_tokenizer(folder)
     config = config_of("llama") | {"vocab_size": vocabulary, "eos_token_id": 256}
@@ -61,7 +60,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(target: Path) -> list[str]:
+def alone(target):
     """What one process answers without drafts."""
     session = Session(load(ModelFolder(target)))
     request = Request(sampling=GREEDY, max_tokens=TOKENS)
@@ -71,7 +70,7 @@ def alone(target: Path) -> list[str]:
     ]
 
 
-def texts(ranks: Launched) -> list[str]:
+def texts(ranks):
     """Several answers, the last one in a race."""
     first, second, third = QUESTIONS
     return [ranks.answer(first), ranks.answer(second), ranks.answer(third, race=True)]
@@ -88,14 +87,8 @@ def texts(ranks: Launched) -> list[str]:
     ids=["2, pipeline", "3, tensor", "2, tensor, ssh", "3, pipeline, ssh"],
 )
 def test_the_text_is_that_of_one_process(
-    target: Path,
-    alone: list[str],
-    tmp_path: Path,
-    names: Sequence[str],
-    mode: str,
-    drafters: Sequence[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    target, alone, tmp_path, names, mode, drafters, monkeypatch
+):
     monkeypatch.setenv("PATH", stand_in_for_ssh(tmp_path))
     with launched(hostfile(tmp_path, names)) as ranks:
         assert [rank.host.split(" ")[0] for rank in ranks.launch.states] == [*names]
@@ -108,24 +101,24 @@ def test_the_text_is_that_of_one_process(
     assert not ranks.lost
 
 
-def kill(ranks: Launched) -> None:
+def kill(ranks):
     ranks.ranks()[1].kill()
 
 
-def kill_rank_0(ranks: Launched) -> None:
+def kill_rank_0(ranks):
     ranks.ranks()[0].kill()
 
 
-def stop(ranks: Launched) -> None:
+def stop(ranks):
     ranks.ranks()[1].send_signal(signal.SIGSTOP)
 
 
-def kill_while_rank_0_hangs(ranks: Launched) -> None:
+def kill_while_rank_0_hangs(ranks):
     ranks.ranks()[0].send_signal(signal.SIGSTOP)
     kill(ranks)
 
 
-def kill_the_launcher(ranks: Launched) -> None:
+def kill_the_launcher(ranks):
     psutil.Process(ranks.launch.pid).kill()
 
 
@@ -140,11 +133,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_in_an_answer_is_one_line_and_the_next_answer_is_as_before(
-    target: Path,
-    alone: list[str],
-    hosts: Path,
-    fault: Callable[[Launched], None],
-) -> None:
+    target, alone, hosts, fault
+):
     with launched(hosts, silence=5.0 if fault is stop else 60.0) as ranks:
         ranks.load(target)
         processes = [psutil.Process(ranks.launch.pid), *ranks.ranks().values()]
@@ -161,8 +151,8 @@ def test_a_fault_in_an_answer_is_one_line_and_the_next_answer_is_as_before(
 
 
 def test_a_target_without_room_or_with_other_files_there_leaves_the_ranks_as_they_are(
-    target: Path, alone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    target, alone, tmp_path, monkeypatch
+):
     there = (
         "from models.model_folder import ModelFolder as M\nof = M.fingerprint.func\n"
         "M.fingerprint = property(lambda m: 'other' if m.path.name == 'drafter' else of(m))\n"
@@ -188,9 +178,7 @@ OTHER += "m.version = lambda name: '9.9' if name == 'mlx' else of(name)\n"
         ({"there": OTHER}, "mini.local has MLX 9.9, and this Mac has"),
     ],
 )
-def test_macs_that_cannot_be_joined_are_said(
-    tmp_path: Path, ssh: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_macs_that_cannot_be_joined_are_said(tmp_path, ssh, said, monkeypatch):
     monkeypatch.setenv("PATH", stand_in_for_ssh(tmp_path, **ssh))
     ranks = Launched(hostfile(tmp_path, NAMES))
     processes = psutil.Process(ranks.launch.pid).children(recursive=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,6 @@ from engine.process.protocol import (
     MOST_PARALLEL,
     RESPONSES,
     Cancel,
-    Command,
     Count,
     Generate,
     Hurry,
@@ -30,7 +29,6 @@ from engine.process.protocol import (
     ProcessEvent,
     Quit,
     Ready,
-    Response,
     SetDrafter,
     Unload,
     parse_command,
@@ -38,7 +36,7 @@ from engine.process.protocol import (
 from engine.replies.families import FAMILIES, FamilyRow
 from engine.request import ChatMessage, Grammar, Picture, Prompt, Request, Sampling, ToolCall, asked
 from models.errors import Problem
-from models.typed_json import Mistake, WrongJson
+from models.typed_json import WrongJson
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 name = text.filter(bool)
@@ -113,7 +111,7 @@ ranks = st.builds(
     needed_bytes=st.integers(0),
     free_bytes=st.integers(0),
 )
-commands: st.SearchStrategy[Command] = st.one_of(
+commands = st.one_of(
     st.builds(
         Load,
         id=name,
@@ -151,7 +149,7 @@ commands: st.SearchStrategy[Command] = st.one_of(
 
 
 @given(command=commands)
-def test_a_command_survives_its_line(command: Command) -> None:
+def test_a_command_survives_its_line(command):
     line = COMMANDS.to_json(command)
     assert "\n" not in line
     assert line.isascii()
@@ -161,7 +159,7 @@ def test_a_command_survives_its_line(command: Command) -> None:
 
 @pytest.mark.parametrize("kind", get_args(ProcessEvent))
 @given(data=st.data())
-def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
+def test_an_event_of_the_process_survives_its_line(kind, data):
     values = {
         str: text,
         int: st.integers(),
@@ -186,12 +184,12 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
 
 
 @pytest.mark.parametrize("event", [Done("g", "stop", Stats(), "cut"), Failed("g", "m", "r")])
-def test_events_are_responses(event: Response) -> None:
+def test_events_are_responses(event):
     assert RESPONSES.to_json(event) == to_json(event)
     assert RESPONSES.read(RESPONSES.to_json(event).encode()) == event
 
 
-junk: st.SearchStrategy[Any] = st.recursive(
+junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
@@ -199,7 +197,7 @@ junk: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(line=st.binary() | st.text().map(lambda line: line.encode(errors="surrogatepass")))
-def test_any_bytes_are_refused_with_a_remedy(line: bytes) -> None:
+def test_any_bytes_are_refused_with_a_remedy(line):
     with pytest.raises(InvalidCommand) as refused:
         parse_command(line)
     assert refused.value.message
@@ -207,7 +205,7 @@ def test_any_bytes_are_refused_with_a_remedy(line: bytes) -> None:
 
 
 @given(command=commands, data=st.data())
-def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.DataObject) -> None:
+def test_a_spoilt_command_is_a_command_or_refused(command, data):
     line = COMMANDS.to_json(command).encode()
     fields = json.loads(line)
     spoilt = data.draw(
@@ -266,21 +264,21 @@ FAULTY = (
 )
 
 
-def refusal(line: bytes) -> InvalidCommand:
+def refusal(line):
     """Of a line that is no command."""
     with pytest.raises(InvalidCommand) as refused:
         pytest.fail(f"{line[:40]!r} is {parse_command(line)}")
     return refused.value
 
 
-def test_what_is_wrong_with_a_line() -> None:
+def test_what_is_wrong_with_a_line():
     found = [(line, refusal(line)) for line, *_ in FAULTY]
     assert [(line, each.id, each.fault, each.place) for line, each in found] == [*FAULTY]
     for _, each in found:
         assert each.place in each.message or each.place.partition(".")[2] in each.message
 
 
-WRONG_FIELDS: tuple[tuple[str, object, Mistake, str, str], ...] = (
+WRONG_FIELDS = (
     # a field of GENERATE, what it should not be, the place that is told, and what is wanted there
     ("prompt.messages", HELLO, "wrong type", "prompt.messages", "list"),
     ("prompt.messages", [HELLO, "hi"], "wrong type", "prompt.messages[1]", "object"),
@@ -307,7 +305,7 @@ WRONG_FIELDS: tuple[tuple[str, object, Mistake, str, str], ...] = (
 )
 
 
-def test_the_field_that_is_wrong_is_named() -> None:
+def test_the_field_that_is_wrong_is_named():
     for path, value, fault, place, wanted in WRONG_FIELDS:
         found = refusal(json.dumps(changed(path, value)).encode())
         whole = ".".join(filter(None, ("generate", place)))
@@ -315,23 +313,23 @@ def test_the_field_that_is_wrong_is_named() -> None:
         assert wanted in found.remedy, (path, value)
 
 
-def changed(path: str, value: object) -> dict[str, Any]:
+def changed(path, value):
     """GENERATE with one field, given by its path, as it should not be."""
     part, _, name = path.partition(".")
     return GENERATE | {part: (CHAT if part == "prompt" else {}) | {name: value}}
 
 
-def test_what_is_left_out_is_what_the_engine_would_take() -> None:
+def test_what_is_left_out_is_what_the_engine_would_take():
     command = parse_command(json.dumps(changed("request.sampling", {"temperature": 1})).encode())
     assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
 
 
-def test_a_command_that_would_be_refused_cannot_be_made() -> None:
+def test_a_command_that_would_be_refused_cannot_be_made():
     with pytest.raises(Problem, match="max_tokens"):
         Request(max_tokens=0)
 
 
-def test_the_greeting_can_be_read_by_every_version() -> None:
+def test_the_greeting_can_be_read_by_every_version():
     """It is how two versions tell that they are not of one: its form stays."""
     first = (
         '{"event": "ready", "protocol": 1, "python": "3.12.11", "mlx": "0.31.2", '
@@ -343,7 +341,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     assert protocol.PROTOCOL == 14
 
 
-def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
+def test_no_event_of_the_process_is_called_like_one_of_a_generation():
     from engine import events
 
     names = [kind.__name__.lower() for kind in get_args(protocol.Response)]
@@ -355,7 +353,7 @@ def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
     ("field", "value"),
     [("path", "here.png"), ("digest", "0" * 63), ("digest", "G" * 64), ("width", 0)],
 )
-def test_a_picture_that_cannot_be_is_refused(field: str, value: object) -> None:
+def test_a_picture_that_cannot_be_is_refused(field, value):
     fields = {"path": "/here.png", "digest": "0" * 64, "width": 1, "height": 1, field: value}
     said = {"role": "user", "content": "", "pictures": [fields]}
     line = {"command": "count", "id": "1", "prompt": {"messages": [said]}}

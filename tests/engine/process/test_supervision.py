@@ -12,7 +12,7 @@ PAUSES = (0.5, 1.0, 4.0)
 class AnyOrder(RuleBasedStateMachine):
     """A driver that is late with everything. `told`: a child's end was asked for or reported."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.supervisor = Supervisor(PAUSES)
         self.alive = False
@@ -22,18 +22,18 @@ class AnyOrder(RuleBasedStateMachine):
         self.deaths = 0
 
     @rule()
-    def start(self) -> None:
+    def start(self):
         self.supervisor.start()
         self.wanted, self.begun, self.deaths = True, 0, 0
 
     @rule()
-    def stop(self) -> None:
+    def stop(self):
         self.supervisor.stop()
         self.wanted, self.told = False, True
 
     @precondition(lambda self: self.supervisor.due)
     @rule()
-    def begin(self) -> None:
+    def begin(self):
         assert not self.alive, "never two"
         assert self.wanted, "a stop is final"
         self.supervisor.begin()
@@ -43,32 +43,32 @@ class AnyOrder(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.supervisor.due)
     @rule()
-    def begin_anyway(self) -> None:
+    def begin_anyway(self):
         with pytest.raises(AssertionError):
             self.supervisor.begin()
 
     @precondition(lambda self: self.alive)
     @rule()
-    def prove(self) -> None:
+    def prove(self):
         self.supervisor.forget()
         self.begun, self.deaths = 0, 0
 
     @precondition(lambda self: self.alive)
     @rule(for_good=st.booleans())
-    def fail(self, for_good: bool) -> None:
+    def fail(self, for_good):
         self.check(self.supervisor.fail(for_good=for_good), for_good=for_good)
 
     @precondition(lambda self: self.alive)
     @rule()
-    def end(self) -> None:
+    def end(self):
         self.check(self.supervisor.end())
         self.alive = False
 
     @rule()
-    def resume(self) -> None:
+    def resume(self):
         self.supervisor.resume()
 
-    def check(self, death: Death | None, *, for_good: bool = False) -> None:
+    def check(self, death, *, for_good=False):
         """One death a child, and none if its end was asked for."""
         assert (death is None) == self.told
         self.told = True
@@ -80,13 +80,13 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.supervisor.plan == ("given up" if pause is None else "waiting")
 
     @invariant()
-    def what_it_says_of_the_child(self) -> None:
+    def what_it_says_of_the_child(self):
         running = {"none": False, "running": True, "ending": False}[self.supervisor.child]
         assert (self.supervisor.child != "none") == self.alive
         assert running == (self.alive and not self.told)
 
     @invariant()
-    def what_it_says_of_the_plan(self) -> None:
+    def what_it_says_of_the_plan(self):
         assert (self.supervisor.plan != "stopped") == self.wanted
         assert self.supervisor.due <= self.wanted
 
@@ -94,21 +94,21 @@ class AnyOrder(RuleBasedStateMachine):
 TestAnyOrder = AnyOrder.TestCase
 
 
-def died(supervisor: Supervisor) -> Death | None:
+def died(supervisor):
     """A child is started, and dies."""
     supervisor.resume()
     supervisor.begin()
     return supervisor.end()
 
 
-def test_the_last_pause_repeats_without_an_end() -> None:
+def test_the_last_pause_repeats_without_an_end():
     supervisor = Supervisor(PAUSES, endless=True)
     supervisor.start()
     pauses = [death.pause_seconds for _ in range(5) if (death := died(supervisor))]
     assert pauses == [*PAUSES, PAUSES[-1], PAUSES[-1]]
 
 
-def test_deaths_before_a_child_that_worked_are_not_counted() -> None:
+def test_deaths_before_a_child_that_worked_are_not_counted():
     supervisor = Supervisor(PAUSES)
     supervisor.start()
     assert died(supervisor) == Death(1, PAUSES[0])
@@ -117,7 +117,7 @@ def test_deaths_before_a_child_that_worked_are_not_counted() -> None:
     assert died(supervisor) == Death(1, PAUSES[0])
 
 
-def test_without_pauses_the_first_death_is_the_last() -> None:
+def test_without_pauses_the_first_death_is_the_last():
     supervisor = Supervisor()
     supervisor.start()
     assert died(supervisor) == Death(1, None)
@@ -129,11 +129,11 @@ def test_without_pauses_the_first_death_is_the_last() -> None:
 @pytest.mark.parametrize(
     ("status", "said"), [(0, "status 0"), (3, "status 3"), (-9, "SIGKILL"), (-99, "signal 99")]
 )
-def test_how_a_process_ended(status: int, said: str) -> None:
+def test_how_a_process_ended(status, said):
     assert said in how_it_ended(status)
 
 
-def test_a_child_with_large_models_has_more_time_to_end() -> None:
+def test_a_child_with_large_models_has_more_time_to_end():
     sizes = [0, 5 * 10**9, 15 * 10**9, 20 * 10**9, 70 * 10**9]
     assert [grace_seconds(size) for size in sizes] == [GRACE_SECONDS, 5, 7.5, 10, 10]
     assert [grace_seconds(size, 1.5) for size in sizes] == [1.5, 2.5, 7.5, 10, 10]

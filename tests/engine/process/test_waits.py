@@ -1,10 +1,8 @@
 """What counts as a wait of a pass."""
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from types import SimpleNamespace
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -16,14 +14,14 @@ from tests.support.engine.tiny import build
 
 
 @contextmanager
-def standing(wait: Callable[[], object], *, lock: Lock) -> Iterator[Waits]:
+def standing(wait, *, lock):
     """A thread that has been in this wait since its lock was locked."""
-    made: list[Waits] = []
+    made = []
     ready = Event()
 
-    def work() -> None:
+    def work():
         leader = SimpleNamespace(number=1, resting=False)
-        made.append(Waits(SimpleNamespace(leader=leader, loading=False)))  # type: ignore[arg-type]
+        made.append(Waits(SimpleNamespace(leader=leader, loading=False)))
         ready.set()
         wait()
 
@@ -38,20 +36,20 @@ def standing(wait: Callable[[], object], *, lock: Lock) -> Iterator[Waits]:
         thread.join()
 
 
-def until(condition: Callable[[], Any]) -> Any:
+def until(condition):
     while not (found := condition()):
         pass
     return found
 
 
-def test_the_same_wait_is_equal_until_a_message_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_wait_is_equal_until_a_message_is_sent(monkeypatch):
     lock = Lock()
     monkeypatch.setattr(mx, "eval", lock.acquire)  # without a frame of its own, as MLX's
     with standing(fetch, lock=lock) as waits:
         first = until(waits.now)
         assert waits.now() == first
         until(lambda: waits.beat().stood)
-        leader: Any = waits._cluster.leader
+        leader = waits._cluster.leader
         leader.number += 1
         assert waits.now() not in (None, first)
         assert (waits.beat().stood, waits.beat().works) == (pytest.approx(0.0, abs=0.1), True)
@@ -60,7 +58,7 @@ def test_the_same_wait_is_equal_until_a_message_is_sent(monkeypatch: pytest.Monk
         assert not waits.beat().works
 
 
-def test_what_may_begin_too_much_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_begin_too_much_waits_as_well(monkeypatch):
     """MLX lets only so much be under way: a plain token behind a pass that never ends."""
     for name, call in (("async_eval", begin), ("eval", wait), ("synchronize", finish)):
         lock = Lock()
@@ -69,10 +67,10 @@ def test_what_may_begin_too_much_waits_as_well(monkeypatch: pytest.MonkeyPatch) 
             assert until(waits.now)
 
 
-def test_whoever_listens_slowly_is_no_wait() -> None:
+def test_whoever_listens_slowly_is_no_wait():
     lock = Lock()
 
-    def show() -> None:
+    def show():
         lock.acquire()
 
     with standing(show, lock=lock) as waits:
@@ -80,12 +78,12 @@ def test_whoever_listens_slowly_is_no_wait() -> None:
             assert waits.now() is None
 
 
-def test_a_drafter_that_reads_a_prompt_alone_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drafter_that_reads_a_prompt_alone_is_no_wait(monkeypatch):
     lock, reads = Lock(), Event()
     decoder = Decoder(build("llama"))
     acquire = lock.acquire
 
-    def read() -> None:
+    def read():
         monkeypatch.setattr(mx, "eval", acquire)
         reads.set()
         list(decoder.prefill([1, 2, 3, 4]))

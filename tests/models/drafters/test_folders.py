@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
@@ -28,19 +27,19 @@ TARGET = "0123456789abcdef"
 CONFIG = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": TARGET}
 
 
-def head(folder: Path, **changes: Any) -> Path:
+def head(folder, **changes):
     folder.mkdir(parents=True)
     save_file({"kept": numpy.arange(4)}, folder / HEAD_WEIGHTS_NAME)
     (folder / "config.json").write_text(json.dumps(CONFIG | changes))
     return folder
 
 
-def place_of(found: DrafterFolder | None) -> Path | None:
+def place_of(found):
     return found and found.path
 
 
 @pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shipped(tmp_path, monkeypatch):
     """The folder of those that come along."""
     place = tmp_path / "shipped"
     monkeypatch.setattr(drafter_folders, "_SHIPPED", place)
@@ -49,11 +48,11 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, shipped: Path) -> Path:
+def home(tmp_path, shipped):
     return tmp_path / "home"
 
 
-def test_what_a_head_is_for(tmp_path: Path) -> None:
+def test_what_a_head_is_for(tmp_path):
     folder = head(tmp_path / "any name", hidden_size=64)
     assert is_drafter(folder)
     described = describe_drafter(folder)
@@ -63,7 +62,7 @@ def test_what_a_head_is_for(tmp_path: Path) -> None:
     assert described.config == CONFIG | {"hidden_size": 64}
 
 
-def test_a_folder_of_something_else(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_a_folder_of_something_else(tmp_path, subtests):
     for number, changes in enumerate(
         [
             {"model_type": "llama"},
@@ -78,7 +77,7 @@ def test_a_folder_of_something_else(tmp_path: Path, subtests: pytest.Subtests) -
                 describe_drafter(folder)
 
 
-def test_a_config_that_is_none(tmp_path: Path, home: Path, subtests: pytest.Subtests) -> None:
+def test_a_config_that_is_none(tmp_path, home, subtests):
     folder = head(home / "drafters" / "broken")
     for text in ["", "{", "[]", "7", "\x00", "[" * 100_000]:
         with subtests.test(text=text):
@@ -88,7 +87,7 @@ def test_a_config_that_is_none(tmp_path: Path, home: Path, subtests: pytest.Subt
             assert find_head(TARGET, home=home) is None
 
 
-def test_a_folder_without_weights_is_no_use(tmp_path: Path, home: Path) -> None:
+def test_a_folder_without_weights_is_no_use(tmp_path, home):
     folder = head(home / "drafters" / "half")
     (folder / HEAD_WEIGHTS_NAME).unlink()
     with pytest.raises(Problem, match="no weights"):
@@ -97,7 +96,7 @@ def test_a_folder_without_weights_is_no_use(tmp_path: Path, home: Path) -> None:
     assert find_head(TARGET, home=home) is None
 
 
-def test_drafters_of_others(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_drafters_of_others(tmp_path, subtests):
     """Some are told from models by the names of their tensors only."""
     for name in ["medusa", "mtp-huggingface", "eagle-3-angelslim", "eagle-1"]:
         for weights in ["model.safetensors", "model-00001-of-00001.safetensors"]:
@@ -115,21 +114,21 @@ def test_drafters_of_others(tmp_path: Path, subtests: pytest.Subtests) -> None:
     ("name", "weights"),
     [("medusa", "medusa_lm_head.safetensors"), ("mtp-huggingface", "mtp.safetensors")],
 )
-def test_weights_by_another_name(tmp_path: Path, name: str, weights: str) -> None:
+def test_weights_by_another_name(tmp_path, name, weights):
     layout = drafter_layout(name)
     found = describe_drafter(write_drafter(tmp_path / name, layout, weights=weights))
     assert found.weights == (found.path / weights,)
     assert found.layouts == layout.tensors
 
 
-def test_pickled_weights_are_named_as_the_reason(tmp_path: Path) -> None:
+def test_pickled_weights_are_named_as_the_reason(tmp_path):
     folder = write_drafter(tmp_path / "eagle", drafter_layout("refused-pickled"))
     assert is_drafter(folder)
     with pytest.raises(Problem, match="pickled"):
         read_drafter(ModelFolder(folder))
 
 
-def test_an_ordinary_model_is_no_drafter(tmp_path: Path) -> None:
+def test_an_ordinary_model_is_no_drafter(tmp_path):
     folder = write_drafter(tmp_path / "model", drafter_layout("whole-model"))
     assert not is_drafter(folder)
     assert read_drafter(ModelFolder(folder)) is None
@@ -140,7 +139,7 @@ def test_an_ordinary_model_is_no_drafter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["mtp-huggingface-inside", "mtp-deepseek-inside", "mtp-mimo-inside"]
 )
-def test_a_targets_own_module(tmp_path: Path, name: str) -> None:
+def test_a_targets_own_module(tmp_path, name):
     layout = drafter_layout(name)
     folder = write_drafter(tmp_path / "target", layout)
     assert not is_drafter(folder)
@@ -153,7 +152,7 @@ def test_a_targets_own_module(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])
-def test_a_module_in_a_file_beside_the_target(tmp_path: Path, spelling: str) -> None:
+def test_a_module_in_a_file_beside_the_target(tmp_path, spelling):
     """As merged targets have it; mlx-lm does not load that file."""
     target = drafter_layout("mtp-huggingface-inside")
     trunk = {key: each for key, each in target.tensors.items() if not key.startswith("mtp.")}
@@ -172,11 +171,11 @@ def test_a_module_in_a_file_beside_the_target(tmp_path: Path, spelling: str) -> 
     assert module.layouts == drafter_layout(spelling).tensors
 
 
-def test_nothing_is_there(home: Path) -> None:
+def test_nothing_is_there(home):
     assert find_head(TARGET, home=home) is None
 
 
-def test_only_its_own_target_gets_it(home: Path, shipped: Path) -> None:
+def test_only_its_own_target_gets_it(home, shipped):
     folder = head(shipped / "theirs")
     other = head(shipped / "another", target_fingerprint="fedcba9876543210")
     assert place_of(find_head(TARGET, home=home)) == folder
@@ -184,21 +183,19 @@ def test_only_its_own_target_gets_it(home: Path, shipped: Path) -> None:
     assert find_head("f" * 16, home=home) is None
 
 
-def test_the_users_own_comes_first(home: Path, shipped: Path) -> None:
+def test_the_users_own_comes_first(home, shipped):
     head(shipped / "a")
     own = head(home / "drafters" / "z")
     assert place_of(find_head(TARGET, home=home)) == own
 
 
-def test_the_same_one_every_time(home: Path, shipped: Path) -> None:
+def test_the_same_one_every_time(home, shipped):
     for name in ("m", "b", "x"):
         head(home / "drafters" / name)
     assert place_of(find_head(TARGET, home=home)) == home / "drafters" / "b"
 
 
-def test_the_home_may_be_named_by_a_variable(
-    home: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_may_be_named_by_a_variable(home, shipped, monkeypatch):
     own = head(home / "drafters" / "own")
     head(shipped / "theirs")
     monkeypatch.setenv(HOME_VARIABLE, str(home))
@@ -208,7 +205,7 @@ def test_the_home_may_be_named_by_a_variable(
 
 
 @pytest.mark.parametrize("data", [b"", b"\xa5" * 200, b"\x10\0\0\0\0\0\0\0{}"])
-def test_a_broken_one_hides_no_sound_one(home: Path, shipped: Path, data: bytes) -> None:
+def test_a_broken_one_hides_no_sound_one(home, shipped, data):
     (head(home / "drafters" / "a") / HEAD_WEIGHTS_NAME).write_bytes(data)
     (head(home / "drafters" / "b") / "config.json").write_text("{")
     (head(home / "drafters" / "c") / "config.json").unlink()
@@ -218,14 +215,12 @@ def test_a_broken_one_hides_no_sound_one(home: Path, shipped: Path, data: bytes)
     assert place_of(find_head(TARGET, home=home)) == sound
 
 
-def test_a_folder_that_may_not_be_read(
-    home: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_read(home, shipped, monkeypatch):
     refused = head(home / "drafters" / "refused")
     sound = head(shipped / "sound")
     is_file = Path.is_file
 
-    def refusing(path: Path) -> bool:
+    def refusing(path):
         if refused in path.parents:
             raise PermissionError(path)
         return is_file(path)
@@ -234,7 +229,7 @@ def test_a_folder_that_may_not_be_read(
     assert place_of(find_head(TARGET, home=home)) == sound
 
 
-def test_a_file_in_place_of_the_users_folder(home: Path, shipped: Path) -> None:
+def test_a_file_in_place_of_the_users_folder(home, shipped):
     home.mkdir()
     (home / "drafters").write_text("")
     assert find_head(TARGET, home=home) is None

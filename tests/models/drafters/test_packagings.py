@@ -5,10 +5,9 @@ Broken configs and tensors end in a description or a Problem.
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,6 @@ from models.drafters.folders import DrafterFolder, describe_drafter, read_drafte
 from models.drafters.kinds import (
     KIND_NAMES,
     Demands,
-    DrafterDescription,
     DrafterKind,
     check,
     verifier_note,
@@ -35,7 +33,7 @@ from tests.support.mostly_slow import examples
 KNOWN, REFUSED = layout_names(refused=False), layout_names(refused=True)
 
 
-def as_told(found: DrafterDescription, layers: int) -> dict[str, Any]:
+def as_told(found, layers):
     """A description as the files of layouts have it: nothing that is empty."""
     told = dataclasses.asdict(found) | dataclasses.asdict(found.demands)
     told = {key: value for key, value in told.items() if value and key != "demands"}
@@ -45,13 +43,13 @@ def as_told(found: DrafterDescription, layers: int) -> dict[str, Any]:
     return {key: value for key, value in told.items() if key != "fingerprint"}
 
 
-def depth_of(target: Mapping[str, Any]) -> int:
+def depth_of(target):
     depth = (target.get("text_config") or target)["num_hidden_layers"]
     assert isinstance(depth, int)
     return depth
 
 
-def test_a_packaging(subtests: pytest.Subtests) -> None:
+def test_a_packaging(subtests):
     for name in KNOWN:
         with subtests.test(name=name):
             layout = drafter_layout(name)
@@ -67,7 +65,7 @@ def test_a_packaging(subtests: pytest.Subtests) -> None:
                 assert check(module, layout.target) == ""
 
 
-def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_a_folder_of_it(tmp_path, subtests):
     for name in KNOWN:
         with subtests.test(name=name):
             layout = drafter_layout(name)
@@ -78,7 +76,7 @@ def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
             assert [path.name for path in folder.weights] == ["model.safetensors"]
 
 
-def test_what_the_engine_builds_it_by(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_what_the_engine_builds_it_by(tmp_path, subtests):
     """It is read of every packaging, and each tensor that a network needs has a name of ours."""
     for name in KNOWN:
         layout = drafter_layout(name)
@@ -92,7 +90,7 @@ def test_what_the_engine_builds_it_by(tmp_path: Path, subtests: pytest.Subtests)
             assert set(published.names.values()) <= set(layout.tensors)
 
 
-def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_what_is_refused(tmp_path, subtests):
     for name in REFUSED:
         with subtests.test(name=name):
             layout = drafter_layout(name)
@@ -107,7 +105,7 @@ def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
                 assert reason.endswith(".")
 
 
-def test_quantization_that_cannot_be_read(subtests: pytest.Subtests) -> None:
+def test_quantization_that_cannot_be_read(subtests):
     """It shows in config.json, or only in the names of the tensors."""
     layout = drafter_layout("dflash-z-lab")
     assert classify(layout.config, layout.tensors).kind == "dflash"
@@ -125,7 +123,7 @@ def test_quantization_that_cannot_be_read(subtests: pytest.Subtests) -> None:
                 classify(layout.config | {"quantization_config": stated}, tensors)
 
 
-def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
+def test_there_is_a_layout_of_every_kind_and_packaging():
     layouts = [drafter_layout(name) for name in KNOWN]
     told = [layout.expected for layout in layouts]
     told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
@@ -135,7 +133,7 @@ def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
     assert len(REFUSED) >= 5
 
 
-def test_config_alone_tells_most_kinds(subtests: pytest.Subtests) -> None:
+def test_config_alone_tells_most_kinds(subtests):
     """So that a repository on the hub can be judged before anything of it is fetched."""
     by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe"}
     for name in KNOWN:
@@ -154,9 +152,7 @@ def test_config_alone_tells_most_kinds(subtests: pytest.Subtests) -> None:
         ("DeepSpec", "target_layer_ids", [-1, 17, 35], (0, 18, 36)),
     ],
 )
-def test_the_first_and_the_last_state(
-    packaging: str, key: str, ids: list[int], taps: tuple[int, ...]
-) -> None:
+def test_the_first_and_the_last_state(packaging, key, ids, taps):
     """One more is a layer that the target does not have."""
     layout = drafter_layout("eagle-3-official-whole-vocabulary")
     found = classify(layout.config | {key: ids}, layout.tensors)
@@ -169,9 +165,7 @@ def test_the_first_and_the_last_state(
 @pytest.mark.parametrize(
     ("ids", "taps"), [([1, 11, 20], (2, 12, 21)), ([14, 19, 24], (14, 19, 24))]
 )
-def test_layers_and_states_are_told_apart_by_the_first(
-    ids: list[int], taps: tuple[int, ...]
-) -> None:
+def test_layers_and_states_are_told_apart_by_the_first(ids, taps):
     """Where ModelOpt and SGLang keep them; elsewhere states are counted."""
     layout = drafter_layout("eagle-3-nvidia")
     key = "eagle_aux_hidden_state_layer_ids"
@@ -181,20 +175,20 @@ def test_layers_and_states_are_told_apart_by_the_first(
     assert classify(layout.config | {key: ids}, layout.tensors).taps == tuple(ids)
 
 
-def test_a_shallow_target_has_no_taps_of_eagles_own_choice() -> None:
+def test_a_shallow_target_has_no_taps_of_eagles_own_choice():
     layout = drafter_layout("eagle-3-official")
     found = classify(layout.config, layout.tensors)
     assert check(found, layout.target | {"num_hidden_layers": 2})
 
 
-def test_other_weights() -> None:
+def test_other_weights():
     layout = drafter_layout("slipstream-head")
     head = classify(layout.config, layout.tensors)
     assert "smollm2-135m" in check(head, layout.target, fingerprint="f" * 16)
     assert check(head, layout.target, fingerprint="0123456789abcdef") == ""
 
 
-def test_another_name_is_a_note(subtests: pytest.Subtests) -> None:
+def test_another_name_is_a_note(subtests):
     layout = drafter_layout("eagle-3-speculators")
     found = classify(layout.config, layout.tensors)
     assert check(found, layout.target) == ""
@@ -210,7 +204,7 @@ def test_another_name_is_a_note(subtests: pytest.Subtests) -> None:
             assert bool(verifier_note(found, target)) == differs
 
 
-def test_models_are_no_drafters(subtests: pytest.Subtests) -> None:
+def test_models_are_no_drafters(subtests):
     names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
     for config in [
         {"architectures": ["Eagle2_5_VLForConditionalGeneration"], "model_type": "qwen3"},
@@ -222,7 +216,7 @@ def test_models_are_no_drafters(subtests: pytest.Subtests) -> None:
             assert kind_of(config, names) == "model"
 
 
-def test_nothing_inside_a_plain_model() -> None:
+def test_nothing_inside_a_plain_model():
     layout = drafter_layout("whole-model")
     assert classify_inside(layout.config, layout.tensors) is None
 
@@ -241,7 +235,7 @@ SHAPES = st.lists(st.integers(0, 2**40), max_size=4).map(tuple)
 
 
 @st.composite
-def broken(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]]:
+def broken(draw):
     """A published layout with keys replaced, taken out or mixed with those of another."""
     layout = drafter_layout(draw(st.sampled_from(KNOWN + REFUSED)))
     other = drafter_layout(draw(st.sampled_from(KNOWN)))
@@ -272,9 +266,7 @@ def broken(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, TensorLayout], di
 
 @settings(max_examples=examples(400), deadline=None)
 @given(broken())
-def test_whatever_a_folder_holds_is_answered_or_refused(
-    case: tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]],
-) -> None:
+def test_whatever_a_folder_holds_is_answered_or_refused(case):
     config, tensors, target = case
     found = []
     for read in (classify, classify_inside):

@@ -2,12 +2,9 @@
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx_lm
@@ -38,7 +35,7 @@ def on_the_processor():
     mx.set_default_device(before)
 
 
-def dequantized(folder: Path) -> dict[str, numpy.ndarray]:
+def dequantized(folder):
     """Every weight of an imported folder as float32, the quantized ones dequantized."""
     stored = mx.load(str(folder / "model.safetensors"))
     settings = json.loads((folder / "config.json").read_text()).get("quantization", {})
@@ -63,7 +60,7 @@ def dequantized(folder: Path) -> dict[str, numpy.ndarray]:
     [("qwen2", Kind.Q4_0), *(("llama", kind) for kind in EXACT)],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_quantized_weights_are_bit_exact(tmp_path: Path, architecture: str, kind: Kind):
+def test_quantized_weights_are_bit_exact(tmp_path, architecture, kind):
     expected = TinyGguf(architecture, kind).write(tmp_path / "a.gguf")
     found = dequantized(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
     assert found.keys() == expected.keys()
@@ -75,7 +72,7 @@ def test_quantized_weights_are_bit_exact(tmp_path: Path, architecture: str, kind
 
 
 @pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16], ids=lambda kind: kind.name)
-def test_float_weights_are_kept(tmp_path: Path, kind: Kind):
+def test_float_weights_are_kept(tmp_path, kind):
     expected = TinyGguf(kind=kind).write(tmp_path / "a.gguf")
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
     found = dequantized(folder)
@@ -87,14 +84,14 @@ def test_float_weights_are_kept(tmp_path: Path, kind: Kind):
     assert "quantization" not in json.loads((folder / "config.json").read_text())
 
 
-def test_mixed_float_types_become_float32(tmp_path: Path):
+def test_mixed_float_types_become_float32(tmp_path):
     expected = TinyGguf(kind=Kind.BF16, head_kind=Kind.Q8_0).write(tmp_path / "a.gguf")
     found = dequantized(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
     for name, weights in expected.items():
         numpy.testing.assert_array_equal(found[name], weights, err_msg=name)
 
 
-def loaded(folder: Path) -> Any:
+def loaded(folder):
     """The model in the folder as mlx-lm loads it, computing in float32."""
     model, _ = load_model(folder)
     model.update(
@@ -106,7 +103,7 @@ def loaded(folder: Path) -> Any:
     return model
 
 
-def of_weights(tiny: TinyGguf, weights: Mapping[str, numpy.ndarray]) -> Any:
+def of_weights(tiny, weights):
     """mlx-lm's model of the configuration that was written down by hand."""
     model = tiny.mlx_model()
     model.load_weights([(name, mx.array(array)) for name, array in weights.items()])
@@ -117,7 +114,7 @@ IDS = mx.array([[5, 9, 200, 31, 31, 7, 100]])
 
 
 @pytest.mark.parametrize("architecture", KINDS)
-def test_logits_of_float_weights_are_exactly_those_of_mlx_lm(tmp_path: Path, architecture: str):
+def test_logits_of_float_weights_are_exactly_those_of_mlx_lm(tmp_path, architecture):
     for untied in UNTIED[architecture]:
         path = tmp_path / f"{untied}.gguf"
         tiny = TinyGguf(architecture, head_kind=Kind.F32 if untied else None)
@@ -144,9 +141,7 @@ def test_logits_of_float_weights_are_exactly_those_of_mlx_lm(tmp_path: Path, arc
     ),
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_logits_of_quantized_weights_are_those_of_mlx_lm(
-    tmp_path: Path, architecture: str, kind: Kind
-):
+def test_logits_of_quantized_weights_are_those_of_mlx_lm(tmp_path, architecture, kind):
     tiny = TinyGguf(architecture, kind, head_kind=kind if True in UNTIED[architecture] else None)
     weights = tiny.write(tmp_path / "a.gguf")
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
@@ -162,7 +157,7 @@ def test_logits_of_quantized_weights_are_those_of_mlx_lm(
     numpy.testing.assert_allclose(loaded(folder)(IDS), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_a_setting_that_is_read_wrongly_would_be_seen(tmp_path: Path):
+def test_a_setting_that_is_read_wrongly_would_be_seen(tmp_path):
     """Each setting that only some architectures state changes the logits of the tiny models."""
     same = []
     for architecture, kind in KINDS.items():
@@ -180,7 +175,7 @@ def test_a_setting_that_is_read_wrongly_would_be_seen(tmp_path: Path):
     assert same == []
 
 
-def test_a_model_that_is_split_over_files(tmp_path: Path):
+def test_a_model_that_is_split_over_files(tmp_path):
     tiny = TinyGguf("qwen3", Kind.Q8_0)
     writer = tiny.writer(tmp_path / "a.gguf", split_max_tensors=7)
     expected = tiny.add_tensors(writer)
@@ -202,7 +197,7 @@ def test_a_model_that_is_split_over_files(tmp_path: Path):
         import_gguf(first, tmp_path / "other")
 
 
-def test_the_factors_of_phi_become_longrope(tmp_path: Path):
+def test_the_factors_of_phi_become_longrope(tmp_path):
     long, short = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0] * 6
     stated = {
         "phi3.rope.dimension_count": 12,
@@ -235,7 +230,7 @@ def test_the_factors_of_phi_become_longrope(tmp_path: Path):
         numpy.testing.assert_array_equal(loaded(folder)(IDS), model(IDS))
 
 
-def test_one_matrix_stored_twice_is_kept_once_with_more_bits(tmp_path: Path):
+def test_one_matrix_stored_twice_is_kept_once_with_more_bits(tmp_path):
     tiny = TinyGguf("qwen2", Kind.Q4_0, head_kind=Kind.Q8_0, head_is_embedding=True)
     expected = tiny.write(tmp_path / "a.gguf")
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
@@ -248,7 +243,7 @@ def test_one_matrix_stored_twice_is_kept_once_with_more_bits(tmp_path: Path):
     numpy.testing.assert_array_equal(found["model.embed_tokens.weight"], expected["lm_head.weight"])
 
 
-def test_mlx_lm_loads_and_generates(tmp_path: Path):
+def test_mlx_lm_loads_and_generates(tmp_path):
     TinyGguf("qwen2", Kind.Q4_0, head_kind=Kind.Q8_0).write(tmp_path / "a.gguf")
     model, tokenizer = mlx_lm.load(str(import_gguf(tmp_path / "a.gguf", tmp_path / "out")))
     assert tokenizer.eos_token_ids == {TOKENS.index(t) for t in ("<|im_end|>", "<|endoftext|>")}
@@ -259,13 +254,13 @@ def test_mlx_lm_loads_and_generates(tmp_path: Path):
     assert isinstance(mlx_lm.generate(model, tokenizer, prompt, max_tokens=3), str)
 
 
-def llama3_factors(base: float, half: int) -> list[float]:
+def llama3_factors(base, half):
     wavelengths = 2 * numpy.pi * base ** (numpy.arange(half) / half)
     smooth = numpy.clip((8192 / wavelengths - 1) / 3, 0, 1)
     return (1 / ((1 - smooth) / 32 + smooth)).tolist()
 
 
-def test_llama3_position_factors_become_rope_scaling(tmp_path: Path):
+def test_llama3_position_factors_become_rope_scaling(tmp_path):
     base = 500_000.0
     factors = llama3_factors(base, 8)
     assert any(1 < factor < 32 for factor in factors)
@@ -292,7 +287,7 @@ def test_llama3_position_factors_become_rope_scaling(tmp_path: Path):
         ),
     ],
 )
-def test_scaled_positions(tmp_path: Path, extra: dict[str, object], rope_type: str):
+def test_scaled_positions(tmp_path, extra, rope_type):
     TinyGguf(extra=extra).write(tmp_path / "a.gguf")
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
     scaling = json.loads((folder / "config.json").read_text())["rope_scaling"]
@@ -301,15 +296,15 @@ def test_scaled_positions(tmp_path: Path, extra: dict[str, object], rope_type: s
     load_model(folder)
 
 
-def test_progress_reaches_the_total(tmp_path: Path):
+def test_progress_reaches_the_total(tmp_path):
     TinyGguf().write(tmp_path / "a.gguf")
-    calls: list[tuple[int, int]] = []
+    calls = []
     import_gguf(tmp_path / "a.gguf", tmp_path / "out", progress=lambda *call: calls.append(call))
     assert calls == sorted(calls)
     assert calls[-1][0] == calls[-1][1] > 0
 
 
-def test_rows_are_converted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rows_are_converted_in_chunks(tmp_path, monkeypatch):
     expected = TinyGguf(kind=Kind.Q4_1).write(tmp_path / "a.gguf")
     monkeypatch.setattr(importer, "CHUNK_WEIGHTS", 64 * 7)
     found = dequantized(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))

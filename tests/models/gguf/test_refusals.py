@@ -3,7 +3,6 @@
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from gguf import GGMLQuantizationType as Kind
@@ -24,12 +23,10 @@ KEYS = [
     for key in (*TinyGguf(name).metadata(), *UNSTATED)
     if name == "llama" or key.startswith((name, "{}"))
 ]
-ODD: list[object] = ["x", "", 0, 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
+ODD = ["x", "", 0, 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
 
 
-def test_what_cannot_be_imported_is_named_and_leaves_nothing(
-    tmp_path: Path, subtests: pytest.Subtests
-):
+def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests):
     for tiny, named in [
         (TinyGguf(architecture="gemma2"), "'gemma2'"),
         (TinyGguf(kind=Kind.F64), "F64"),
@@ -75,11 +72,11 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(
             assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-def header(counts: bytes = bytes(16), version: int = 3) -> bytes:
+def header(counts=bytes(16), version=3):
     return b"GGUF" + version.to_bytes(4, "little") + counts
 
 
-def test_no_gguf_at_all(tmp_path: Path, subtests: pytest.Subtests):
+def test_no_gguf_at_all(tmp_path, subtests):
     for data in [
         b"",
         b"GGUF",
@@ -111,7 +108,7 @@ def test_no_gguf_at_all(tmp_path: Path, subtests: pytest.Subtests):
 
 
 @pytest.mark.parametrize("architecture", KINDS)
-def test_every_truncation_is_refused(tmp_path: Path, architecture: str):
+def test_every_truncation_is_refused(tmp_path, architecture):
     TinyGguf(architecture).write(tmp_path / "a.gguf")
     data = (tmp_path / "a.gguf").read_bytes()
     for length in [*range(0, 2000, 397), *range(2000, len(data), len(data) // 7), len(data) - 33]:
@@ -126,9 +123,7 @@ def test_every_truncation_is_refused(tmp_path: Path, architecture: str):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(place=st.sampled_from(KEYS), value=st.sampled_from(ODD))
-def test_metadata_of_any_type_is_a_problem_or_a_success(
-    tmp_path: Path, place: tuple[str, str], value: object
-):
+def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path, place, value):
     architecture, key = place
     TinyGguf(architecture, extra={key: value}).write(tmp_path / "a.gguf")
     said = ""
@@ -141,9 +136,7 @@ def test_metadata_of_any_type_is_a_problem_or_a_success(
 
 
 @pytest.mark.parametrize("architecture", KINDS)
-def test_a_tensor_that_is_missing_or_misshapen_is_named(
-    tmp_path: Path, architecture: str, subtests: pytest.Subtests
-):
+def test_a_tensor_that_is_missing_or_misshapen_is_named(tmp_path, architecture, subtests):
     tiny = TinyGguf(architecture)
     names = list(tiny.tensors())
     last = max(name.split(".")[1] for name in names if name.startswith("blk."))
@@ -157,7 +150,7 @@ def test_a_tensor_that_is_missing_or_misshapen_is_named(
                 import_gguf(tmp_path / "a.gguf", tmp_path / "out")
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path):
+def test_a_place_that_cannot_be_written(tmp_path):
     TinyGguf().write(tmp_path / "a.gguf")
     with pytest.raises(Problem, match="cannot be written"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "a.gguf" / "out")
@@ -171,7 +164,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path):
         ("gpt-oss", Kind.MXFP4, b"\xff"),
     ],
 )
-def test_infinite_scales_are_refused(tmp_path: Path, architecture: str, kind: Kind, scale: bytes):
+def test_infinite_scales_are_refused(tmp_path, architecture, kind, scale):
     tiny = TinyGguf(architecture, kind, head_kind=kind if architecture == "gpt-oss" else None)
     tiny.write(tmp_path / "a.gguf")
     part = "ffn_up_exps" if architecture == "gpt-oss" else "ffn_up"
@@ -184,7 +177,7 @@ def test_infinite_scales_are_refused(tmp_path: Path, architecture: str, kind: Ki
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-def test_a_full_disk_is_seen_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_seen_beforehand(tmp_path, monkeypatch):
     TinyGguf().write(tmp_path / "a.gguf")
     monkeypatch.setattr(importer, "SPARE_BYTES", 1 << 60)
     with pytest.raises(Problem, match="free"):
@@ -192,7 +185,7 @@ def test_a_full_disk_is_seen_beforehand(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-def test_an_existing_folder_is_left_alone(tmp_path: Path):
+def test_an_existing_folder_is_left_alone(tmp_path):
     TinyGguf().write(tmp_path / "a.gguf")
     (tmp_path / "out").mkdir()
     with pytest.raises(Problem, match="exists"):
@@ -200,10 +193,10 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_stopping_half_way_leaves_nothing(tmp_path: Path):
+def test_stopping_half_way_leaves_nothing(tmp_path):
     TinyGguf().write(tmp_path / "a.gguf")
 
-    def stop(done: int, total: int) -> None:
+    def stop(done, total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,15 +20,15 @@ from models.starter import GGUF_VARIABLE, STARTER
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"
-TEXTS: list[str] = json.loads((DATA / "texts.json").read_text())
+TEXTS = json.loads((DATA / "texts.json").read_text())
 KINDS = ["smollm", "qwen2", "gpt-2", "sentencepiece"]
 
 
-def fixture_metadata(kind: str) -> tuple[dict[str, Any], list[int], list[list[int]]]:
+def fixture_metadata(kind):
     """Metadata with the cut-down table, the real id of each of its rows, the expected ids."""
     data = json.loads((DATA / f"tokenizer_{kind}.json").read_text())
     rows = list(data["tokens"].items())
-    metadata: dict[str, Any] = {
+    metadata = {
         "tokenizer.ggml.model": data["model"],
         "tokenizer.ggml.pre": data["pre"],
         "tokenizer.ggml.tokens": [token for token, _ in rows],
@@ -43,7 +42,7 @@ def fixture_metadata(kind: str) -> tuple[dict[str, Any], list[int], list[list[in
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_equal_those_of_the_real_tokenizer(kind: str):
+def test_ids_equal_those_of_the_real_tokenizer(kind):
     metadata, real_ids, expected = fixture_metadata(kind)
     tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     for text, ids in zip(TEXTS, expected, strict=True):
@@ -52,7 +51,7 @@ def test_ids_equal_those_of_the_real_tokenizer(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["smollm", "gpt-2"])
-def test_decoding_gives_the_text_back(kind: str):
+def test_decoding_gives_the_text_back(kind):
     metadata, _, _ = fixture_metadata(kind)
     tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     for text in TEXTS:
@@ -60,7 +59,7 @@ def test_decoding_gives_the_text_back(kind: str):
         assert tokenizer.decode(ids, skip_special_tokens=False) == text
 
 
-def test_transformers_keeps_the_tokenizer_as_it_is(tmp_path: Path):
+def test_transformers_keeps_the_tokenizer_as_it_is(tmp_path):
     """Its tokenizer classes replace the pre-tokenizer of some model types; not of these."""
     metadata, real_ids, expected = fixture_metadata("qwen2")
     extra = {key: metadata[key] for key in metadata if key != "tokenizer.ggml.pre"} | {
@@ -90,7 +89,7 @@ def test_llama3_splits_digits_by_three_and_takes_whole_words_first():
     assert encoded.tokens == ["<|im_start|>", "123", "456", "7", "Ġword"]
 
 
-def of_transformers(metadata: dict[str, Any]) -> Tokenizer:
+def of_transformers(metadata):
     """The tokenizer that transformers makes of the same metadata."""
     names = GGUF_TOKENIZER_MAPPING["tokenizer"]
     stated = {
@@ -103,7 +102,7 @@ def of_transformers(metadata: dict[str, Any]) -> Tokenizer:
 
 
 @pytest.mark.parametrize("pre", ["llama-bpe", "lfm2", "dbrx", "tekken", "gpt-4o", "llama4"])
-def test_words_are_split_as_transformers_splits_them(pre: str):
+def test_words_are_split_as_transformers_splits_them(pre):
     metadata, _, _ = fixture_metadata("gpt-2")
     metadata |= {"tokenizer.ggml.pre": pre, "general.architecture": "llama"}
     ours = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
@@ -114,7 +113,7 @@ def test_words_are_split_as_transformers_splits_them(pre: str):
 
 
 @pytest.mark.parametrize("architecture", ["gemma3", "phi3"])
-def test_pieces_are_joined_as_transformers_joins_them(architecture: str):
+def test_pieces_are_joined_as_transformers_joins_them(architecture):
     metadata, _, _ = fixture_metadata("sentencepiece")
     metadata["general.architecture"] = architecture
     if architecture == "gemma3":  # its scores say nothing, and several spaces are written so
@@ -133,7 +132,7 @@ def test_pieces_are_joined_as_transformers_joins_them(architecture: str):
 
 
 @pytest.mark.parametrize("adds", [True, False])
-def test_the_beginning_of_text_token(adds: bool):
+def test_the_beginning_of_text_token(adds):
     metadata = TinyGguf(extra={"tokenizer.ggml.add_bos_token": adds}).metadata()
     files = tokenizer_files(metadata)
     tokens = Tokenizer.from_str(files["tokenizer.json"]).encode("a").tokens
@@ -150,7 +149,7 @@ def test_padding_of_the_table_is_no_token():
     assert tokenizer.get_vocab_size() == len(TOKENS)
 
 
-def test_a_broken_tokenizer_is_a_problem(subtests: pytest.Subtests):
+def test_a_broken_tokenizer_is_a_problem(subtests):
     for change in [
         {"tokenizer.ggml.tokens": None},
         {"tokenizer.ggml.tokens": [1, 2]},
@@ -182,15 +181,7 @@ SMALL_TEXTS = st.text(alphabet="ab$:{}<>▁ \0", max_size=4)
     special=st.integers(-1, 9),
     adds=st.booleans(),
 )
-def test_any_table_is_a_problem_or_a_tokenizer(
-    model: str,
-    tokens: list[str],
-    kinds: list[int],
-    merges: list[str],
-    scores: list[float],
-    special: int,
-    adds: bool,
-):
+def test_any_table_is_a_problem_or_a_tokenizer(model, tokens, kinds, merges, scores, special, adds):
     metadata = {
         "tokenizer.ggml.model": model,
         "tokenizer.ggml.tokens": tokens,
@@ -208,7 +199,7 @@ def test_any_table_is_a_problem_or_a_tokenizer(
 
 
 @pytest.mark.parametrize("scores", [None, [0.5], "high"])
-def test_scores_that_do_not_match_the_tokens(scores: Any):
+def test_scores_that_do_not_match_the_tokens(scores):
     kind = next(kind for kind in KINDS if "tokenizer.ggml.scores" in fixture_metadata(kind)[0])
     metadata = fixture_metadata(kind)[0] | {"tokenizer.ggml.scores": scores}
     with pytest.raises(Problem, match="its scores do not match its tokens"):

@@ -9,7 +9,7 @@ from gguf.quants import dequantize
 from models.gguf.weights import bits_for, pack_rows
 
 
-def random_k_rows(kind: Kind, block_bytes: int, scale_offsets: tuple[int, ...]) -> numpy.ndarray:
+def random_k_rows(kind, block_bytes, scale_offsets):
     random = numpy.random.default_rng(3)
     blocks = random.integers(0, 256, (12, block_bytes), dtype=numpy.uint8)
     for offset in scale_offsets:
@@ -18,14 +18,14 @@ def random_k_rows(kind: Kind, block_bytes: int, scale_offsets: tuple[int, ...]) 
     return blocks.reshape(4, 3 * block_bytes)
 
 
-def unpacked(rows: numpy.ndarray, kind: Kind) -> numpy.ndarray:
+def unpacked(rows, kind):
     packed = pack_rows(rows, kind)
     arrays = (mx.array(part) for part in (packed.weight, packed.scales, packed.biases))
     return numpy.array(mx.dequantize(*arrays, group_size=32, bits=bits_for(kind)))
 
 
 @pytest.mark.parametrize(("kind", "block_bytes"), [(Kind.Q4_K, 144), (Kind.Q5_K, 176)])
-def test_k_quants_keep_their_codes(kind: Kind, block_bytes: int):
+def test_k_quants_keep_their_codes(kind, block_bytes):
     rows = random_k_rows(kind, block_bytes, (0, 2))
     numpy.testing.assert_allclose(unpacked(rows, kind), dequantize(rows, kind), atol=1e-6)
 
@@ -38,9 +38,7 @@ def test_k_quants_keep_their_codes(kind: Kind, block_bytes: int):
         (Kind.Q2_K, 84, (80, 82), 0.05),
     ],
 )
-def test_other_k_quants_lose_little(
-    kind: Kind, block_bytes: int, scale_offsets: tuple[int, ...], allowed: float
-):
+def test_other_k_quants_lose_little(kind, block_bytes, scale_offsets, allowed):
     rows = random_k_rows(kind, block_bytes, scale_offsets)
     expected = dequantize(rows, kind)
     assert numpy.std(unpacked(rows, kind) - expected) < allowed * numpy.std(expected)

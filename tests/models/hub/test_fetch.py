@@ -17,13 +17,11 @@ from models.hub.fetch import (
 )
 from models.hub.marks import mark_path, unmark
 from models.model_folder import inspect
-from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
-from tests.support.models.hub_server import HubServer
 from tests.support.mostly_slow import mostly_slow
 
 
-def test_a_model_is_fetched_and_complete(client: Client):
+def test_a_model_is_fetched_and_complete(client):
     path = client.fetch()
     assert path == client.snapshot
     assert client.is_right()
@@ -33,14 +31,14 @@ def test_a_model_is_fetched_and_complete(client: Client):
     assert {link.name for link in path.iterdir()} == NEEDED
 
 
-def test_what_was_fetched_is_not_fetched_again(client: Client):
+def test_what_was_fetched_is_not_fetched_again(client):
     client.fetch()
     asked = len(client.server.asked)
     client.fetch()
     assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
 
 
-def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client: Client):
+def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client):
     commit = client.server.commit(NAME)
     as_commit = client.hub.describe(NAME, commit)
     path = fetch(as_commit, hub=client.hub, cache=client.cache, home=client.home)
@@ -50,7 +48,7 @@ def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client: Client
     assert reference.read_text() == commit
 
 
-def test_the_hubs_own_client_sees_it_whole(client: Client):
+def test_the_hubs_own_client_sees_it_whole(client):
     path = client.fetch()
     disable_progress_bars()
     sent = client.server.sent_bytes
@@ -71,7 +69,7 @@ def test_the_hubs_own_client_sees_it_whole(client: Client):
     assert repository.refs.keys() == {"main"}
 
 
-def test_what_the_hubs_own_client_fetched_is_taken_over(client: Client):
+def test_what_the_hubs_own_client_fetched_is_taken_over(client):
     disable_progress_bars()
     theirs = Path(
         snapshot_download(
@@ -88,7 +86,7 @@ def test_what_the_hubs_own_client_fetched_is_taken_over(client: Client):
     assert completed(theirs, home=client.home)
 
 
-def damage(blob: Path) -> None:
+def damage(blob):
     """Change a byte, and nothing that can be seen from outside."""
     state, data = blob.stat(), bytearray(blob.read_bytes())
     data[-1] ^= 1
@@ -96,7 +94,7 @@ def damage(blob: Path) -> None:
     os.utime(blob, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_a_damaged_file_without_a_mark_is_fetched_again(client: Client):
+def test_a_damaged_file_without_a_mark_is_fetched_again(client):
     path = client.fetch()
     unmark(path, home=client.home)
     damage((path / "model-1-of-2.safetensors").resolve())
@@ -104,7 +102,7 @@ def test_a_damaged_file_without_a_mark_is_fetched_again(client: Client):
     assert client.is_right()
 
 
-def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
+def test_a_cache_may_be_reached_by_a_link(client, tmp_path):
     path = client.fetch()
     (tmp_path / "link").symlink_to(client.cache)
     same = tmp_path / "link" / path.relative_to(client.cache)
@@ -122,7 +120,7 @@ def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
         ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"], quick=["rewritten", "more"]
     ),
 )
-def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, change: str):
+def test_a_mark_holds_for_what_was_checked_only(client, tmp_path, change):
     path = client.fetch()
     weights = path / "model-2-of-2.safetensors"
     blob = weights.resolve()
@@ -145,7 +143,7 @@ def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_a_cache_that_was_moved_is_still_whole(client: Client, tmp_path: Path, copied: bool):
+def test_a_cache_that_was_moved_is_still_whole(client, tmp_path, copied):
     path = client.fetch()
     moved = client.cache.rename(tmp_path / "moved") / path.relative_to(client.cache)
     weights = moved / "model-2-of-2.safetensors"
@@ -159,12 +157,12 @@ def test_a_cache_that_was_moved_is_still_whole(client: Client, tmp_path: Path, c
     assert not completed(moved, home=client.home)
 
 
-def test_progress_is_told_in_the_callers_thread(client: Client):
+def test_progress_is_told_in_the_callers_thread(client):
     client.server.block_seconds = 0.02
-    seen: list[Download] = []
+    seen = []
     threads = set()
 
-    def progress(told: Download) -> None:
+    def progress(told):
         seen.append(told)
         threads.add(threading.current_thread())
 
@@ -181,11 +179,11 @@ def test_progress_is_told_in_the_callers_thread(client: Client):
     assert any(one.bytes_per_second > 0 for one in seen)
 
 
-def test_a_stopped_download_goes_on_where_it_was(client: Client):
+def test_a_stopped_download_goes_on_where_it_was(client):
     server = client.server
     server.hold_after = 120_000
 
-    def cancelled() -> bool:
+    def cancelled():
         if server.held.is_set():
             server.release.set()  # the connections break; the pauses after that are cut short
         return server.held.is_set()
@@ -204,8 +202,8 @@ def test_a_stopped_download_goes_on_where_it_was(client: Client):
     assert any(asked.range for asked in client.server.requests("/cdn/"))
 
 
-def test_an_exception_of_the_callers_ends_the_download(client: Client):
-    def progress(told: Download) -> None:
+def test_an_exception_of_the_callers_ends_the_download(client):
+    def progress(told):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -214,7 +212,7 @@ def test_an_exception_of_the_callers_ends_the_download(client: Client):
     assert client.is_right()
 
 
-def test_the_token_goes_to_the_hub_alone(client: Client):
+def test_the_token_goes_to_the_hub_alone(client):
     client.fetch()
     cdn = client.server.requests("/cdn/")
     assert cdn
@@ -227,7 +225,7 @@ def test_the_token_goes_to_the_hub_alone(client: Client):
     assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
 
 
-def test_a_gguf_model_that_is_split_is_fetched_whole(server: HubServer, tmp_path: Path):
+def test_a_gguf_model_that_is_split_is_fetched_whole(server, tmp_path):
     name = "org/Split-GGUF"
     split = {f"a-0000{number}-of-00002.gguf": b"GGUF" + bytes([number]) * 99 for number in (1, 2)}
     server.repositories[name] = {**split, "b-00001-of-00002.gguf": b"GGUF", "c.gguf": b"GGUF"}
@@ -239,7 +237,7 @@ def test_a_gguf_model_that_is_split_is_fetched_whole(server: HubServer, tmp_path
     assert {part.name: part.read_bytes() for part in path.parent.iterdir()} == split
 
 
-def test_a_chosen_gguf_file(server: HubServer, tmp_path: Path):
+def test_a_chosen_gguf_file(server, tmp_path):
     name = "org/tiny-GGUF"
     server.repositories[name] = {
         "README.md": b"#",
@@ -261,14 +259,14 @@ def test_a_chosen_gguf_file(server: HubServer, tmp_path: Path):
     assert not completed(path.parent, home=client.home)
 
 
-def test_a_whole_model_can_be_inspected(client: Client):
+def test_a_whole_model_can_be_inspected(client):
     assert inspect(client.fetch()).model_type == "llama"
 
 
-def test_contents_that_are_the_same_come_once(client: Client):
+def test_contents_that_are_the_same_come_once(client):
     files = client.server.repositories[NAME]
     files["model-2-of-2.safetensors"] = files["model-1-of-2.safetensors"]
-    seen: list[Download] = []
+    seen = []
     client.fetch(progress=seen.append)
     assert seen[-1].done_bytes == seen[-1].total_bytes
     assert client.is_right()

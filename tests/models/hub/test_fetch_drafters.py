@@ -1,7 +1,5 @@
 """Drafters of others are fetched like models; what cannot be used is refused early."""
 
-from pathlib import Path
-
 import pytest
 
 from models.drafters.folders import describe_drafter
@@ -9,13 +7,12 @@ from models.errors import Problem
 from models.hub.fetch import completed
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_models import Client
-from tests.support.models.hub_server import HubServer
 
 NAME = "somebody/a-drafter"
 
 
 @pytest.fixture
-def client(server: HubServer, tmp_path: Path) -> Client:
+def client(server, tmp_path):
     return Client(server, tmp_path, name=NAME)
 
 
@@ -30,9 +27,7 @@ def client(server: HubServer, tmp_path: Path) -> Client:
         ("mtp-huggingface", "mtp.safetensors"),
     ],
 )
-def test_a_drafter_is_fetched(
-    client: Client, server: HubServer, tmp_path: Path, layout: str, weights: str
-) -> None:
+def test_a_drafter_is_fetched(client, server, tmp_path, layout, weights):
     files = drafter_files(drafter_layout(layout), tmp_path / "made", weights=weights)
     server.repositories[NAME] = files | {"modeling_drafter.py": b"raise SystemExit"}
     path = client.fetch()
@@ -41,9 +36,7 @@ def test_a_drafter_is_fetched(
     assert describe_drafter(path).kind == drafter_layout(layout).expected["kind"]
 
 
-def test_code_that_comes_along_is_no_obstacle(
-    client: Client, server: HubServer, tmp_path: Path
-) -> None:
+def test_code_that_comes_along_is_no_obstacle(client, server, tmp_path):
     """The networks are our own, so it is neither fetched nor run."""
     layout = drafter_layout("dflash-transformers")
     layout.config["auto_map"] = {"AutoModel": "modeling_drafter.Drafter"}
@@ -61,8 +54,8 @@ def test_code_that_comes_along_is_no_obstacle(
     ],
 )
 def test_what_cannot_be_used_is_refused_before_it_is_fetched(
-    client: Client, server: HubServer, tmp_path: Path, layout: str, message: str, remedy: str
-) -> None:
+    client, server, tmp_path, layout, message, remedy
+):
     server.repositories[NAME] = drafter_files(drafter_layout(layout), tmp_path / "made")
     with pytest.raises(Problem, match=message) as refusal:
         client.fetch()

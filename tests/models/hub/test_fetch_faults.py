@@ -9,8 +9,6 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from io import FileIO
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
 from tests.support.models.hub_models import NAME, NEEDED, Client, model_files
-from tests.support.models.hub_server import HubServer, Refusal, Told, sha256
+from tests.support.models.hub_server import Refusal, Told, sha256
 from tests.support.mostly_slow import mostly_slow
 
 WEIGHTS = "model-1-of-2.safetensors"
@@ -29,14 +27,14 @@ DAMAGED = mostly_slow([WEIGHTS, "tokenizer.json", "README.md"], quick=[WEIGHTS])
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def pauses(monkeypatch):
     """The seconds that a transfer would have waited."""
-    waited: list[float] = []
+    waited = []
     monkeypatch.setattr(Stop, "pause", lambda self, seconds: waited.append(seconds))
     return waited
 
 
-def fails(client: Client, match: str, **changes: object) -> Problem:
+def fails(client, match, **changes):
     """Fetching fails so, and leaves nothing that could be taken for a model."""
     with pytest.raises(Problem, match=match) as raised:
         client.fetch(**changes)
@@ -46,14 +44,14 @@ def fails(client: Client, match: str, **changes: object) -> Problem:
     return raised.value
 
 
-def recovers(client: Client) -> None:
+def recovers(client):
     assert client.fetch() == client.snapshot
     assert client.is_right()
     assert completed(client.snapshot, home=client.home)
     assert not list(client.folder.rglob("*.incomplete"))
 
 
-def test_broken_connections_are_resumed(client: Client):
+def test_broken_connections_are_resumed(client):
     client.server.drop_after = 30_000
     recovers(client)
     ranges = [asked.range for asked in client.server.requests(f"/cdn/{NAME}") if asked.range]
@@ -63,7 +61,7 @@ def test_broken_connections_are_resumed(client: Client):
     assert client.server.sent_bytes < total + 1_000
 
 
-def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float]):
+def test_a_hub_that_sends_nothing_is_given_up(client, pauses):
     client.server.drop_after = 0
     client.server.repositories[NAME] = {
         name: data
@@ -78,7 +76,7 @@ def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float
 
 
 @pytest.mark.slow
-def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_hub_that_stalls_is_given_up_and_resumed(client, monkeypatch):
     client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=1.0)
     client.server.hold_after = 100_000
     with monkeypatch.context() as patch:
@@ -91,7 +89,7 @@ def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client, monkeypatch: 
     recovers(client)
 
 
-def test_a_slow_hub_is_waited_for(client: Client):
+def test_a_slow_hub_is_waited_for(client):
     client.server.block_seconds = 0.01
     recovers(client)
 
@@ -103,9 +101,7 @@ def test_a_slow_hub_is_waited_for(client: Client):
         quick=[(503, 3), (429, 1)],
     ),
 )
-def test_passing_refusals_are_tried_again(
-    client: Client, pauses: list[float], status: int, times: int
-):
+def test_passing_refusals_are_tried_again(client, pauses, status, times):
     client.server.refusals[f"/resolve/{client.server.commit(NAME)}/{WEIGHTS}"] = Refusal(
         status, times
     )
@@ -134,9 +130,7 @@ def test_passing_refusals_are_tried_again(
     ),
 )
 @pytest.mark.parametrize("name", ["config.json", WEIGHTS])
-def test_another_answer_is_not_taken_for_a_file(
-    client: Client, pauses: list[float], name: str, answer: Refusal
-):
+def test_another_answer_is_not_taken_for_a_file(client, pauses, name, answer):
     data = client.server.repositories[NAME][WEIGHTS]
     partly_fetched(client, data, data[:100_000])
     client.server.refusals[f"/{name}"] = replace(answer)
@@ -145,10 +139,8 @@ def test_another_answer_is_not_taken_for_a_file(
     assert client.server.sent_bytes < total - 100_000 + 1_000  # nothing came twice
 
 
-def test_the_first_questions_are_asked_as_patiently(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-):
-    waited: list[float] = []
+def test_the_first_questions_are_asked_as_patiently(client, monkeypatch):
+    waited = []
     monkeypatch.setattr("models.hub.client.time.sleep", waited.append)
     for part in ("/api/models", "/config.json"):
         for status in (503, 429):
@@ -162,21 +154,21 @@ def test_the_first_questions_are_asked_as_patiently(
     assert len(waited) == 4
 
 
-def test_the_hub_says_until_when_to_wait(client: Client, pauses: list[float]):
+def test_the_hub_says_until_when_to_wait(client, pauses):
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
     client.server.refusals["/cdn/"] = Refusal(503, 1, headers={"Retry-After": until})
     client.fetch()
     assert pauses == [pytest.approx(19, abs=2)]
 
 
-def test_the_hub_says_how_long_to_wait(client: Client, pauses: list[float]):
+def test_the_hub_says_how_long_to_wait(client, pauses):
     client.server.refusals["/cdn/"] = Refusal(429, 2, headers={"Retry-After": "11"})
     client.fetch()
     assert client.is_right()
     assert pauses == [11.0, 11.0]
 
 
-def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
+def test_a_long_wait_is_left_to_the_person(client, pauses):
     client.server.refusals["/cdn/"] = Refusal(429, headers={"Retry-After": "4000"})
     assert "in 4000 seconds" in fails(client, "limits the number").remedy
     assert pauses == []
@@ -200,9 +192,7 @@ def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
         quick=[(401, {}, "rejected the token"), (500, {}, "answered 500")],
     ),
 )
-def test_refusals_end_the_download_and_say_why(
-    client: Client, pauses: list[float], status: int, headers: dict[str, str], message: str
-):
+def test_refusals_end_the_download_and_say_why(client, pauses, status, headers, message):
     client.server.refusals[f"/{WEIGHTS}"] = Refusal(status, headers=headers)
     fails(client, message)
     asked = client.server.requests(f"/{WEIGHTS}")
@@ -211,7 +201,7 @@ def test_refusals_end_the_download_and_say_why(
     recovers(client)
 
 
-def test_a_gated_repository(client: Client):
+def test_a_gated_repository(client):
     client.server.told[NAME] = Told(gated="manual")
     client.server.granted = {"hf_good"}
     assert "hf auth login" in fails(client, "is gated").remedy
@@ -220,14 +210,14 @@ def test_a_gated_repository(client: Client):
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_fetched_once_more(client: Client, name: str):
+def test_a_damaged_file_is_fetched_once_more(client, name):
     client.server.corrupt[name] = 1
     recovers(client)
     assert client.server.corrupt[name] == 0
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_file_that_stays_damaged_is_thrown_away(client: Client, name: str):
+def test_a_file_that_stays_damaged_is_thrown_away(client, name):
     client.server.corrupt[name] = 2
     fails(client, f"{name} of .* damaged twice")
     right = list(client.server.repositories[NAME].values())
@@ -236,7 +226,7 @@ def test_a_file_that_stays_damaged_is_thrown_away(client: Client, name: str):
     recovers(client)
 
 
-def partly_fetched(client: Client, data: bytes, part: bytes) -> Path:
+def partly_fetched(client, data, part):
     """Leave `part` as the beginning of a file with `data`, as a fetch that broke off does."""
     partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
     partial.parent.mkdir(parents=True)
@@ -244,7 +234,7 @@ def partly_fetched(client: Client, data: bytes, part: bytes) -> Path:
     return partial
 
 
-def test_a_damaged_part_of_a_file_is_found(client: Client):
+def test_a_damaged_part_of_a_file_is_found(client):
     data = client.server.repositories[NAME][WEIGHTS]
     partly_fetched(client, data, bytes(100_000))
     recovers(client)
@@ -255,13 +245,13 @@ def test_a_damaged_part_of_a_file_is_found(client: Client):
 
 
 @pytest.mark.parametrize("length", mostly_slow([150_080, 150_081, 900_000], quick=[150_081]))
-def test_a_part_of_another_length(client: Client, length: int):
+def test_a_part_of_another_length(client, length):
     data = client.server.repositories[NAME][WEIGHTS]
     partly_fetched(client, data, data + bytes(max(0, length - len(data))))
     recovers(client)
 
 
-def test_a_hub_that_cannot_resume_starts_over(client: Client):
+def test_a_hub_that_cannot_resume_starts_over(client):
     client.server.ranges = False
     data = client.server.repositories[NAME][WEIGHTS]
     partly_fetched(client, data, b"z" * 140_000)
@@ -269,7 +259,7 @@ def test_a_hub_that_cannot_resume_starts_over(client: Client):
     assert len(client.server.requests(f"/cdn/{NAME}")) == 3  # each of the large ones once
 
 
-def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
+def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client):
     client.server.ranges, client.server.drop_after = False, 50_000
     data, other = (client.server.repositories[NAME][name] for name in (WEIGHTS, OTHER_WEIGHTS))
     begun = partly_fetched(client, data, b"z" * 140_000)
@@ -280,7 +270,7 @@ def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
     assert client.server.requests(f"/{WEIGHTS}")[-1].range == "bytes=50000-"
 
 
-def test_a_hub_that_resumes_at_the_wrong_place(client: Client, pauses: list[float]):
+def test_a_hub_that_resumes_at_the_wrong_place(client, pauses):
     client.server.wrong_start = True
     client.server.drop_after = 90_000
     fails(client, "broke off")
@@ -289,7 +279,7 @@ def test_a_hub_that_resumes_at_the_wrong_place(client: Client, pauses: list[floa
     assert client.is_right()
 
 
-def test_a_hub_that_sends_too_much(client: Client):
+def test_a_hub_that_sends_too_much(client):
     client.server.excess = b"more"
     client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
         client.server.repositories[NAME]["config.json"]
@@ -299,7 +289,7 @@ def test_a_hub_that_sends_too_much(client: Client):
     recovers(client)
 
 
-def test_there_must_be_room(client: Client, monkeypatch: pytest.MonkeyPatch):
+def test_there_must_be_room(client, monkeypatch):
     with monkeypatch.context() as patch:
         full = shutil._ntuple_diskusage(10**6, 10**6 - 300_000, 300_000)
         patch.setattr(shutil, "disk_usage", lambda path: full)
@@ -308,10 +298,10 @@ def test_there_must_be_room(client: Client, monkeypatch: pytest.MonkeyPatch):
     recovers(client)
 
 
-def test_a_disk_that_fills_up(client: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_that_fills_up(client, monkeypatch):
     written = 0
 
-    def write(output: FileIO, block: bytes) -> None:
+    def write(output, block):
         nonlocal written
         written += len(block)
         if written > 100_000:
@@ -328,7 +318,7 @@ def test_a_disk_that_fills_up(client: Client, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
-def test_a_disk_of_one_megabyte(server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_of_one_megabyte(server, tmp_path, monkeypatch):
     server.repositories[NAME] = model_files(size_bytes=600_000)
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -355,14 +345,14 @@ def test_a_disk_of_one_megabyte(server: HubServer, tmp_path: Path, monkeypatch: 
         subprocess.run(["umount", disk], check=True)
 
 
-def test_a_cache_that_may_not_be_written(client: Client):
+def test_a_cache_that_may_not_be_written(client):
     client.cache.parent.mkdir(exist_ok=True)
     client.cache.write_text("a file")
     with pytest.raises(Problem, match=r"cannot be stored.*may write there"):
         client.fetch()
 
 
-def test_links_in_the_cache_are_not_written_through(client: Client, tmp_path: Path):
+def test_links_in_the_cache_are_not_written_through(client, tmp_path):
     data = client.server.repositories[NAME][WEIGHTS]
     outside = tmp_path / "precious"
     outside.write_bytes(b"precious")
@@ -378,7 +368,7 @@ def test_links_in_the_cache_are_not_written_through(client: Client, tmp_path: Pa
     assert outside.read_bytes() == b"precious"
 
 
-def test_code_is_refused_before_anything_comes(client: Client):
+def test_code_is_refused_before_anything_comes(client):
     files = client.server.repositories[NAME]
     for config, reason in (
         (b'{"model_type": "llama", "model_file": "modeling_tiny.py"}', "program code"),
@@ -391,9 +381,9 @@ def test_code_is_refused_before_anything_comes(client: Client):
     assert not client.server.requests("/cdn/")
 
 
-def test_two_at_once_fetch_it_once(client: Client, tmp_path: Path):
+def test_two_at_once_fetch_it_once(client, tmp_path):
     client.server.block_seconds = 0.01
-    paths: list[Path] = []
+    paths = []
     threads = [threading.Thread(target=lambda: paths.append(client.fetch())) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -404,7 +394,7 @@ def test_two_at_once_fetch_it_once(client: Client, tmp_path: Path):
     assert len(client.server.requests("/cdn/")) == 3
 
 
-def test_a_file_that_needs_xet(client: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_needs_xet(client, monkeypatch):
     monkeypatch.setattr(transfer, "MAX_HTTP_DOWNLOAD_SIZE", 100_000)
     assert f"hf download {NAME} model-" in fails(client, "too large to be fetched").remedy
     largest = max(map(len, client.server.repositories[NAME].values()))

@@ -13,7 +13,6 @@ from models.errors import Problem
 from models.hub.fetch import completed, remaining_bytes
 from models.model_folder import inspect
 from tests.support.models.hub_models import NAME, NEEDED, Client
-from tests.support.models.hub_server import HubServer
 from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +46,7 @@ print(seen)
 """
 
 
-def start(client: Client, *, die_at: int = 0) -> subprocess.Popen[bytes]:
+def start(client, *, die_at=0):
     places = [client.server.endpoint, client.cache, client.home, client.name]
     return subprocess.Popen(
         [sys.executable, "-c", FETCH, *map(str, places), str(die_at)],
@@ -56,12 +55,12 @@ def start(client: Client, *, die_at: int = 0) -> subprocess.Popen[bytes]:
     )
 
 
-def came_bytes(client: Client) -> int:
+def came_bytes(client):
     blobs = client.folder / "blobs"
     return sum(path.stat().st_size for path in blobs.iterdir()) if blobs.exists() else 0
 
 
-def kill_after(client: Client, hold_after: int) -> None:
+def kill_after(client, hold_after):
     """Let so many bytes through, wait until they are on the disk, and kill."""
     server = client.server
     server.hold_after = hold_after
@@ -82,7 +81,7 @@ def kill_after(client: Client, hold_after: int) -> None:
     server.held.clear()
 
 
-def check_nothing_loads_wrongly(client: Client) -> None:
+def check_nothing_loads_wrongly(client):
     """What looks like a model is one; and the cache's own tools are not confused."""
     path = client.snapshot
     if completed(path, home=client.home) or (path / "config.json").exists():
@@ -97,7 +96,7 @@ def check_nothing_loads_wrongly(client: Client) -> None:
         assert not scan_cache_dir(client.cache).warnings
 
 
-def finish(client: Client) -> None:
+def finish(client):
     """Fetch the rest, and not what was there."""
     left = remaining_bytes(client.describe(), cache=client.cache)
     client.server.settle()
@@ -110,12 +109,12 @@ def finish(client: Client) -> None:
     assert not scan_cache_dir(client.cache).warnings
 
 
-def total_bytes(client: Client) -> int:
+def total_bytes(client):
     return sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
 
 
 @pytest.mark.parametrize("share", mostly_slow([0.1, 0.5, 0.95], quick=[0.5]))
-def test_a_killed_download_goes_on(client: Client, share: float):
+def test_a_killed_download_goes_on(client, share):
     total = total_bytes(client)
     kill_after(client, int(total * share))
     check_nothing_loads_wrongly(client)
@@ -126,7 +125,7 @@ def test_a_killed_download_goes_on(client: Client, share: float):
 
 
 @pytest.mark.slow
-def test_one_download_killed_twenty_times(client: Client):
+def test_one_download_killed_twenty_times(client):
     total = total_bytes(client)
     for number in range(20):
         client.server.release.clear()
@@ -139,7 +138,7 @@ def test_one_download_killed_twenty_times(client: Client):
 
 
 @pytest.mark.slow
-def test_killed_before_every_second_change_to_the_disk(server: HubServer, tmp_path: Path):
+def test_killed_before_every_second_change_to_the_disk(server, tmp_path):
     whole = start(Client(server, tmp_path / "whole"))
     points = range(1, int(whole.communicate()[0]) + 1, 2)
     assert len(points) >= 20

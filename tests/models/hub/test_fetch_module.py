@@ -1,11 +1,8 @@
 """Of a target only the bytes of its MTP module are fetched; it becomes a folder of its own."""
 
 import json
-from collections.abc import Callable
 from functools import cache
 from itertools import product, zip_longest
-from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
@@ -16,11 +13,11 @@ from models.drafters.mtp import prefixes as mtp_prefixes
 from models.errors import Problem
 from models.hub.fetch_module import fetch_module
 from models.hub.stopping import Stopped
-from models.records import MODULE_NAME, Download
+from models.records import MODULE_NAME
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 from tests.support.models.drafter_configs import drafter_layout
 from tests.support.models.hub_models import Client
-from tests.support.models.hub_server import HubServer, Refusal
+from tests.support.models.hub_server import Refusal
 from tests.support.mostly_slow import mostly_slow
 
 NAME = "Qwen/Qwen3.6-27B"
@@ -29,12 +26,12 @@ LAYOUTS = ("mtp-huggingface-inside", "mtp-deepseek-inside", "mtp-mimo-inside")
 
 
 @pytest.fixture
-def client(server: HubServer, tmp_path: Path) -> Client:
+def client(server, tmp_path):
     return Client(server, tmp_path, name=NAME)
 
 
 @cache
-def tensors_of(layout: str) -> dict[str, numpy.ndarray[Any, Any]]:
+def tensors_of(layout):
     """Random ones with the layout's names and shapes, and much that is not the module's."""
     generator = numpy.random.default_rng(1)
     shapes = {name: each.shape for name, each in drafter_layout(layout).tensors.items()}
@@ -42,13 +39,13 @@ def tensors_of(layout: str) -> dict[str, numpy.ndarray[Any, Any]]:
     return {name: generator.random(shape).astype(numpy.float16) for name, shape in shapes.items()}
 
 
-def published(layout: str, *, shards: int = 3) -> dict[str, bytes]:
+def published(layout, *, shards=3):
     """The target as it is published: its tensors spread over some files, with their index."""
     return dict(_published(layout, shards))
 
 
 @cache
-def _published(layout: str, shards: int) -> dict[str, bytes]:
+def _published(layout, shards):
     tensors = tensors_of(layout)
     names = [f"model-{number:05d}-of-{shards:05d}.safetensors" for number in range(1, shards + 1)]
     places = {name: names[number % shards] for number, name in enumerate(tensors)}
@@ -62,12 +59,12 @@ def _published(layout: str, shards: int) -> dict[str, bytes]:
     return files | {"config.json": config, INDEX: json.dumps({"weight_map": places}).encode()}
 
 
-def fetch(client: Client, **more: Any) -> Path:
-    settings: dict[str, Any] = {"hub": client.hub, "home": client.home, "wait_seconds": 0.0}
+def fetch(client, **more):
+    settings = {"hub": client.hub, "home": client.home, "wait_seconds": 0.0}
     return fetch_module(client.describe(), **settings | more)
 
 
-def is_right(folder: Path, layout: str) -> bool:
+def is_right(folder, layout):
     """Whether it holds the module's tensors, number by number, and nothing else."""
     tensors = tensors_of(layout)
     prefixes = mtp_prefixes(drafter_layout(layout).config, tensors)
@@ -80,9 +77,7 @@ def is_right(folder: Path, layout: str) -> bool:
     ("layout", "shards"),
     mostly_slow(product(LAYOUTS, [1, 3]), quick=[(LAYOUTS[0], 3), (LAYOUTS[1], 1)]),
 )
-def test_only_the_modules_bytes_are_fetched(
-    client: Client, server: HubServer, layout: str, shards: int
-) -> None:
+def test_only_the_modules_bytes_are_fetched(client, server, layout, shards):
     server.repositories[NAME] = published(layout, shards=shards)
     folder = fetch(client)
     assert folder == module_folder(NAME, home=client.home)
@@ -99,7 +94,7 @@ def test_only_the_modules_bytes_are_fetched(
     )
 
 
-def test_an_index_of_other_files_is_passed_over(client: Client, server: HubServer) -> None:
+def test_an_index_of_other_files_is_passed_over(client, server):
     files = published(LAYOUTS[0])
     places = json.loads(files[INDEX])["weight_map"]
     old = {name: file.replace("-of-00003", "-of-00009") for name, file in places.items()}
@@ -107,9 +102,7 @@ def test_an_index_of_other_files_is_passed_over(client: Client, server: HubServe
     assert is_right(fetch(client), LAYOUTS[0])
 
 
-def test_what_lies_between_the_modules_tensors_is_not_fetched(
-    client: Client, server: HubServer, tmp_path: Path
-) -> None:
+def test_what_lies_between_the_modules_tensors_is_not_fetched(client, server, tmp_path):
     tensors = tensors_of(LAYOUTS[0])
     own = [name for name in tensors if name.startswith("mtp.")]
     others = [name for name in tensors if not name.startswith("mtp.")]
@@ -127,7 +120,7 @@ def test_what_lies_between_the_modules_tensors_is_not_fetched(
     assert server.sent_bytes < sum(tensors[name].nbytes for name in own) + 20_000
 
 
-def test_one_that_is_there_is_not_fetched_again(client: Client, server: HubServer) -> None:
+def test_one_that_is_there_is_not_fetched_again(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     folder = fetch(client)
     asked = len(server.asked)
@@ -140,9 +133,7 @@ def test_one_that_is_there_is_not_fetched_again(client: Client, server: HubServe
 
 
 @pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])
-def test_a_file_beside_the_model_is_fetched_whole(
-    client: Client, server: HubServer, spelling: str
-) -> None:
+def test_a_file_beside_the_model_is_fetched_whole(client, server, spelling):
     layout = drafter_layout(spelling)
     files = published("mtp-huggingface-inside", shards=1)
     trunk = {
@@ -165,7 +156,7 @@ def test_a_file_beside_the_model_is_fetched_whole(
     assert not server.requests("model.safetensors")
 
 
-def test_broken_connections_are_resumed(client: Client, server: HubServer) -> None:
+def test_broken_connections_are_resumed(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.drop_after = 7_000
     assert is_right(fetch(client), LAYOUTS[0])
@@ -173,11 +164,11 @@ def test_broken_connections_are_resumed(client: Client, server: HubServer) -> No
     assert any(asked.range and not asked.range.startswith("bytes=0-") for asked in server.asked)
 
 
-def test_what_was_received_before_a_stop_is_kept(client: Client, server: HubServer) -> None:
+def test_what_was_received_before_a_stop_is_kept(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
-    told: list[Download] = []
+    told = []
 
-    def enough() -> bool:
+    def enough():
         if server.held.is_set():
             server.release.set()
         return server.held.is_set()
@@ -196,24 +187,24 @@ def test_what_was_received_before_a_stop_is_kept(client: Client, server: HubServ
     assert told[-1].done_bytes == told[-1].total_bytes == own_bytes
 
 
-def without_module(files: dict[str, bytes]) -> dict[str, bytes]:
+def without_module(files):
     trunk = {
         name: array for name, array in tensors_of(LAYOUTS[0]).items() if not name.startswith("mtp")
     }
     return {"config.json": files["config.json"], "model.safetensors": save(trunk)}
 
 
-def eight_bits(files: dict[str, bytes]) -> dict[str, bytes]:
+def eight_bits(files):
     config = json.loads(files["config.json"])
     config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3"}
     return files | {"config.json": json.dumps(config).encode()}
 
 
-def damaged(files: dict[str, bytes]) -> dict[str, bytes]:
+def damaged(files):
     return {name: b"\xff" * 9_000 if "model-" in name else data for name, data in files.items()}
 
 
-def no_index(files: dict[str, bytes]) -> dict[str, bytes]:
+def no_index(files):
     return files | {INDEX: b"[]"}
 
 
@@ -226,12 +217,7 @@ def no_index(files: dict[str, bytes]) -> dict[str, bytes]:
         (no_index, "index"),
     ],
 )
-def test_what_cannot_be_fetched_says_why(
-    client: Client,
-    server: HubServer,
-    change: Callable[[dict[str, bytes]], dict[str, bytes]],
-    match: str,
-) -> None:
+def test_what_cannot_be_fetched_says_why(client, server, change, match):
     server.repositories[NAME] = change(published(LAYOUTS[0]))
     with pytest.raises(Problem, match=match):
         fetch(client)
@@ -239,14 +225,14 @@ def test_what_cannot_be_fetched_says_why(
     assert server.sent_bytes < 100_000
 
 
-def test_a_hub_without_ranges_sends_no_gigabytes(client: Client, server: HubServer) -> None:
+def test_a_hub_without_ranges_sends_no_gigabytes(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.ranges = False
     with pytest.raises(Problem, match="does not send parts"):
         fetch(client)
 
 
-def test_another_place_than_asked_for_is_not_taken(client: Client, server: HubServer) -> None:
+def test_another_place_than_asked_for_is_not_taken(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.wrong_start = True
     with pytest.raises(Problem):
@@ -254,14 +240,14 @@ def test_another_place_than_asked_for_is_not_taken(client: Client, server: HubSe
     assert not module_folder(NAME, home=client.home).exists()
 
 
-def test_a_gated_model(client: Client, server: HubServer) -> None:
+def test_a_gated_model(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.refusals["/cdn/"] = Refusal(403, headers={"X-Error-Code": "GatedRepo"})
     with pytest.raises(Problem):
         fetch(client)
 
 
-def test_a_fetch_that_failed_is_taken_up_again(client: Client, server: HubServer) -> None:
+def test_a_fetch_that_failed_is_taken_up_again(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.refusals["/cdn/"] = Refusal(500)
     with pytest.raises(Problem):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -18,10 +17,8 @@ from models.hub.queue import (
     FILE_NAME,
     INTERRUPTED,
     SAVE_SECONDS,
-    Cancelled,
     Queue,
     QueueBusy,
-    ReportProgress,
     repository_of,
 )
 from models.installed.added_folders import add_folder
@@ -31,30 +28,30 @@ GIVE_UP = Problem("It is gone.", "Try another one.")
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> Queue:
+def queue(tmp_path):
     return Queue(home=tmp_path)
 
 
-def statuses(queue: Queue) -> dict[str, str]:
+def statuses(queue):
     return {one.repository: one.status for one in queue.downloads()}
 
 
-def fetch_all(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def fetch_all(download, report, cancelled):
     report(replace(download, done_bytes=7, total_bytes=7))
 
 
-def test_nothing_is_queued_and_nothing_is_made(tmp_path: Path):
+def test_nothing_is_queued_and_nothing_is_made(tmp_path):
     assert Queue(home=tmp_path / "new").downloads() == []
     assert not (tmp_path / "new").exists()
 
 
-def test_the_same_repository_is_queued_once(queue: Queue):
+def test_the_same_repository_is_queued_once(queue):
     for name in ("a/b", "c/d", "A/b"):
         queue.enqueue(name)
     assert statuses(queue) == {"a/b": "queued", "c/d": "queued"}
 
 
-def test_another_revision_takes_the_place(queue: Queue):
+def test_another_revision_takes_the_place(queue):
     queue.enqueue("a/b")
     queue.enqueue("c/d")
     queue.enqueue("a/b", "v2")
@@ -65,7 +62,7 @@ def test_another_revision_takes_the_place(queue: Queue):
     ]
 
 
-def test_another_process_sees_the_same(queue: Queue, tmp_path: Path):
+def test_another_process_sees_the_same(queue, tmp_path):
     queue.enqueue("a/b")
     other = Queue(home=tmp_path)
     other.pause("a/b")
@@ -76,7 +73,7 @@ def test_another_process_sees_the_same(queue: Queue, tmp_path: Path):
     assert statuses(queue) == {}
 
 
-def test_what_is_not_in_the_queue(queue: Queue, subtests: pytest.Subtests):
+def test_what_is_not_in_the_queue(queue, subtests):
     for action in ["pause", "resume", "cancel"]:
         with subtests.test(action=action):
             queue.enqueue("a/b")
@@ -84,13 +81,13 @@ def test_what_is_not_in_the_queue(queue: Queue, subtests: pytest.Subtests):
                 getattr(queue, action)("c/d")
 
 
-def test_all_are_fetched_in_order(queue: Queue):
+def test_all_are_fetched_in_order(queue):
     fetched, told = [], []
     for name in ("x/1", "x/2", "x/3"):
         queue.enqueue(name)
     queue.pause("x/2")
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         assert statuses(queue)[download.repository] == "running"
         fetched.append(download.repository)
         fetch_all(download, report, cancelled)
@@ -105,10 +102,10 @@ def test_all_are_fetched_in_order(queue: Queue):
     ]
 
 
-def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path):
+def test_one_that_is_added_meanwhile_is_fetched_too(queue, tmp_path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         if download.repository == "x/1":
             Queue(home=tmp_path).enqueue("x/2")
 
@@ -116,8 +113,8 @@ def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path
     assert statuses(queue) == {"x/1": "done", "x/2": "done"}
 
 
-def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue):
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue):
+    def fetch(download, report, cancelled):
         report(replace(download, done_bytes=3, total_bytes=7, bytes_per_second=9.0))
         if download.repository == "x/1":
             raise GIVE_UP
@@ -139,14 +136,12 @@ def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue)
 
 @pytest.mark.parametrize("raised", [GIVE_UP, RuntimeError("stopped")])
 @pytest.mark.parametrize(("action", "left"), [("pause", "paused"), ("cancel", None)])
-def test_pausing_and_cancelling_a_running_one(
-    queue: Queue, tmp_path: Path, action: str, left: str | None, raised: Exception
-):
+def test_pausing_and_cancelling_a_running_one(queue, tmp_path, action, left, raised):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     other = Queue(home=tmp_path)
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         if download.repository == "x/1":
             assert not cancelled()
             getattr(other, action)("x/1")
@@ -157,11 +152,11 @@ def test_pausing_and_cancelling_a_running_one(
     assert statuses(queue) == {**({"x/1": left} if left else {}), "x/2": "done"}
 
 
-def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
+def test_progress_does_not_undo_a_pause(queue, tmp_path):
     queue.enqueue("x/1")
     seconds = iter(range(0, 1000, int(SAVE_SECONDS)))
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         Queue(home=tmp_path).pause("x/1")
         report(replace(download, done_bytes=3, total_bytes=7))
         assert cancelled()
@@ -173,13 +168,11 @@ def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
 
 
 @pytest.mark.parametrize("again", ["resume", "enqueue"])
-def test_paused_and_resumed_before_it_was_noticed_it_goes_on(
-    queue: Queue, tmp_path: Path, again: str
-):
+def test_paused_and_resumed_before_it_was_noticed_it_goes_on(queue, tmp_path, again):
     queue.enqueue("x/1")
     other, begun = Queue(home=tmp_path), []
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         begun.append(download.repository)
         other.pause("x/1")
         getattr(other, again)("x/1")
@@ -190,11 +183,11 @@ def test_paused_and_resumed_before_it_was_noticed_it_goes_on(
     assert statuses(queue) == {"x/1": "done"}
 
 
-def test_resumed_after_it_was_noticed_it_is_fetched_again(queue: Queue, tmp_path: Path):
+def test_resumed_after_it_was_noticed_it_is_fetched_again(queue, tmp_path):
     queue.enqueue("x/1")
     other, begun = Queue(home=tmp_path), []
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         begun.append(download.repository)
         if len(begun) == 1:
             other.pause("x/1")
@@ -210,11 +203,11 @@ def test_resumed_after_it_was_noticed_it_is_fetched_again(queue: Queue, tmp_path
     assert statuses(queue) == {"x/1": "done"}
 
 
-def test_a_new_revision_while_the_old_one_runs(queue: Queue, tmp_path: Path):
+def test_a_new_revision_while_the_old_one_runs(queue, tmp_path):
     queue.enqueue("x/1", "v1")
     begun = []
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         begun.append(download.revision)
         if download.revision == "v1":
             Queue(home=tmp_path).enqueue("x/1", "v2")
@@ -225,12 +218,12 @@ def test_a_new_revision_while_the_old_one_runs(queue: Queue, tmp_path: Path):
     assert begun == ["v1", "v2"]
 
 
-def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
+def test_stopped_it_is_paused_and_the_rest_waits(queue):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     stop = threading.Event()
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         stop.set()
         assert cancelled()
         raise GIVE_UP
@@ -245,10 +238,8 @@ def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
     [(KeyboardInterrupt(), ("paused", "", "")),
      (ZeroDivisionError("by zero"), ("failed", "x/1 failed unexpectedly: by zero.", "Try again."))],
 )  # fmt: skip
-def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(
-    queue: Queue, error: BaseException, left: tuple[str, str, str]
-):
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(queue, error, left):
+    def fetch(download, report, cancelled):
         raise error
 
     queue.enqueue("x/1")
@@ -258,10 +249,10 @@ def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(
     assert (there.status, there.problem, there.remedy) == left
 
 
-def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
+def test_one_runner_at_a_time(queue, tmp_path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         assert statuses(Queue(home=tmp_path)) == {"x/1": "running"}
         with pytest.raises(QueueBusy):
             Queue(home=tmp_path).run(fetch_all)
@@ -286,10 +277,8 @@ Queue(home=Path(sys.argv[1])).run(fetch)
 @pytest.mark.parametrize(
     ("request_", "left"), [("", "failed"), ("pause", "paused"), ("cancel", None)]
 )
-def test_what_a_killed_runner_was_asked_for_is_carried_out(
-    queue: Queue, tmp_path: Path, request_: str, left: str | None
-):
-    running = Download("x/1", "", "running", 3, 7, request=request_)  # type: ignore[arg-type]
+def test_what_a_killed_runner_was_asked_for_is_carried_out(queue, tmp_path, request_, left):
+    running = Download("x/1", "", "running", 3, 7, request=request_)
     (tmp_path / FILE_NAME).write_text(json.dumps({"downloads": [asdict(running)]}))
     assert statuses(queue) == ({"x/1": left} if left else {})
     for download in queue.downloads():
@@ -298,13 +287,11 @@ def test_what_a_killed_runner_was_asked_for_is_carried_out(
 
 
 @pytest.mark.parametrize(("request_", "end"), [("pause", "paused"), ("cancel", "cancelled")])
-def test_a_request_is_in_the_queue_until_the_runner_carries_it_out(
-    queue: Queue, tmp_path: Path, request_: str, end: str
-):
+def test_a_request_is_in_the_queue_until_the_runner_carries_it_out(queue, tmp_path, request_, end):
     queue.enqueue("x/1")
     other, told = Queue(home=tmp_path), []
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         asked = getattr(other, request_)("x/1")
         assert (asked.status, asked.request) == ("running", request_)
         assert other.downloads() == [asked]
@@ -321,14 +308,14 @@ def test_a_request_is_in_the_queue_until_the_runner_carries_it_out(
     assert statuses(queue) == ({"x/1": "paused"} if request_ == "pause" else {})
 
 
-def test_a_waiting_one_is_paused_and_cancelled_at_once(queue: Queue):
+def test_a_waiting_one_is_paused_and_cancelled_at_once(queue):
     queue.enqueue("x/1")
     assert queue.pause("x/1").status == "paused"
     assert queue.cancel("x/1").status == "cancelled"
     assert statuses(queue) == {}
 
 
-def test_a_runner_that_is_killed_leaves_a_failed_download(queue: Queue, tmp_path: Path):
+def test_a_runner_that_is_killed_leaves_a_failed_download(queue, tmp_path):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     with subprocess.Popen(
@@ -351,11 +338,11 @@ def test_a_runner_that_is_killed_leaves_a_failed_download(queue: Queue, tmp_path
     assert statuses(queue) == {"x/1": "done"}
 
 
-def test_progress_is_seen_by_others_now_and_then(queue: Queue, tmp_path: Path):
+def test_progress_is_seen_by_others_now_and_then(queue, tmp_path):
     now, seen = [0.0], []
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+    def fetch(download, report, cancelled):
         for done in (1, 2, 3):
             now[0] += SAVE_SECONDS / 2
             report(replace(download, revision="abc", done_bytes=done, total_bytes=4))
@@ -366,14 +353,14 @@ def test_progress_is_seen_by_others_now_and_then(queue: Queue, tmp_path: Path):
     assert queue.downloads() == [Download("x/1", "abc", "done", 4, 4)]
 
 
-def some_file(home: Path) -> bytes:
+def some_file(home):
     queue = Queue(home=home)
     queue.enqueue("x/1", "main")
     queue.enqueue("x/2")
     return (home / FILE_NAME).read_bytes()
 
 
-def damage(home: Path, data: bytes) -> None:
+def damage(home, data):
     (home / FILE_NAME).write_bytes(data)
     queue = Queue(home=home)
     assert queue.downloads() == []
@@ -385,7 +372,7 @@ def damage(home: Path, data: bytes) -> None:
     assert statuses(Queue(home=home)) == {"y/1": "queued"}
 
 
-def test_a_truncated_file_is_kept_aside_and_told(tmp_path: Path):
+def test_a_truncated_file_is_kept_aside_and_told(tmp_path):
     data = some_file(tmp_path)
     for length in range(0, len(data), 37):
         damage(tmp_path, data[:length])
@@ -394,7 +381,7 @@ def test_a_truncated_file_is_kept_aside_and_told(tmp_path: Path):
 SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
 
 
-def test_entries_that_are_none(tmp_path: Path, subtests: pytest.Subtests):
+def test_entries_that_are_none(tmp_path, subtests):
     for downloads in [
         3,
         [{}],
@@ -412,19 +399,17 @@ def test_entries_that_are_none(tmp_path: Path, subtests: pytest.Subtests):
             damage(tmp_path, json.dumps({"downloads": downloads}).encode())
 
 
-def test_what_a_later_version_adds_is_not_damage(tmp_path: Path):
+def test_what_a_later_version_adds_is_not_damage(tmp_path):
     entries = {"downloads": [SOUND | {"mirror": "x"}], "version": 7}
     (tmp_path / FILE_NAME).write_text(json.dumps(entries))
     assert Queue(home=tmp_path).downloads() == [Download("x/1", "main", "queued", 0, 0)]
 
 
-def test_a_disk_that_refuses_is_explained(
-    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_disk_that_refuses_is_explained(queue, tmp_path, monkeypatch):
     queue.enqueue("a/b")
     before = (tmp_path / FILE_NAME).read_bytes()
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -434,13 +419,11 @@ def test_a_disk_that_refuses_is_explained(
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
-def test_a_queue_that_cannot_be_locked_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-):
+def test_a_queue_that_cannot_be_locked_is_read(tmp_path, monkeypatch, number):
     queue = Queue(home=tmp_path)
     queue.enqueue("o/x")
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise OSError(number, os.strerror(number), "lock")
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
@@ -452,13 +435,13 @@ def test_a_queue_that_cannot_be_locked_is_read(
         add_folder(tmp_path, home=tmp_path)
 
 
-def test_a_file_in_place_of_the_data_folder(tmp_path: Path):
+def test_a_file_in_place_of_the_data_folder(tmp_path):
     (tmp_path / "home").write_text("")
     with pytest.raises(Problem, match="cannot be made"):
         Queue(home=tmp_path / "home").enqueue("a/b")
 
 
-def test_the_repository_of_a_download(subtests: pytest.Subtests):
+def test_the_repository_of_a_download(subtests):
     for named, repository in [
         ("Org/Name", "org/name"),
         ("org/name/a.gguf", "org/name"),
@@ -468,7 +451,7 @@ def test_the_repository_of_a_download(subtests: pytest.Subtests):
             assert repository_of(Download(named, "", "queued", 0, 0)) == repository
 
 
-def test_a_queue_of_an_older_version_goes_on(queue: Queue, tmp_path: Path):
+def test_a_queue_of_an_older_version_goes_on(queue, tmp_path):
     old = {name: value for name, value in SOUND.items() if name != "status"}
     old["standing"] = "paused"
     (tmp_path / FILE_NAME).write_text(json.dumps({"downloads": [old]}))

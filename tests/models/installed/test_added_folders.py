@@ -11,16 +11,16 @@ from tests.support.models.tiny_store import model_files, write
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Path:
+def disk(tmp_path):
     return write(tmp_path / "disk", {"a file": b""})
 
 
-def test_none_are_added(home: Path):
+def test_none_are_added(home):
     assert folders(home=home) == []
     assert not home.exists()
 
 
-def test_adding_and_removing(home: Path, disk: Path, monkeypatch: pytest.MonkeyPatch):
+def test_adding_and_removing(home, disk, monkeypatch):
     (disk / "b").mkdir()
     assert add_folder(disk, home=home) == [disk]
     monkeypatch.chdir(disk)
@@ -32,7 +32,7 @@ def test_adding_and_removing(home: Path, disk: Path, monkeypatch: pytest.MonkeyP
     assert (disk / "a file").exists()
 
 
-def test_one_that_is_gone_can_be_removed(home: Path, disk: Path):
+def test_one_that_is_gone_can_be_removed(home, disk):
     (disk / "b").mkdir()
     add_folder(disk / "b", home=home)
     (disk / "b").rmdir()
@@ -40,7 +40,7 @@ def test_one_that_is_gone_can_be_removed(home: Path, disk: Path):
     assert remove_folder(disk / "b", home=home) == []
 
 
-def test_what_is_no_folder(home: Path, disk: Path):
+def test_what_is_no_folder(home, disk):
     for path in (disk / "a file", disk / "nowhere"):
         with pytest.raises(Problem, match="no folder"):
             add_folder(path, home=home)
@@ -48,7 +48,7 @@ def test_what_is_no_folder(home: Path, disk: Path):
         remove_folder(disk, home=home)
 
 
-def test_a_damaged_list_is_not_overwritten(home: Path, disk: Path, subtests: pytest.Subtests):
+def test_a_damaged_list_is_not_overwritten(home, disk, subtests):
     home.mkdir()
     path = home / FILE_NAME
     for listed in [3, {}, [3], [""], None]:
@@ -61,13 +61,13 @@ def test_a_damaged_list_is_not_overwritten(home: Path, disk: Path, subtests: pyt
             assert json.loads(path.read_text()) == {"folders": listed}
 
 
-def test_a_file_in_place_of_the_data_folder(home: Path, disk: Path):
+def test_a_file_in_place_of_the_data_folder(home, disk):
     home.write_text("")
     with pytest.raises(Problem, match="cannot be made"):
         add_folder(disk, home=home)
 
 
-def test_where_models_may_lie(disk: Path):
+def test_where_models_may_lie(disk):
     write(disk / "org" / "model", model_files())
     write(disk / "org" / "model" / "part of it", model_files())
     write(disk / "flat", model_files())
@@ -87,19 +87,19 @@ def test_where_models_may_lie(disk: Path):
     assert list(places(disk / "nowhere")) == []
 
 
-def test_a_folder_of_links_to_itself_ends(disk: Path):
+def test_a_folder_of_links_to_itself_ends(disk):
     (disk / "again").symlink_to(disk)
     (disk / "itself").symlink_to(disk / "itself")
     write(disk / "model", model_files())
     assert [name for name, _ in places(disk)] == ["again/model", "model"]
 
 
-def test_one_that_may_not_be_read_hides_no_other(disk: Path, monkeypatch: pytest.MonkeyPatch):
+def test_one_that_may_not_be_read_hides_no_other(disk, monkeypatch):
     refused = write(disk / "a" / "b", model_files()).parent
     write(disk / "c", model_files())
     iterate = Path.iterdir
 
-    def iterdir(path: Path):
+    def iterdir(path):
         if path == refused:
             raise PermissionError(13, "Permission denied")
         return iterate(path)

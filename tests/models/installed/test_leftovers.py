@@ -28,13 +28,13 @@ NAME = "org/Model-4bit"
 LONG_AGO = 1_000_000_000
 
 
-def settled(folder: Path) -> Path:
+def settled(folder):
     for path in (*folder.rglob("*"), folder):
         os.utime(path, (LONG_AGO, LONG_AGO))
     return folder
 
 
-def test_what_broken_imports_left(home: Path, cache: Path):
+def test_what_broken_imports_left(home, cache):
     with new_folder(home / "models" / "tiny") as left:
         pass
     (home / "models" / "tiny").rmdir()
@@ -48,7 +48,7 @@ def test_what_broken_imports_left(home: Path, cache: Path):
     assert list((home / "models").iterdir()) == []
 
 
-def test_what_a_broken_starter_left(home: Path, cache: Path):
+def test_what_a_broken_starter_left(home, cache):
     write(home / "models" / ".downloads", {"starter.whl.partial": b"x" * 100})
     write(home / "models" / STARTER.name, model_files())
     write(home / "models" / ".hub", {"mark.json": b"{}"})
@@ -59,7 +59,7 @@ def test_what_a_broken_starter_left(home: Path, cache: Path):
     assert [path.name for path in (home / "models").iterdir()] == [".hub"]
 
 
-def test_a_download_that_never_became_a_snapshot(home: Path, cache: Path):
+def test_a_download_that_never_became_a_snapshot(home, cache):
     left = partial(cache, NAME)
     (left.parent / ("f" * 64)).write_bytes(b"x" * 70)
     (left.parent.parent / "snapshots").mkdir()
@@ -69,7 +69,7 @@ def test_a_download_that_never_became_a_snapshot(home: Path, cache: Path):
     assert not left.parent.parent.exists()
 
 
-def test_partial_files_beside_a_whole_model(home: Path, cache: Path):
+def test_partial_files_beside_a_whole_model(home, cache):
     snapshot = cached(cache, NAME, model_files())
     left = partial(cache, NAME)
     whole = left.with_name("f" * 64)  # of a revision of which other files are still to come
@@ -83,9 +83,7 @@ def test_partial_files_beside_a_whole_model(home: Path, cache: Path):
 
 
 @pytest.mark.parametrize("how", ["absolute links", "hidden snapshot", "through a link", "copies"])
-def test_blobs_in_use_are_never_taken_for_left_over(
-    home: Path, cache: Path, tmp_path: Path, how: str
-):
+def test_blobs_in_use_are_never_taken_for_left_over(home, cache, tmp_path, how):
     snapshot = cached(cache, NAME, model_files())
     (tmp_path / "link").symlink_to(cache)
     for link in snapshot.iterdir():
@@ -105,13 +103,11 @@ def test_blobs_in_use_are_never_taken_for_left_over(
     assert len(list((snapshot.parent.parent / "blobs").iterdir())) == 3
 
 
-def test_a_snapshot_that_may_not_be_read_is_not_taken_for_empty(
-    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_snapshot_that_may_not_be_read_is_not_taken_for_empty(home, cache, monkeypatch):
     snapshot = cached(cache, NAME, model_files())
     scan = os.scandir
 
-    def refuse(path: str) -> object:
+    def refuse(path):
         if Path(path) == snapshot:
             raise PermissionError(13, "Permission denied")
         return scan(path)
@@ -122,7 +118,7 @@ def test_a_snapshot_that_may_not_be_read_is_not_taken_for_empty(
         read_repository(snapshot.parent.parent)
 
 
-def test_a_snapshot_that_lacks_weights(home: Path, cache: Path):
+def test_a_snapshot_that_lacks_weights(home, cache):
     index = b'{"weight_map": {"w": "model-1.safetensors", "v": "model-2.safetensors"}}'
     files = {name: data for name, data in model_files().items() if name != "model.safetensors"}
     files |= {"model.safetensors.index.json": index, "model-1.safetensors": weights()}
@@ -136,7 +132,7 @@ def test_a_snapshot_that_lacks_weights(home: Path, cache: Path):
     assert inspect(whole)
 
 
-def test_one_that_is_half_removed(home: Path, cache: Path):
+def test_one_that_is_half_removed(home, cache):
     snapshot = cached(cache, NAME, model_files())
     snapshot.rename(snapshot.with_name(f"removing-{snapshot.name}"))
     assert not any(one.origin == "hub" for one in store.installed(home=home, cache=cache))
@@ -145,7 +141,7 @@ def test_one_that_is_half_removed(home: Path, cache: Path):
     assert list(cache.glob("models--*")) == []
 
 
-def test_empty_folders_of_a_repository(home: Path, cache: Path):
+def test_empty_folders_of_a_repository(home, cache):
     left = cache / "models--org--husk" / "blobs"
     left.mkdir(parents=True)
     (found,) = store.incomplete(home=home, cache=cache)
@@ -154,20 +150,20 @@ def test_empty_folders_of_a_repository(home: Path, cache: Path):
     assert list(cache.iterdir()) == []
 
 
-def test_partial_files_of_what_is_not_ours(home: Path, cache: Path):
+def test_partial_files_of_what_is_not_ours(home, cache):
     cached(cache, NAME, model_files(model_type="bert", architectures=["BertForMaskedLM"]))
     partial(cache, NAME)
     assert store.incomplete(home=home, cache=cache) == []
 
 
-def test_a_link_to_a_shared_payload_is_left_to_the_librarys_tools(home: Path, cache: Path):
+def test_a_link_to_a_shared_payload_is_left_to_the_librarys_tools(home, cache):
     snapshot = cached(cache, NAME, model_files())
     shared = write(cache / "blobs" / "ee", {"e" * 64: b"x"}) / ("e" * 64)
     (snapshot.parent.parent / "blobs" / ("f" * 64)).symlink_to(shared)
     assert store.incomplete(home=home, cache=cache) == []
 
 
-def test_links_that_lead_nowhere(home: Path, cache: Path):
+def test_links_that_lead_nowhere(home, cache):
     snapshot = cached(cache, NAME, model_files())
     (snapshot / "model.safetensors").resolve().unlink()
     assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
@@ -176,7 +172,7 @@ def test_links_that_lead_nowhere(home: Path, cache: Path):
     assert not snapshot.exists()
 
 
-def test_what_somebody_downloads_into_is_left_alone(home: Path, cache: Path):
+def test_what_somebody_downloads_into_is_left_alone(home, cache):
     left = partial(cache, NAME)
     lock = cache / ".locks" / left.parent.parent.name / f"{'d' * 64}.lock"
     lock.parent.mkdir(parents=True)
@@ -188,9 +184,7 @@ def test_what_somebody_downloads_into_is_left_alone(home: Path, cache: Path):
     assert clean(home, cache) == 500
 
 
-def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
-    home: Path, cache: Path, tmp_path: Path
-):
+def test_one_that_cannot_be_cleaned_does_not_keep_the_others(home, cache, tmp_path):
     cached(cache, "org/a", model_files())
     left = partial(cache, "org/a")
     left.parent.rename(tmp_path / "blobs")
@@ -204,7 +198,7 @@ def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
     assert not (cache / "models--org--b").exists()
 
 
-def test_leftovers_elsewhere_are_refused(home: Path, cache: Path, tmp_path: Path):
+def test_leftovers_elsewhere_are_refused(home, cache, tmp_path):
     (found,) = [store.Incomplete("x", str(write(tmp_path / "x" / "y", {"z": b""})), 0)]
     with pytest.raises(Problem, match="not in a folder of Slipstream"):
         store.remove_incomplete(found, home=home, cache=cache)

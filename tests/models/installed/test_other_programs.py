@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gguf import GGMLQuantizationType
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.installed import store
 from models.installed.resolve import resolve_drafter, resolve_target
-from models.records import Installed
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.models.tiny_store import cached, model_files, write
 
@@ -22,7 +20,7 @@ LAYER = "application/vnd.ollama.image."
 
 
 @pytest.fixture(autouse=True)
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def person(tmp_path, monkeypatch):
     """The home folder of a person, in which nothing is yet."""
     folder = tmp_path / "person"
     folder.mkdir()
@@ -33,22 +31,22 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def listed(cache: Path) -> dict[str, Installed]:
+def listed(cache):
     return {model.name: model for model in store.installed(cache=cache)}
 
 
-def gguf(architecture: str = "llama", **changes: Any) -> bytes:
+def gguf(architecture="llama", **changes):
     path = Path(os.environ["HOME"]).parent / "made.gguf"
     TinyGguf(architecture, **changes).write(path)
     return path.read_bytes()
 
 
-def layer(kind: str, data: bytes) -> dict[str, Any]:
+def layer(kind, data):
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     return {"mediaType": f"{LAYER}{kind}", "digest": digest, "size": len(data)}
 
 
-def in_ollama(root: Path, name: str, layers: dict[str, bytes], *, between: str = "-") -> Path:
+def in_ollama(root, name, layers, *, between="-"):
     """A model as Ollama keeps it, by its name with host, namespace and tag; its manifest."""
     model, tag = name.split(":")
     (root / "blobs").mkdir(parents=True, exist_ok=True)
@@ -62,7 +60,7 @@ def in_ollama(root: Path, name: str, layers: dict[str, bytes], *, between: str =
     return manifest
 
 
-def test_lm_studio(person: Path, cache: Path):
+def test_lm_studio(person, cache):
     old, new = person / ".cache" / "lm-studio" / "models", person / ".lmstudio" / "models"
     write(new / "mlx-community" / "Tiny-4bit", model_files())
     write(new / "lmstudio-community" / "Tiny-GGUF", {"t.gguf": gguf(), "mmproj-t.gguf": b"GGUF"})
@@ -86,7 +84,7 @@ def test_lm_studio(person: Path, cache: Path):
     assert sorted(person.rglob("*")) == before
 
 
-def test_ollama(person: Path, cache: Path):
+def test_ollama(person, cache):
     root = person / ".ollama" / "models"
     in_ollama(
         root,
@@ -108,9 +106,7 @@ def test_ollama(person: Path, cache: Path):
     assert [name for name, model in found.items() if model.problem] == ["hf.co/anna/tiny-GGUF:Q8_0"]
 
 
-def test_the_folder_that_ollama_is_told_of(
-    person: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_folder_that_ollama_is_told_of(person, cache, tmp_path, monkeypatch):
     in_ollama(tmp_path / "disk", "registry.ollama.ai/library/tiny:3b", {"model": gguf()})
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "disk"))
     assert set(listed(cache)) == {"tiny:3b"}
@@ -118,7 +114,7 @@ def test_the_folder_that_ollama_is_told_of(
     assert listed(cache) == {}
 
 
-def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person: Path, cache: Path):
+def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person, cache):
     root = person / ".ollama" / "models"
     data, place = {"model": gguf()}, "registry.ollama.ai/library"
     blob = root / "blobs" / f"sha256-{hashlib.sha256(data['model']).hexdigest()}"
@@ -165,7 +161,7 @@ JSON = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(manifest=JSON | st.fixed_dictionaries({"layers": st.lists(JSON, max_size=3)}))
-def test_any_manifest_is_a_line(person: Path, cache: Path, manifest: Any):
+def test_any_manifest_is_a_line(person, cache, manifest):
     root = person / ".ollama" / "models"
     path = root / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "3b"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,9 +172,7 @@ def test_any_manifest_is_a_line(person: Path, cache: Path, manifest: Any):
     assert "\n" not in model.problem
 
 
-def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(
-    person: Path, cache: Path, tmp_path: Path
-):
+def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(person, cache, tmp_path):
     root = person / ".ollama" / "models"
     in_ollama(root, "registry.ollama.ai/library/tiny:3b", {"model": gguf("qwen3")})
     studio = write(person / ".lmstudio" / "models" / "anna" / "small", model_files())
@@ -195,7 +189,7 @@ def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(
     assert {path: path.stat().st_mtime_ns for path in person.rglob("*")} == before
 
 
-def test_they_are_not_removed(person: Path, cache: Path):
+def test_they_are_not_removed(person, cache):
     in_ollama(
         person / ".ollama" / "models", "registry.ollama.ai/library/tiny:3b", {"model": gguf()}
     )
@@ -210,7 +204,7 @@ def test_they_are_not_removed(person: Path, cache: Path):
     assert sorted(person.rglob("*")) == before
 
 
-def test_a_model_that_the_cache_has_too_is_listed_once(person: Path, cache: Path):
+def test_a_model_that_the_cache_has_too_is_listed_once(person, cache):
     snapshot = cached(cache, "org/model", model_files())
     studio = person / ".lmstudio" / "models" / "org"
     studio.mkdir(parents=True)
@@ -218,9 +212,7 @@ def test_a_model_that_the_cache_has_too_is_listed_once(person: Path, cache: Path
     assert {name: model.origin for name, model in listed(cache).items()} == {"org/model": "hub"}
 
 
-def test_a_folder_with_many_files_is_looked_at_by_their_names(
-    person: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_folder_with_many_files_is_looked_at_by_their_names(person, cache, monkeypatch):
     studio = person / ".lmstudio" / "models" / "anna" / "many"
     studio.mkdir(parents=True)
     for number in range(1_000):

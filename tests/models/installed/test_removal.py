@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +36,7 @@ NAME = "org/Model-4bit"
 
 
 @pytest.mark.parametrize("place", ["models", "drafters"])
-def test_ours(home: Path, cache: Path, place: str):
+def test_ours(home, cache, place):
     folder = write(home / place / "a", model_files() if place == "models" else head_files())
     other = write(home / place / "b", model_files())
     size = disk_bytes(folder)
@@ -48,7 +47,7 @@ def test_ours(home: Path, cache: Path, place: str):
     assert last_used(folder, home=home) is None
 
 
-def test_a_whole_repository(home: Path, cache: Path):
+def test_a_whole_repository(home, cache):
     snapshot = cached(cache, NAME, model_files())
     cached(cache, "org/other", model_files())
     mark(snapshot, {path.name: path.resolve().name for path in snapshot.iterdir()}, home=home)
@@ -63,7 +62,7 @@ def test_a_whole_repository(home: Path, cache: Path):
     assert store.incomplete(home=home, cache=cache) == []
 
 
-def test_blobs_that_another_revision_needs_stay(home: Path, cache: Path):
+def test_blobs_that_another_revision_needs_stay(home, cache):
     old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
     main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     config_size = (old / "config.json").stat().st_size
@@ -75,7 +74,7 @@ def test_blobs_that_another_revision_needs_stay(home: Path, cache: Path):
     assert [revision.commit_hash for revision in repository.revisions] == [commit("b")]
 
 
-def test_the_main_revision_of_two(home: Path, cache: Path):
+def test_the_main_revision_of_two(home, cache):
     old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
     main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     store.remove(find(NAME, home, cache), home=home, cache=cache)
@@ -84,7 +83,7 @@ def test_the_main_revision_of_two(home: Path, cache: Path):
     assert not scan_cache_dir(cache).warnings
 
 
-def test_a_gguf_model_that_is_split_goes_with_all_its_files(home: Path, cache: Path):
+def test_a_gguf_model_that_is_split_goes_with_all_its_files(home, cache):
     split = {f"a-0000{number}-of-00002.gguf": b"%d" % number * 10 for number in (1, 2)}
     snapshot = cached(cache, NAME, {**split, "b.gguf": b"b" * 20})
     first = find(f"{NAME}/a-00001-of-00002.gguf", home, cache)
@@ -93,14 +92,14 @@ def test_a_gguf_model_that_is_split_goes_with_all_its_files(home: Path, cache: P
     assert [path.name for path in snapshot.iterdir()] == ["b.gguf"]
 
 
-def test_one_gguf_file_of_two_and_then_the_other(home: Path, cache: Path):
+def test_one_gguf_file_of_two_and_then_the_other(home, cache):
     cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
     assert store.remove(find(f"{NAME}/a.gguf", home, cache), home=home, cache=cache) == 10
     assert store.remove(find(f"{NAME}/b.gguf", home, cache), home=home, cache=cache) == 20
     assert list(cache.glob("models--*")) == []
 
 
-def test_payloads_shared_by_repositories_stay_until_the_last_one(home: Path, cache: Path):
+def test_payloads_shared_by_repositories_stay_until_the_last_one(home, cache):
     """The hub's own tools may keep one payload for several repositories, with a list of links."""
     payload, digest = weights(5_000), "e" * 64
     shared = cache / "blobs" / digest[:2] / digest
@@ -123,7 +122,7 @@ def test_payloads_shared_by_repositories_stay_until_the_last_one(home: Path, cac
     assert not shared.exists()
 
 
-def test_what_a_person_added_is_refused(home: Path, cache: Path, tmp_path: Path):
+def test_what_a_person_added_is_refused(home, cache, tmp_path):
     folder = write(tmp_path / "disk" / "model", model_files())
     nested = cached(tmp_path / "disk" / "hub", NAME, model_files())
     added_folders.add_folder(tmp_path / "disk", home=home)
@@ -133,9 +132,7 @@ def test_what_a_person_added_is_refused(home: Path, cache: Path, tmp_path: Path)
         assert inspect(path)
 
 
-def test_what_comes_along_is_refused(
-    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_comes_along_is_refused(home, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
     folder = write(tmp_path / "shipped" / "head", head_files())
     with pytest.raises(Problem, match="comes with Slipstream"):
@@ -143,7 +140,7 @@ def test_what_comes_along_is_refused(
     assert folder.exists()
 
 
-def test_what_is_gone_already(home: Path, cache: Path):
+def test_what_is_gone_already(home, cache):
     folder = write(home / "models" / "a", model_files())
     model = find("a", home, cache)
     shutil.rmtree(folder)
@@ -152,7 +149,7 @@ def test_what_is_gone_already(home: Path, cache: Path):
 
 
 @pytest.mark.parametrize("place", ["home/models/b", "outside"])
-def test_a_link_in_our_folder_is_refused(home: Path, cache: Path, tmp_path: Path, place: str):
+def test_a_link_in_our_folder_is_refused(home, cache, tmp_path, place):
     folder = write(tmp_path / place, model_files())
     (home / "models").mkdir(parents=True, exist_ok=True)
     (home / "models" / "a").symlink_to(folder)
@@ -163,7 +160,7 @@ def test_a_link_in_our_folder_is_refused(home: Path, cache: Path, tmp_path: Path
     assert inspect(folder)
 
 
-def test_a_gguf_file_that_lies_elsewhere_is_refused(home: Path, cache: Path, tmp_path: Path):
+def test_a_gguf_file_that_lies_elsewhere_is_refused(home, cache, tmp_path):
     snapshot = cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
     precious = write(tmp_path / "precious", {"a.gguf": b"c" * 30}) / "a.gguf"
     (snapshot / "a.gguf").unlink()
@@ -173,7 +170,7 @@ def test_a_gguf_file_that_lies_elsewhere_is_refused(home: Path, cache: Path, tmp
     assert precious.exists()
 
 
-def test_a_record_from_elsewhere_is_refused(home: Path, cache: Path, tmp_path: Path):
+def test_a_record_from_elsewhere_is_refused(home, cache, tmp_path):
     write(home / "models" / "a", model_files())
     outside = write(tmp_path / "models" / "a", model_files())
     model = replace(find("a", home, cache), path=str(outside))
@@ -186,9 +183,7 @@ def test_a_record_from_elsewhere_is_refused(home: Path, cache: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("what", ["repository", "blobs", "file", "other repository"])
-def test_links_that_lead_out_of_the_cache_are_refused(
-    home: Path, cache: Path, tmp_path: Path, what: str
-):
+def test_links_that_lead_out_of_the_cache_are_refused(home, cache, tmp_path, what):
     snapshot = cached(cache, NAME, model_files(), main=False)
     cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     precious = write(tmp_path / "precious", {"model.safetensors": weights()})
@@ -212,7 +207,7 @@ def test_links_that_lead_out_of_the_cache_are_refused(
     assert not find(f"{NAME}@aaaaaaaa", home, cache).problem
 
 
-def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home: Path, cache: Path, tmp_path: Path):
+def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home, cache, tmp_path):
     snapshot = cached(cache, NAME, model_files())
     snapshot.rename(tmp_path / "moved")
     snapshot.symlink_to(tmp_path / "moved")  # now the links in it lead nowhere
@@ -222,12 +217,12 @@ def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home: Path, cache: Path, 
     assert len(list((tmp_path / "moved").iterdir())) == len(model_files())
 
 
-def test_a_disk_that_refuses_is_explained(home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_that_refuses_is_explained(home, cache, monkeypatch):
     cached(cache, NAME, model_files())
     write(home / "models" / "a", model_files())
     models = [find(name, home, cache) for name in (NAME, "a")]
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "rename", refuse)
@@ -237,9 +232,7 @@ def test_a_disk_that_refuses_is_explained(home: Path, cache: Path, monkeypatch: 
         assert inspect(Path(model.path))
 
 
-def test_what_the_library_could_not_delete_is_told(
-    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_the_library_could_not_delete_is_told(home, cache, monkeypatch):
     cached(cache, NAME, model_files())
     model = find(NAME, home, cache)
     monkeypatch.setattr(removal.DeleteCacheStrategy, "execute", lambda self: None)
@@ -247,7 +240,7 @@ def test_what_the_library_could_not_delete_is_told(
         store.remove(model, home=home, cache=cache)
 
 
-def test_a_cache_that_the_library_cannot_read_is_explained(home: Path, cache: Path):
+def test_a_cache_that_the_library_cannot_read_is_explained(home, cache):
     snapshot = cached(cache, NAME, model_files())
     (snapshot.parent / "stray").write_text("")
     with pytest.raises(Problem, match="stray"):
@@ -255,7 +248,7 @@ def test_a_cache_that_the_library_cannot_read_is_explained(home: Path, cache: Pa
     assert not any(one.name == NAME for one in store.installed(home=home, cache=cache))
 
 
-def test_a_model_is_not_removed_while_it_is_downloaded(home: Path, cache: Path):
+def test_a_model_is_not_removed_while_it_is_downloaded(home, cache):
     snapshot = cached(cache, NAME, model_files())
     model = find(NAME, home, cache)
     left = partial(cache, NAME)
@@ -265,7 +258,7 @@ def test_a_model_is_not_removed_while_it_is_downloaded(home: Path, cache: Path):
         store.remove(model, home=home, cache=cache)
     left.unlink()
 
-    def fetch(*_: object) -> None:
+    def fetch(*_):
         with pytest.raises(Problem, match="is being downloaded"):
             store.remove(model, home=home, cache=cache)
 
@@ -304,7 +297,7 @@ for line in sys.stdin:
 
 
 @contextmanager
-def killing() -> Iterator[Callable[[int, str, Path, Path], bool]]:
+def killing():
     """Removes a model in a process that is killed before its step on the disk of that number.
 
     What it imports is imported once: it is forked from a process that has all.
@@ -317,7 +310,7 @@ def killing() -> Iterator[Callable[[int, str, Path, Path], bool]]:
         assert parent.stdout
         stdin, stdout = parent.stdin, parent.stdout
 
-        def killed_at(step: int, name: str, home: Path, cache: Path) -> bool:
+        def killed_at(step, name, home, cache):
             print(step, name, home, cache, file=stdin, flush=True)
             code = int(stdout.readline())
             assert code in (0, -9)
@@ -329,7 +322,7 @@ def killing() -> Iterator[Callable[[int, str, Path, Path], bool]]:
 @pytest.mark.parametrize(
     "steps", mostly_slow([[2, 5], list(range(1, 40))], quick=[[2, 5]]), ids=["two", "all"]
 )
-def test_killed_while_removing(home: Path, cache: Path, steps: list[int]):
+def test_killed_while_removing(home, cache, steps):
     with killing() as killed_at:
         for step in steps:
             for folder in (home, cache):

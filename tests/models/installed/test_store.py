@@ -4,8 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -34,24 +32,24 @@ NAME = "org/Model-4bit"
 
 
 @pytest.fixture(autouse=True)
-def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
 
 
-def listed(home: Path, cache: Path) -> dict[str, Installed]:
+def listed(home, cache):
     models = store.installed(home=home, cache=cache)
     named = {model.name: model for model in models}
     assert len(named) == len(models)
     return named
 
 
-def test_nothing_is_there(home: Path, cache: Path):
+def test_nothing_is_there(home, cache):
     assert store.installed(home=home, cache=cache) == []
     assert store.incomplete(home=home, cache=cache) == []
     assert not home.exists()
 
 
-def test_ours(home: Path, cache: Path, tmp_path: Path):
+def test_ours(home, cache, tmp_path):
     starter = write(home / "models" / STARTER.name, model_files())
     assert STARTER.name not in listed(home, cache)
     (starter / MARKER_NAME).write_text("")
@@ -73,9 +71,7 @@ def test_ours(home: Path, cache: Path, tmp_path: Path):
     ]
 
 
-def test_a_starter_that_came_along_is_the_one_and_stays(
-    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_starter_that_came_along_is_the_one_and_stays(home, cache, tmp_path, monkeypatch):
     shipped = write(tmp_path / "application" / STARTER.name, model_files())
     monkeypatch.setattr(store, "shipped_starter", lambda: ModelFolder(shipped))
     fetched = write(home / "models" / STARTER.name, model_files())
@@ -87,7 +83,7 @@ def test_a_starter_that_came_along_is_the_one_and_stays(
     assert shipped.exists()
 
 
-def test_what_is_told_of_a_model(home: Path, cache: Path):
+def test_what_is_told_of_a_model(home, cache):
     snapshot = cached(cache, NAME, model_files())
     files = model_files()
     os.utime((snapshot / "tokenizer_config.json").resolve(), (1_000, 2_000))
@@ -113,14 +109,12 @@ def test_what_is_told_of_a_model(home: Path, cache: Path):
     assert model.last_used == 1_000.0  # looking at it is no use of it
 
 
-def test_a_note_that_cannot_be_written_costs_nothing_else(home: Path):
+def test_a_note_that_cannot_be_written_costs_nothing_else(home):
     home.write_text("")
     mark_used(home / "model", home=home)
 
 
-def test_broken_ones_have_their_reasons_and_hide_no_others(
-    home: Path, cache: Path, subtests: pytest.Subtests
-):
+def test_broken_ones_have_their_reasons_and_hide_no_others(home, cache, subtests):
     wrong = {
         "not a JSON object": {"config.json": b"{"},
         "no tokenizer.json": {"tokenizer.json": None},
@@ -143,12 +137,12 @@ def test_broken_ones_have_their_reasons_and_hide_no_others(
     assert (models[NAME].problem, models["sound"].problem) == ("", "")
 
 
-def test_a_folder_without_weights_of_ours(home: Path, cache: Path):
+def test_a_folder_without_weights_of_ours(home, cache):
     write(home / "models" / "empty", {"notes.txt": b""})
     assert "config.json" in listed(home, cache)["empty"].problem
 
 
-def test_a_folder_that_may_not_be_read(home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_that_may_not_be_read(home, cache, monkeypatch):
     refused = write(home / "models" / "a", model_files()) / "config.json"
     write(home / "models" / "b", model_files())
     cached(cache, "org/a", model_files())
@@ -156,12 +150,12 @@ def test_a_folder_that_may_not_be_read(home: Path, cache: Path, monkeypatch: pyt
     real, snapshots = Path.is_file, cache / "models--org--a" / "snapshots"
     iterate = Path.iterdir
 
-    def is_file(path: Path) -> bool:
+    def is_file(path):
         if path == refused:
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    def iterdir(path: Path) -> Any:
+    def iterdir(path):
         if path == snapshots:
             raise PermissionError(13, "Permission denied")
         return iterate(path)
@@ -173,7 +167,7 @@ def test_a_folder_that_may_not_be_read(home: Path, cache: Path, monkeypatch: pyt
     assert "Permission denied" in models["a"].problem
 
 
-def test_what_is_not_ours_to_list(home: Path, cache: Path):
+def test_what_is_not_ours_to_list(home, cache):
     others = {
         "encoder": model_files(model_type="bert", architectures=["BertForMaskedLM"]),
         "speech": model_files(
@@ -190,15 +184,15 @@ def test_what_is_not_ours_to_list(home: Path, cache: Path):
     assert store.incomplete(home=home, cache=cache) == []
 
 
-def test_other_kinds_of_repositories(home: Path, cache: Path):
+def test_other_kinds_of_repositories(home, cache):
     snapshot = cached(cache, NAME, model_files())
     snapshot.parent.parent.rename(cache / "datasets--org--Model-4bit")
     (cache / "models--a-file").write_text("")
     assert store.installed(home=home, cache=cache) == []
 
 
-def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path):
-    configs: list[dict[str, Any]] = [
+def test_what_only_drafts_is_never_for_chatting(home, cache):
+    configs = [
         {"architectures": ["LlamaForCausalLMEagle3"]},
         {"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 32_000},
         {"model_type": "mlp_speculator", "architectures": ["MLPSpeculatorPreTrainedModel"]},
@@ -213,7 +207,7 @@ def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path):
     assert found == {f"org/{number}": "drafter" for number in range(len(configs))}
 
 
-def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path):
+def test_drafters_of_others_are_listed_with_their_kind(home, cache):
     """One packaging of each kind: test_packagings tells all of them apart."""
     layouts = {layout.expected["kind"]: layout for layout in published_layouts()}
     for kind, layout in layouts.items():
@@ -227,9 +221,7 @@ def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path):
     }
 
 
-def test_drafters_that_cannot_be_used_have_the_reason(
-    home: Path, cache: Path, subtests: pytest.Subtests
-):
+def test_drafters_that_cannot_be_used_have_the_reason(home, cache, subtests):
     layouts = {name: drafter_layout(name) for name in layout_names(refused=True)}
     for name, layout in layouts.items():
         write_drafter(home / "drafters" / name, layout)
@@ -243,7 +235,7 @@ def test_drafters_that_cannot_be_used_have_the_reason(
                 assert found[name].remedy
 
 
-def test_what_is_for_chatting(home: Path, cache: Path):
+def test_what_is_for_chatting(home, cache):
     families = {"llama", "qwen3", "gpt_oss", "mistral", "gemma3"}
     for name in families:
         cached(cache, f"org/{name}", model_files(model_type=name, num_nextn_predict_layers=1))
@@ -251,7 +243,7 @@ def test_what_is_for_chatting(home: Path, cache: Path):
     assert found == {f"org/{name}": ("chat", "") for name in families}
 
 
-def test_of_several_revisions_the_main_one_has_the_name(home: Path, cache: Path):
+def test_of_several_revisions_the_main_one_has_the_name(home, cache):
     cached(cache, NAME, model_files(), revision=commit("a"))
     main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     newest = cached(cache, NAME, model_files(vocab_size=66), revision=commit("c"), main=False)
@@ -263,17 +255,17 @@ def test_of_several_revisions_the_main_one_has_the_name(home: Path, cache: Path)
     assert listed(home, cache)[NAME].path == str(newest)
 
 
-def test_a_gguf_file_is_listed_without_looking_at_each_token(cache: Path, tmp_path: Path):
+def test_a_gguf_file_is_listed_without_looking_at_each_token(cache, tmp_path):
     """Half a second for each file with 150,000 of them, it was."""
 
-    def calls(more_tokens: int) -> int:
+    def calls(more_tokens):
         tokens = [*TOKENS, *(f"<{number}>" for number in range(more_tokens))]
         TinyGguf(rows=len(tokens), extra={"tokenizer.ggml.tokens": tokens}).write(
             tmp_path / "a.gguf"
         )
         counted = 0
 
-        def count(frame: FrameType, event: str, argument: object) -> None:
+        def count(frame, event, argument):
             nonlocal counted
             counted += event == "call"
 
@@ -290,7 +282,7 @@ def test_a_gguf_file_is_listed_without_looking_at_each_token(cache: Path, tmp_pa
     assert calls(1000) == calls(0)
 
 
-def test_gguf_files_in_the_cache(home: Path, cache: Path, tmp_path: Path):
+def test_gguf_files_in_the_cache(home, cache, tmp_path):
     TinyGguf().write(tmp_path / "a.gguf")
     data = (tmp_path / "a.gguf").read_bytes()
     cached(cache, "org/gguf", {"q4/a.gguf": data, "b.GGUF": b"GGUF and no more", "README.md": b""})
@@ -302,7 +294,7 @@ def test_gguf_files_in_the_cache(home: Path, cache: Path, tmp_path: Path):
     assert models["org/gguf/b.GGUF"].problem
 
 
-def test_a_marked_one_that_has_changed(home: Path, cache: Path):
+def test_a_marked_one_that_has_changed(home, cache):
     snapshot = cached(cache, NAME, model_files())
     checked_and_marked(snapshot, home)
     assert not listed(home, cache)[NAME].problem
@@ -312,12 +304,12 @@ def test_a_marked_one_that_has_changed(home: Path, cache: Path):
     assert model.remedy.endswith(f"slipstream models pull {NAME}")
 
 
-def checked_and_marked(snapshot: Path, home: Path) -> None:
+def checked_and_marked(snapshot, home):
     digests = {path.name: path.resolve().name for path in snapshot.iterdir()}
     mark(snapshot, digests, home=home)
 
 
-def test_added_folders(home: Path, cache: Path, tmp_path: Path):
+def test_added_folders(home, cache, tmp_path):
     disk = tmp_path / "disk"
     write(disk / "lmstudio" / "org" / "model", model_files())
     write(disk / "lmstudio" / "flat", model_files())
@@ -336,7 +328,7 @@ def test_added_folders(home: Path, cache: Path, tmp_path: Path):
     }
 
 
-def test_the_same_model_twice_is_listed_once(home: Path, cache: Path, tmp_path: Path):
+def test_the_same_model_twice_is_listed_once(home, cache, tmp_path):
     cached(cache, NAME, model_files())
     write(tmp_path / "disk" / "a", model_files())
     (tmp_path / "disk" / "b").symlink_to(tmp_path / "disk" / "a")
@@ -349,7 +341,7 @@ def test_the_same_model_twice_is_listed_once(home: Path, cache: Path, tmp_path: 
     }
 
 
-def test_an_added_folder_with_nothing_says_so(home: Path, cache: Path, tmp_path: Path):
+def test_an_added_folder_with_nothing_says_so(home, cache, tmp_path):
     for name in ("empty", "gone"):
         (tmp_path / name).mkdir()
         added_folders.add_folder(tmp_path / name, home=home)
@@ -360,7 +352,7 @@ def test_an_added_folder_with_nothing_says_so(home: Path, cache: Path, tmp_path:
     assert "folders --remove" in models["gone"].remedy
 
 
-def test_a_damaged_list_of_folders_hides_nothing(home: Path, cache: Path):
+def test_a_damaged_list_of_folders_hides_nothing(home, cache):
     cached(cache, NAME, model_files())
     home.mkdir()
     (home / added_folders.FILE_NAME).write_text('{"folders": [3]}')
@@ -383,7 +375,7 @@ KEYS = st.sampled_from([*model_files(), "model_type", "architectures", "draft_vo
     max_examples=examples(60),
 )
 @given(config=st.dictionaries(KEYS, JSON) | JSON)
-def test_any_config_is_listed_or_not_ours(home: Path, cache: Path, config: Any):
+def test_any_config_is_listed_or_not_ours(home, cache, config):
     folder = write(home / "models" / "any", model_files())
     (folder / "config.json").write_text(json.dumps(config))
     if not cache.exists():
@@ -396,7 +388,7 @@ def test_any_config_is_listed_or_not_ours(home: Path, cache: Path, config: Any):
     assert set(models) <= {"any", NAME}
 
 
-def test_what_is_queued_is_not_listed_as_left_over(home: Path, cache: Path):
+def test_what_is_queued_is_not_listed_as_left_over(home, cache):
     snapshot = cached(cache, NAME, {"README.md": b"x" * 10}, main=False)
     (snapshot / "README.md").unlink()
     snapshot.rmdir()
@@ -408,9 +400,7 @@ def test_what_is_queued_is_not_listed_as_left_over(home: Path, cache: Path):
     assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
 
 
-def test_an_adapter_is_listed_with_the_model_that_it_is_for(
-    home: Path, cache: Path, tmp_path: Path
-):
+def test_an_adapter_is_listed_with_the_model_that_it_is_for(home, cache, tmp_path):
     config = json.dumps({"model": "org/Base"}).encode()
     adapter = {"adapter_config.json": config, "adapters.safetensors": weights()}
     write(tmp_path / "disk" / "poems", adapter)

@@ -2,7 +2,6 @@
 right is in tests/engine/conversation/test_pair_room.py."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -44,12 +43,12 @@ HEAD = ModelSize(
 )
 
 
-def test_weights_on_metal_are_as_on_the_disk() -> None:
+def test_weights_on_metal_are_as_on_the_disk():
     assert weights_bytes(BIG, machine=MAC) == BIG.size_bytes
     assert weights_bytes(HEAD, machine=MAC) == HEAD.size_bytes
 
 
-def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free() -> None:
+def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free():
     values = 4_500_000_000 * 8 // 4.5
     assert weights_bytes(BIG, machine=LINUX, free_bytes=80 * GB) == pytest.approx(4 * values)
     assert weights_bytes(BIG, machine=LINUX) == BIG.size_bytes
@@ -58,12 +57,12 @@ def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free() -> None:
     assert weights_bytes(counted, machine=LINUX, free_bytes=40 * GB - 2) == BIG.size_bytes
 
 
-def test_a_head_is_always_expanded() -> None:
+def test_a_head_is_always_expanded():
     counted = replace(HEAD, values=9 * 10**6)
     assert weights_bytes(counted, machine=LINUX, free_bytes=0) == 36 * 10**6
 
 
-def test_weights_that_are_not_quantized(subtests: pytest.Subtests) -> None:
+def test_weights_that_are_not_quantized(subtests):
     for kind, wide in [("float32", 4), ("bfloat16", 2), (None, 2)]:
         with subtests.test(kind=kind):
             float_model = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
@@ -72,7 +71,7 @@ def test_weights_that_are_not_quantized(subtests: pytest.Subtests) -> None:
             )
 
 
-def test_an_expanded_target_leaves_its_drafter_less() -> None:
+def test_an_expanded_target_leaves_its_drafter_less():
     target, drafter = replace(BIG, values=5 * GB), replace(SMALL, values=5 * GB)
     found = fit(target, drafter, context=1, machine=LINUX)
     assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, 20 * GB)
@@ -81,7 +80,7 @@ def test_an_expanded_target_leaves_its_drafter_less() -> None:
     assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, SMALL.size_bytes)
 
 
-def test_full_attention_is_kept_in_blocks(subtests: pytest.Subtests) -> None:
+def test_full_attention_is_kept_in_blocks(subtests):
     for context, cpu, metal in [(1, 127, 256), (127, 127, 256), (128, 255, 256), (300, 383, 512)]:
         with subtests.test(context=context):
             shape = read_shape(LLAMA)
@@ -90,14 +89,14 @@ def test_full_attention_is_kept_in_blocks(subtests: pytest.Subtests) -> None:
             assert cache_bytes(shape, context, machine=MAC, value_bytes=2) == position * metal
 
 
-def test_quantized_caches() -> None:
+def test_quantized_caches():
     shape = read_shape(LLAMA)
     wide = cache_bytes(shape, 4096, machine=MAC, value_bytes=2)
     narrow = cache_bytes(shape, 4096, machine=MAC, value_bytes=2, cache_bits=8)
     assert narrow == wide * (8 / 8 + 4 / 64) / 2
 
 
-def test_windows_do_not_grow_and_are_kept_of_earlier_turns() -> None:
+def test_windows_do_not_grow_and_are_kept_of_earlier_turns():
     shape = read_shape(GEMMA3)
     position = 2 * 1024 * 2
     at_most = (1024 + 2 * 128 - 1) * 5 * 29 * position
@@ -106,7 +105,7 @@ def test_windows_do_not_grow_and_are_kept_of_earlier_turns() -> None:
     assert cache_bytes(shape, 511, machine=LINUX, value_bytes=2) == 511 * position * (5 * 29 + 5)
 
 
-def test_recurrent_states_do_not_grow() -> None:
+def test_recurrent_states_do_not_grow():
     shape = read_shape(QWEN3_NEXT)
     state = 6 * 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4)
     for context in (127, 1023):
@@ -114,7 +113,7 @@ def test_recurrent_states_do_not_grow() -> None:
         assert grown == state + context * 12 * 2 * 512 * 2
 
 
-def test_a_model_without_attention_reads_as_many_rows_on_a_cpu_as_on_a_mac() -> None:
+def test_a_model_without_attention_reads_as_many_rows_on_a_cpu_as_on_a_mac():
     """There is no cache whose blocks a prompt has to end with."""
     shape = read_shape(QWEN3_NEXT)
     layers = [replace(each, row_state=10) for each in shape.layers if each.kind == "recurrent"]
@@ -126,11 +125,11 @@ def test_a_model_without_attention_reads_as_many_rows_on_a_cpu_as_on_a_mac() -> 
     assert on_cpu != on_mac
 
 
-def test_a_cpu_holds_the_state_after_each_row_that_it_reads() -> None:
+def test_a_cpu_holds_the_state_after_each_row_that_it_reads():
     narrow = QWEN3_NEXT | {"vocab_size": 1000}
     wide = narrow | {"linear_value_head_dim": 256}
 
-    def grown(machine: Machine) -> int:
+    def grown(machine):
         sizes = [ModelSize("recurrent", GB, config) for config in (narrow, wide)]
         one, other = (fit(each, context=1024, machine=machine, expand=False) for each in sizes)
         return other.working_bytes - one.working_bytes
@@ -139,13 +138,13 @@ def test_a_cpu_holds_the_state_after_each_row_that_it_reads() -> None:
     assert grown(MAC) == 0
 
 
-def test_convolutions_keep_their_latest_rows() -> None:
+def test_convolutions_keep_their_latest_rows():
     shape = read_shape(LFM2)
     rows = cache_bytes(shape, 127, machine=LINUX, value_bytes=4) - 127 * 6 * 2 * 512 * 4
     assert rows == 6 * 10 * 128 * 1024 * 4
 
 
-def test_the_reason_is_one_line_with_the_numbers() -> None:
+def test_the_reason_is_one_line_with_the_numbers():
     found = fit(BIG, SMALL, context=8192, machine=MAC)
     assert found.fits
     assert found.needed_bytes < found.available_bytes
@@ -157,7 +156,7 @@ def test_the_reason_is_one_line_with_the_numbers() -> None:
     assert alone.drafter_weights_bytes == alone.drafter_cache_bytes == 0
 
 
-def test_a_head_needs_the_targets_states() -> None:
+def test_a_head_needs_the_targets_states():
     with_head = fit(BIG, HEAD, context=4096, machine=MAC)
     alone = fit(BIG, context=4096, machine=MAC)
     states = min(4096, 2048 + 512) * 3 * 4096 * 2
@@ -167,7 +166,7 @@ def test_a_head_needs_the_targets_states() -> None:
     assert fit(recurrent, HEAD, context=4096, machine=MAC).working_bytes > states
 
 
-def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back() -> None:
+def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back():
     matrix = LLAMA["vocab_size"] * LLAMA["hidden_size"]
     target = ModelSize("one matrix", 2 * matrix, LLAMA | {"num_hidden_layers": 1}, values=matrix)
     alone, drafted = (fit(target, each, context=128, machine=LINUX) for each in (None, HEAD))
@@ -175,7 +174,7 @@ def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back() -> None:
 
 
 @pytest.mark.parametrize("machine", [LINUX, MAC], ids=["linux", "mac"])
-def test_the_largest_context_is_the_largest(machine: Machine) -> None:
+def test_the_largest_context_is_the_largest(machine):
     for available in (6 * GB, 8 * GB, 12 * GB):
         small = replace(machine, available_bytes=available)
         largest = fit(BIG, SMALL, context=1, machine=small).largest_context
@@ -185,26 +184,26 @@ def test_the_largest_context_is_the_largest(machine: Machine) -> None:
         assert not fit(BIG, SMALL, context=largest + 256, machine=small).fits
 
 
-def test_the_largest_context_is_the_models_own_where_there_is_room() -> None:
+def test_the_largest_context_is_the_models_own_where_there_is_room():
     plenty = replace(MAC, available_bytes=1 << 50)
     assert fit(BIG, context=1, machine=plenty).largest_context == 131072
     short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
     assert fit(short, context=1, machine=plenty).largest_context == 1000
 
 
-def test_contexts_that_cannot_be(subtests: pytest.Subtests) -> None:
+def test_contexts_that_cannot_be(subtests):
     for asked, taken in [(-5, 1), (0, 1), (10**30, 1 << 24)]:
         with subtests.test(asked=asked):
             assert fit(BIG, context=asked, machine=MAC).context == taken
 
 
-def test_what_fits_is_let_through() -> None:
+def test_what_fits_is_let_through():
     assert require_fit(BIG, SMALL, machine=MAC).context == 4096
     short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
     assert require_fit(short, machine=MAC).context == 1000
 
 
-def test_a_refusal_names_the_context_that_would_fit() -> None:
+def test_a_refusal_names_the_context_that_would_fit():
     small = replace(MAC, available_bytes=6 * GB)
     largest = fit(BIG, SMALL, context=8192, machine=small).largest_context
     with pytest.raises(Problem) as refused:
@@ -214,18 +213,18 @@ def test_a_refusal_names_the_context_that_would_fit() -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_refusal_names_the_drafter_where_that_is_it() -> None:
+def test_a_refusal_names_the_drafter_where_that_is_it():
     small = replace(MAC, available_bytes=5_900_000_000)
     with pytest.raises(Problem, match="Without small it would fit"):
         require_fit(BIG, SMALL, machine=small, context=2048)
 
 
-def test_a_refusal_says_that_nothing_helps() -> None:
+def test_a_refusal_says_that_nothing_helps():
     with pytest.raises(Problem, match="No context would fit: choose a smaller model"):
         require_fit(BIG, SMALL, machine=replace(MAC, available_bytes=GB))
 
 
-def test_every_drafter_is_counted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_drafter_is_counted(tmp_path, subtests):
     """Its weights, what it keeps of the conversation, and the target's states that wait for it.
 
     One packaging of each kind: test_packagings tells all of them apart.
@@ -244,9 +243,7 @@ def test_every_drafter_is_counted(tmp_path: Path, subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.parametrize(("name", "bounded"), [("dflash-z-lab", True), ("eagle-1", False)])
-def test_what_drafts_in_blocks_keeps_the_newest_positions(
-    tmp_path: Path, name: str, bounded: bool
-) -> None:
+def test_what_drafts_in_blocks_keeps_the_newest_positions(tmp_path, name, bounded):
     layout = drafter_layout(name)
     drafter = weigh(describe_drafter(write_drafter(tmp_path / "drafter", layout)))
     target = ModelSize("target", GB, LLAMA | layout.target)
@@ -258,7 +255,7 @@ def test_what_drafts_in_blocks_keeps_the_newest_positions(
     assert (kept[1] == kept[2]) == bounded
 
 
-def test_a_drafter_of_which_only_the_size_is_known() -> None:
+def test_a_drafter_of_which_only_the_size_is_known():
     network = DrafterDescription("dflash", "z-lab")
     found = fit(BIG, ModelSize("published", GB, {}, network=network), context=4096, machine=MAC)
     assert found.drafter_weights_bytes == GB
@@ -290,9 +287,7 @@ _GIB = 1 << 30
         ("pipenetwork/Laguna-S-2.1-MLX-4bit", 2048, 8192, 67_900_000_000),
     ],
 )
-def test_what_others_measured_on_metal(
-    monkeypatch: pytest.MonkeyPatch, name: str, rows: int, context: int, peak_bytes: float
-) -> None:
+def test_what_others_measured_on_metal(monkeypatch, name, rows, context, peak_bytes):
     """With their rows in a pass; it has states of earlier turns and of a round that theirs has
     not."""
     monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
@@ -300,7 +295,7 @@ def test_what_others_measured_on_metal(
     assert 0.98 * peak_bytes < found.needed_bytes < 1.12 * peak_bytes
 
 
-def test_a_prompt_is_read_in_less_with_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_is_read_in_less_with_fewer_rows(monkeypatch):
     size = load_catalog().models["mlx-community/Qwen3.5-4B-MLX-4bit"].size
     needed = []
     for rows in (64, 512, 2048):
@@ -309,8 +304,8 @@ def test_a_prompt_is_read_in_less_with_fewer_rows(monkeypatch: pytest.MonkeyPatc
     assert needed == sorted(set(needed))
 
 
-def test_layers_on_metal_are_alive_together_up_to_a_limit() -> None:
-    def working(layers: int) -> int:
+def test_layers_on_metal_are_alive_together_up_to_a_limit():
+    def working(layers):
         size = ModelSize("m", GB, LLAMA | {"num_hidden_layers": layers, "vocab_size": 1000})
         return fit(size, context=4096, machine=MAC).working_bytes
 

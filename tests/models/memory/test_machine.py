@@ -1,7 +1,5 @@
 """What memory there is, from the files and figures of systems that are written here."""
 
-from pathlib import Path
-
 import pytest
 
 from models.memory.machine import Machine, linux, mac, this_machine
@@ -12,14 +10,14 @@ OWN = 400_000_000
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   8388608 kB\n"
 
 
-def put(root: Path, **files: str) -> None:
+def put(root, **files):
     for name, text in files.items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
-def test_linux_has_what_is_available_less_our_own(tmp_path: Path) -> None:
+def test_linux_has_what_is_available_less_our_own(tmp_path):
     put(tmp_path, proc__meminfo=MEMINFO)
     machine = linux(tmp_path)
     assert machine.memory_bytes == 16 * GIB
@@ -28,7 +26,7 @@ def test_linux_has_what_is_available_less_our_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", ["", "user/one"])
-def test_a_control_group_limits_it(group: str, tmp_path: Path) -> None:
+def test_a_control_group_limits_it(group, tmp_path):
     put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/user/one\n")
     folder = tmp_path / "sys/fs/cgroup" / group
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +38,7 @@ def test_a_control_group_limits_it(group: str, tmp_path: Path) -> None:
     assert machine.available_bytes == 2 * GIB - OWN
 
 
-def test_others_leave_what_they_do_not_take() -> None:
+def test_others_leave_what_they_do_not_take():
     other = Fit("t", "d", 100, 50, 10, 5, 2, 3, 0, 0, True, "")
     here = Machine("m", 1000, 500, unified=False)
     assert other.needed_bytes == 70
@@ -50,7 +48,7 @@ def test_others_leave_what_they_do_not_take() -> None:
     assert metal.beside([other] * 9).available_bytes == 0
 
 
-def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:
+def test_a_control_group_of_the_first_version(tmp_path):
     put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="5:cpu:/\n4:memory:/a\n0::/\n")
     folder = tmp_path / "sys/fs/cgroup/memory/a"
     folder.mkdir(parents=True)
@@ -61,7 +59,7 @@ def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:
     assert linux(tmp_path).available_bytes == 3 * GIB - OWN
 
 
-def test_a_group_without_a_limit(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_a_group_without_a_limit(tmp_path, subtests):
     for limit in ["max", "", "-1", "many", "\u0661"]:
         with subtests.test(limit=limit):
             put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/\nnonsense\n")
@@ -71,11 +69,11 @@ def test_a_group_without_a_limit(tmp_path: Path, subtests: pytest.Subtests) -> N
             assert linux(tmp_path).available_bytes == 8 * GIB - OWN
 
 
-def test_a_linux_that_says_nothing(tmp_path: Path) -> None:
+def test_a_linux_that_says_nothing(tmp_path):
     assert linux(tmp_path).available_bytes == 0
 
 
-def test_a_mac_gives_its_graphics_a_share(subtests: pytest.Subtests) -> None:
+def test_a_mac_gives_its_graphics_a_share(subtests):
     for memory, limit, available in [
         (16 * GIB, "0", 16 * GIB * 2 // 3),
         (24 * GIB, "", 16 * GIB),
@@ -89,11 +87,11 @@ def test_a_mac_gives_its_graphics_a_share(subtests: pytest.Subtests) -> None:
             assert machine == Machine("Apple M9", memory, available, unified=True)
 
 
-def test_what_is_freed_counts_where_free_memory_does() -> None:
+def test_what_is_freed_counts_where_free_memory_does():
     assert Machine("x", 8, 4, unified=False).once_freed(2).available_bytes == 6
     assert Machine("x", 8, 4, unified=True).once_freed(2).available_bytes == 4
 
 
-def test_this_machine() -> None:
+def test_this_machine():
     machine = this_machine()
     assert 0 < machine.available_bytes < machine.memory_bytes < 1 << 50

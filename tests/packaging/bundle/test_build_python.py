@@ -18,14 +18,14 @@ TOLD = {
 }
 
 
-def _script(path: Path, *lines: str) -> Path:
+def _script(path, *lines):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(("#!/bin/sh", *lines)))
     path.chmod(0o755)
     return path
 
 
-def test_the_first_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_first_that_runs(tmp_path, monkeypatch):
     """A shim of pyenv's refuses; the version that it stands for is found where pyenv keeps it."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(_script(tmp_path / "bin" / "python3.13", "exit 127").parent))
@@ -37,13 +37,13 @@ def test_the_first_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert find_python() == BuildPython(version, **places)
 
 
-def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(_script(tmp_path / "python", "exit 1")))
     with pytest.raises(Problem, match=r"3\.13"):
         find_python()
 
 
-def test_there_is_none(monkeypatch: pytest.MonkeyPatch):
+def test_there_is_none(monkeypatch):
     monkeypatch.setattr(build_python, "_candidates", lambda: iter(()))
     with pytest.raises(Problem, match=r"3\.13"):
         find_python()

@@ -13,7 +13,7 @@ UNCHECKED_HASH = b"\x01\x00\x00\x00"
 NAMES = [f"package/module_{number}.py" for number in range(24)]
 
 
-def _write(folder: Path, names: list[str]) -> Path:
+def _write(folder, names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(
@@ -22,13 +22,13 @@ def _write(folder: Path, names: list[str]) -> Path:
     return folder
 
 
-def _compiled(folder: Path) -> dict[str, bytes]:
+def _compiled(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.pyc")
     }
 
 
-def test_the_same_bytes_wherever_it_is_done(tmp_path: Path):
+def test_the_same_bytes_wherever_it_is_done(tmp_path):
     one, two = _write(tmp_path / "one", NAMES), _write(tmp_path / "another place", NAMES)
     compile_all(one, Path(sys.executable))
     compile_all(two, Path(sys.executable))
@@ -40,13 +40,11 @@ def test_the_same_bytes_wherever_it_is_done(tmp_path: Path):
         assert str(tmp_path).encode() not in data
 
 
-def test_every_share_is_the_same_whatever_order_a_disk_lists_files_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_every_share_is_the_same_whatever_order_a_disk_lists_files_in(tmp_path, monkeypatch):
     folder = _write(tmp_path, NAMES)
-    shares: list[list[list[str]]] = []
+    shares = []
     for paths in (sorted(folder.rglob("*.py")), sorted(folder.rglob("*.py"), reverse=True)):
-        asked: list[list[str]] = []
+        asked = []
         with monkeypatch.context() as patched:
             patched.setattr(Path, "rglob", lambda *_, paths=paths: iter(paths))
             patched.setattr(bytecode, "_compile", lambda *given, to=asked: to.append(given[2]))
@@ -55,13 +53,13 @@ def test_every_share_is_the_same_whatever_order_a_disk_lists_files_in(
     assert shares[0] == shares[1]
 
 
-def test_what_is_left_out_is_not_compiled(tmp_path: Path):
+def test_what_is_left_out_is_not_compiled(tmp_path):
     folder = _write(tmp_path, NAMES[:3])
     compile_all(folder, Path(sys.executable), is_excluded=lambda name: name.endswith("_1.py"))
     assert len(_compiled(folder)) == 2
 
 
-def test_a_file_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_does_not_compile(tmp_path, monkeypatch):
     monkeypatch.setattr(bytecode, "_SHARES", 1)
     (tmp_path / "wrong.py").write_text("def :\n")
     with pytest.raises(Problem, match=r"wrong\.py"):

@@ -3,7 +3,6 @@
 import io
 import plistlib
 from dataclasses import replace
-from pathlib import Path
 
 from PIL import Image
 
@@ -28,7 +27,7 @@ def test_it_says_what_the_configuration_says():
     assert all(told[f"NS{place}UsageDescription"] for place in asked)
 
 
-def test_the_icon_has_all_sizes(tmp_path: Path):
+def test_the_icon_has_all_sizes(tmp_path):
     picture = REPOSITORY / "resources" / "icons" / "slipstream.png"
     for name in ("one.icns", "two.icns"):
         write_icon(picture, tmp_path / name)

@@ -45,12 +45,12 @@ needs_zig = pytest.mark.skipif(
 )
 
 
-def _cc(*arguments: object) -> None:
+def _cc(*arguments):
     subprocess.run(["cc", "-w", *map(str, arguments)], check=True)
 
 
 @pytest.fixture(scope="module")
-def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def contents(tmp_path_factory):
     """A bundle's, with both programs; in a folder that looks like a part of another."""
     folder = tmp_path_factory.mktemp("launcher")
     contents = folder / "Old.app" / "Contents" / "MacOS" / "A B" / "New.app" / "Contents"
@@ -65,7 +65,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return contents
 
 
-def _run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(program, *arguments):
     names = ("QT_PLUGIN_PATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__")
     environment = dict.fromkeys(names, "/usr/lib")
     return subprocess.run(
@@ -82,7 +82,7 @@ OPTIONS = ["-I", "-B", "-X", "utf8"]
     [("Slipstream", ["-m", "app"]), ("python3", [])],
     ids=["window", "python"],
 )
-def test_what_python_is_told(contents: Path, program: str, module: list[str]):
+def test_what_python_is_told(contents, program, module):
     ran = _run(contents / "MacOS" / program, "-c", "a b", "--x")
     assert ran.returncode == 7, ran.stderr
     name, home, leaked, *arguments = json.loads(ran.stdout)
@@ -94,13 +94,13 @@ def test_what_python_is_told(contents: Path, program: str, module: list[str]):
 
 
 @needs_compiler
-def test_a_link_to_it_starts_it_too(contents: Path, tmp_path: Path):
+def test_a_link_to_it_starts_it_too(contents, tmp_path):
     (tmp_path / "slipstream").symlink_to(contents / "MacOS" / "Slipstream")
     assert json.loads(_run(tmp_path / "slipstream").stdout)[0] == str(contents / "MacOS/python3")
 
 
 @needs_compiler
-def test_out_of_its_bundle(contents: Path, tmp_path: Path):
+def test_out_of_its_bundle(contents, tmp_path):
     alone = Path(shutil.copy(contents / "MacOS" / "Slipstream", tmp_path))
     ran = _run(alone)
     assert ran.returncode == 70
@@ -108,7 +108,7 @@ def test_out_of_its_bundle(contents: Path, tmp_path: Path):
 
 
 @needs_compiler
-def test_a_bundle_with_parts_missing(contents: Path, tmp_path: Path):
+def test_a_bundle_with_parts_missing(contents, tmp_path):
     programs = tmp_path / "A.app" / "Contents" / "MacOS"
     programs.mkdir(parents=True)
     ran = _run(Path(shutil.copy(contents / "MacOS" / "Slipstream", programs)))
@@ -118,7 +118,7 @@ def test_a_bundle_with_parts_missing(contents: Path, tmp_path: Path):
 
 
 @needs_compiler
-def test_another_libpython(contents: Path, tmp_path: Path):
+def test_another_libpython(contents, tmp_path):
     app = tmp_path / "A.app" / "Contents"
     shutil.copytree(contents, app)
     (tmp_path / "other.c").write_text("int Py_BytesMain(void) { return 0; }")
@@ -131,7 +131,7 @@ def test_another_libpython(contents: Path, tmp_path: Path):
 
 @pytest.mark.slow
 @needs_zig
-def test_what_is_made_for_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_made_for_a_mac(tmp_path, monkeypatch):
     """With a compiler that remembers nothing, twice: the same bytes, for arm64."""
     made = []
     for place in ("one", "two"):

@@ -1,7 +1,6 @@
 """Licences: every component gets its texts, from where it has them, or building stops."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.support.packaging.tiny_bundle import write
 PLAIN = Component("thing", "1.0", "", "pkg:pypi/thing@1.0", "", None)
 
 
-def packaged(app: Path, header: str, **files: bytes) -> Component:
+def packaged(app, header, **files):
     """A component with a dist-info that has these files beside METADATA."""
     metadata = app / "thing-1.0.dist-info"
     write(metadata / "METADATA", f"Name: thing\nVersion: 1.0\n{header}\n".encode())
@@ -22,7 +21,7 @@ def packaged(app: Path, header: str, **files: bytes) -> Component:
     return replace(PLAIN, metadata=metadata)
 
 
-def texts(app: Path, key: str) -> set[str]:
+def texts(app, key):
     folder = app / licences.FOLDER / key
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
@@ -47,19 +46,17 @@ def texts(app: Path, key: str) -> set[str]:
         ),
     ],
 )
-def test_how_packages_say_what_licence_they_have(
-    tmp_path: Path, header: str, expression: str | None
-) -> None:
+def test_how_packages_say_what_licence_they_have(tmp_path, header, expression):
     said = expression or header.partition(": ")[2]
     assert licences.expression_of(packaged(tmp_path, header)) == said
 
 
-def test_no_licence_said(tmp_path: Path) -> None:
+def test_no_licence_said(tmp_path):
     with pytest.raises(Problem, match="licence"):
         licences.expression_of(packaged(tmp_path, "License: ask the author nicely"))
 
 
-def test_texts_that_come_along(tmp_path: Path) -> None:
+def test_texts_that_come_along(tmp_path):
     component = packaged(
         tmp_path,
         "License-Expression: MIT",
@@ -74,24 +71,24 @@ def test_texts_that_come_along(tmp_path: Path) -> None:
     assert index.endswith("\nthing 1.0: MIT\n")
 
 
-def test_texts_that_the_repository_has_for_a_component(tmp_path: Path) -> None:
+def test_texts_that_the_repository_has_for_a_component(tmp_path):
     python = replace(PLAIN, name="python", licence="Python-2.0.1")
     licences.collect(tmp_path, components=[python])
     assert texts(tmp_path, "python-1.0") == {"LICENSE.txt", "incorporated-software.rst"}
 
 
-def test_texts_that_the_repository_has_for_a_licence(tmp_path: Path) -> None:
+def test_texts_that_the_repository_has_for_a_licence(tmp_path):
     licences.collect(tmp_path, components=[replace(PLAIN, licence="GPL-2.0-only OR Apache-2.0")])
     assert texts(tmp_path, "thing-1.0") == {"Apache-2.0.txt"}
 
 
 @pytest.mark.parametrize("licence", ["MIT", "Apache-2.0 AND MIT", "GPL-2.0-only"])
-def test_a_text_that_nobody_has(tmp_path: Path, licence: str) -> None:
+def test_a_text_that_nobody_has(tmp_path, licence):
     with pytest.raises(Problem, match="without the text"):
         licences.collect(tmp_path, components=[replace(PLAIN, licence=licence)])
 
 
-def test_qt_comes_with_both_licences_and_how_to_replace_it(tmp_path: Path) -> None:
+def test_qt_comes_with_both_licences_and_how_to_replace_it(tmp_path):
     qt = Component("pyside6-essentials", "6.11.3", "", "", "LGPL-3.0-only OR GPL-2.0-only", None)
     licences.collect(tmp_path, components=[qt])
     key = "pyside6-essentials-6.11.3"
@@ -105,7 +102,7 @@ def test_qt_comes_with_both_licences_and_how_to_replace_it(tmp_path: Path) -> No
     assert "{" not in replacing
 
 
-def test_what_was_there_is_gone(tmp_path: Path) -> None:
+def test_what_was_there_is_gone(tmp_path):
     write(tmp_path / licences.FOLDER / "old-1.0" / "LICENSE", b"old")
     licences.collect(tmp_path, components=[replace(PLAIN, licence="Apache-2.0")])
     assert texts(tmp_path, "old-1.0") == set()

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from bundle import resolve
-from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock, write_lock
+from bundle.resolve import LockedWheel, fetch, linux, macos, read_lock, write_lock
 from configuration import REPOSITORY, read_configuration
 from models.errors import Problem
 from tests.support.packaging.tiny_wheel import write_wheel
@@ -22,7 +22,7 @@ MAC = macos(read_configuration().application.minimum_macos)
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(resolve, "CACHE", tmp_path)
     return tmp_path
 
@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @given(
     st.dictionaries(st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True), st.binary(), max_size=5)
 )
-def test_a_lock_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, items):
+def test_a_lock_is_read_as_it_was_written(tmp_path_factory, items):
     path = tmp_path_factory.mktemp("lock") / "lock.txt"
     wheels = [
         LockedWheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", f"{len(data):064x}")
@@ -40,7 +40,7 @@ def test_a_lock_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFacto
     assert read_lock(path) == wheels
 
 
-def test_a_line_that_is_not_understood(tmp_path: Path):
+def test_a_line_that_is_not_understood(tmp_path):
     path = tmp_path / "lock.txt"
     write_lock(path, [LockedWheel("a", "1", "a-1-py3-none-any.whl", "0" * 64)])
     path.write_text(path.read_text() + "b==1\n")
@@ -49,7 +49,7 @@ def test_a_line_that_is_not_understood(tmp_path: Path):
 
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_the_locks_that_are_kept(platform: Platform):
+def test_the_locks_that_are_kept(platform):
     assert "://" not in platform.lock.read_text()
     for wheel in read_lock(platform.lock):
         name, version, _, tags = parse_wheel_filename(wheel.filename)
@@ -62,7 +62,7 @@ def test_the_locks_that_are_kept(platform: Platform):
 
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
+def test_the_locks_suit_what_the_project_asks_for(platform):
     system = "darwin" if platform is MAC else "linux"
     environment = {**default_environment(), "sys_platform": system}
     locked = {wheel.name: wheel.version for wheel in read_lock(platform.lock)}
@@ -75,7 +75,7 @@ def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
 
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_what_is_never_asked_is_not_shipped(platform: Platform):
+def test_what_is_never_asked_is_not_shipped(platform):
     left_out = read_configuration().prune.lines("wheels")
     assert {"pip", "hf-xet", "fsspec", "requests"} <= set(left_out)
     locked = {wheel.name for wheel in read_lock(platform.lock)}
@@ -89,18 +89,18 @@ def test_the_mac_gets_the_mlx_that_runs_on_its_oldest_system():
     assert names[0].endswith("macosx_14_0_arm64.whl")
 
 
-def test_what_is_there_is_not_asked_for(cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_there_is_not_asked_for(cache, monkeypatch):
     monkeypatch.setattr(resolve, "_run", lambda *_: pytest.fail("asked"))
     fetch([write_wheel(cache / "wheels", {})], MAC)
 
 
-def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_damaged_wheel_is_fetched_again(cache, monkeypatch):
     wheel = write_wheel(cache / "wheels", {})
     good = wheel.path.read_bytes()
     wheel.path.write_bytes(b"bad")
-    asked: list[list[str]] = []
+    asked = []
 
-    def run(command: list[str]) -> None:
+    def run(command):
         asked.append(command)
         (Path(command[command.index("--dest") + 1]) / wheel.filename).write_bytes(good)
 
@@ -112,14 +112,14 @@ def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.Monke
     assert "--platform=macosx_14_0_arm64" in command
 
 
-def test_another_wheel_of_the_same_version(cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_wheel_of_the_same_version(cache, monkeypatch):
     monkeypatch.setattr(resolve, "_run", lambda *_: b"")
     with pytest.raises(Problem, match="gone-1"):
         fetch([LockedWheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
 
 
-def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[list[str], dict[str, str] | None]] = []
+def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch):
+    asked = []
     found = {
         "metadata": {"name": "Some_Package", "version": "1.2"},
         "download_info": {
@@ -128,7 +128,7 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.M
         },
     }
 
-    def run(command: list[str], environment: dict[str, str] | None = None) -> bytes:
+    def run(command, environment=None):
         asked.append((command, environment))
         return json.dumps({"install": [found]}).encode() if "--report" in command else b"a==1\n"
 

@@ -5,7 +5,6 @@ import io
 import subprocess
 import tarfile
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from bundle import resolve, runtime
 from bundle.build_python import BuildPython
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
-from configuration import Configuration, read_configuration
+from configuration import read_configuration
 from models.errors import Problem
 from tests.support.models.file_server import serving
 from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
@@ -22,7 +21,7 @@ from tests.support.packaging.tiny_wheel import zipped
 BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib", "Tcl")
 
 
-def _source() -> bytes:
+def _source():
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
         for name in ("LICENSE", "Lib/os.py", "Lib/json/__init__.py", "Lib/test/a.py", "Tools/a.py"):
@@ -33,7 +32,7 @@ def _source() -> bytes:
 
 
 @pytest.fixture
-def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+def configuration(tmp_path, monkeypatch):
     """One whose wheel and source archive are small, and lie in a cache of their own."""
     monkeypatch.delenv(runtime.SOURCE_VARIABLE, raising=False)
     for module in (resolve, runtime):
@@ -54,11 +53,11 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configurat
     return replace(real, runtime=replace(real.runtime, **pins))
 
 
-def _files(folder: Path) -> set[str]:
+def _files(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_for_the_mac(configuration: Configuration, tmp_path: Path):
+def test_for_the_mac(configuration, tmp_path):
     install_for_mac(tmp_path / "python", configuration)
     library = tmp_path / "python" / LIBRARY
     assert _files(library) == {
@@ -76,7 +75,7 @@ def test_for_the_mac(configuration: Configuration, tmp_path: Path):
     assert (library / "os.py").read_text() == "Lib/os.py"
 
 
-def test_openssl_says_which_one_it_is(tmp_path: Path):
+def test_openssl_says_which_one_it_is(tmp_path):
     library = tmp_path / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"\0OpenSSL\0OpenSSL 3.0.21 9 Jun 2026\0")
@@ -86,9 +85,7 @@ def test_openssl_says_which_one_it_is(tmp_path: Path):
         openssl_version(tmp_path)
 
 
-def test_another_archive_is_refused(
-    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_another_archive_is_refused(configuration, tmp_path, monkeypatch):
     given = tmp_path / "given.tar.xz"
     given.write_bytes(b"another")
     monkeypatch.setenv(runtime.SOURCE_VARIABLE, str(given))
@@ -99,7 +96,7 @@ def test_another_archive_is_refused(
     assert runtime.source_archive(configuration.runtime) == given
 
 
-def _mirror(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+def _mirror(monkeypatch, *urls):
     """Have apt tell that it uses the servers at `urls`."""
     sites = [urlsplit(url)._replace(path="/debian").geturl() for url in urls]
     told = subprocess.CompletedProcess([], 0, "\n".join(sites), "")
@@ -107,9 +104,7 @@ def _mirror(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-def test_the_archive_comes_from_the_mirror_of_this_machine(
-    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_archive_comes_from_the_mirror_of_this_machine(configuration, tmp_path, monkeypatch):
     cached = tmp_path / "cache" / configuration.runtime.source
     cached.unlink()
     with serving(_source()) as server:
@@ -119,9 +114,7 @@ def test_the_archive_comes_from_the_mirror_of_this_machine(
     assert len(server.asked) == 1
 
 
-def test_the_next_mirror_may_have_it(
-    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_next_mirror_may_have_it(configuration, tmp_path, monkeypatch):
     cached = tmp_path / "cache" / configuration.runtime.source
     cached.unlink()
     with serving(_source()) as one, serving(_source()) as two:
@@ -133,12 +126,7 @@ def test_the_next_mirror_may_have_it(
 
 
 @pytest.mark.parametrize("status", [None, 404], ids=["another", "none"])
-def test_a_mirror_without_it(
-    configuration: Configuration,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int | None,
-):
+def test_a_mirror_without_it(configuration, tmp_path, monkeypatch, status):
     (tmp_path / "cache" / configuration.runtime.source).unlink()
     with serving(b"another") as server:
         server.status = status
@@ -147,7 +135,7 @@ def test_a_mirror_without_it(
             runtime.source_archive(configuration.runtime)
 
 
-def test_for_the_twin(configuration: Configuration, tmp_path: Path):
+def test_for_the_twin(configuration, tmp_path):
     python = BuildPython(
         "3.13.0",
         tmp_path / "python",

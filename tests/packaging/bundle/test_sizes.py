@@ -1,7 +1,5 @@
 """The bytes of a bundle, and of the starter in it."""
 
-from pathlib import Path
-
 from bundle.assemble import PACKAGES, STARTER_WEIGHTS
 from bundle.sizes import size_bytes, starter_bytes
 from configuration import read_configuration
@@ -9,13 +7,13 @@ from configuration import read_configuration
 PRUNE = read_configuration().prune
 
 
-def _write(path: Path, size: int) -> int:
+def _write(path, size):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
     return size
 
 
-def test_the_starter_is_weights_and_a_head(tmp_path: Path):
+def test_the_starter_is_weights_and_a_head(tmp_path):
     packages = tmp_path / PACKAGES
     own = _write(packages / "engine" / "a.py", 3)
     weights = _write(tmp_path / STARTER_WEIGHTS / "a.safetensors", 5)
@@ -25,6 +23,6 @@ def test_the_starter_is_weights_and_a_head(tmp_path: Path):
     assert size_bytes(tmp_path) == own + weights + head + others
 
 
-def test_no_starter_takes_nothing(tmp_path: Path):
+def test_no_starter_takes_nothing(tmp_path):
     _write(tmp_path / PACKAGES / "resources" / "drafters" / "another" / "head.safetensors", 8)
     assert starter_bytes(tmp_path, PRUNE) == 0

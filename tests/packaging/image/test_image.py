@@ -5,14 +5,13 @@ import stat
 import subprocess
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 from unicodedata import normalize
 
 import pytest
 
 from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times
 from bundle.sizes import size_bytes, starter_bytes
-from configuration import TIME, Configuration, read_configuration
+from configuration import TIME, read_configuration
 from image import downloads
 from image.downloads import archive_is_like, make_downloads, write_archive
 from models.errors import Problem
@@ -20,7 +19,7 @@ from models.errors import Problem
 needs_xorriso = pytest.mark.skipif(shutil.which("xorriso") is None, reason="needs xorriso")
 
 
-def _bundle(folder: Path) -> Path:
+def _bundle(folder):
     """A bundle with what a file system may get wrong: links, long names, empty and large files."""
     app = folder / "Slipstream.app"
     contents = app / "Contents"
@@ -38,16 +37,16 @@ def _bundle(folder: Path) -> Path:
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Path:
+def app(tmp_path):
     return _bundle(tmp_path)
 
 
 @pytest.fixture
-def configuration() -> Configuration:
+def configuration():
     return replace(read_configuration(), version="1.2")
 
 
-def test_times_and_permissions(app: Path):
+def test_times_and_permissions(app):
     for path in (app, *app.rglob("*")):
         state = path.lstat()
         assert state.st_mtime == TIME
@@ -56,7 +55,7 @@ def test_times_and_permissions(app: Path):
             assert stat.S_IMODE(state.st_mode) == (0o755 if runs else 0o644)
 
 
-def test_an_archive_that_is_like_it(app: Path, tmp_path: Path):
+def test_an_archive_that_is_like_it(app, tmp_path):
     write_archive(app, tmp_path / "a.zip")
     assert archive_is_like(app, tmp_path / "a.zip")
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -69,7 +68,7 @@ def test_an_archive_that_is_like_it(app: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("change", ["a byte", "a name", "a mode", "a link"])
-def test_an_archive_that_is_not(app: Path, tmp_path: Path, change: str):
+def test_an_archive_that_is_not(app, tmp_path, change):
     write_archive(app, tmp_path / "a.zip")
     program = app / "Contents" / "MacOS" / "Slipstream"
     (link,) = app.rglob("link")
@@ -86,7 +85,7 @@ def test_an_archive_that_is_not(app: Path, tmp_path: Path, change: str):
 
 
 @needs_xorriso
-def test_downloads_are_the_same_every_time(app: Path, tmp_path: Path, configuration: Configuration):
+def test_downloads_are_the_same_every_time(app, tmp_path, configuration):
     """Of a copy, made elsewhere, whose folders list their files in another order."""
     copy = tmp_path / "elsewhere" / app.name
     for path in sorted((app, *app.rglob("*")), reverse=True):
@@ -112,7 +111,7 @@ def test_downloads_are_the_same_every_time(app: Path, tmp_path: Path, configurat
 @pytest.mark.slow
 @needs_xorriso
 @pytest.mark.skipif(shutil.which("7zz") is None, reason="needs 7-Zip")
-def test_another_reader_finds_every_file(app: Path, tmp_path: Path, configuration: Configuration):
+def test_another_reader_finds_every_file(app, tmp_path, configuration):
     """7-Zip reads the image and the volume in it, and checks the sums of both."""
     made, *_ = make_downloads(app, tmp_path, configuration)
     listed = subprocess.run(["7zz", "l", made], capture_output=True, text=True, check=True)
@@ -136,7 +135,7 @@ def test_another_reader_finds_every_file(app: Path, tmp_path: Path, configuratio
 
 
 @needs_xorriso
-def test_an_image_that_is_too_large(app: Path, tmp_path: Path, configuration: Configuration):
+def test_an_image_that_is_too_large(app, tmp_path, configuration):
     small = replace(configuration, budget=replace(configuration.budget, image_bytes=100))
     with pytest.raises(Problem, match="100"):
         make_downloads(app, tmp_path, small)
@@ -144,14 +143,8 @@ def test_an_image_that_is_too_large(app: Path, tmp_path: Path, configuration: Co
 
 @needs_xorriso
 @pytest.mark.parametrize("kind", ["dmg", "zip"])
-def test_a_disk_that_forgets(
-    app: Path,
-    tmp_path: Path,
-    configuration: Configuration,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-):
-    def damage(path: Path) -> None:
+def test_a_disk_that_forgets(app, tmp_path, configuration, monkeypatch, kind):
+    def damage(path):
         data = bytearray(path.read_bytes())
         data[200] ^= 0xFF
         path.write_bytes(data)
@@ -163,15 +156,13 @@ def test_a_disk_that_forgets(
         make_downloads(app, tmp_path, configuration)
 
 
-def test_without_xorriso(
-    app: Path, tmp_path: Path, configuration: Configuration, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_xorriso(app, tmp_path, configuration, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match="xorriso"):
         make_downloads(app, tmp_path, configuration)
 
 
-def test_the_starter_is_weighed(app: Path, configuration: Configuration):
+def test_the_starter_is_weighed(app, configuration):
     prune = configuration.prune
     assert not has_starter(app)
     assert starter_bytes(app, prune) == 0

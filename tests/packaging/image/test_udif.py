@@ -1,7 +1,6 @@
 """Disk images: what is written is read, and what is damaged is noticed."""
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ PIECES = st.lists(
 
 
 @given(PIECES)
-def test_a_volume_comes_back(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]):
+def test_a_volume_comes_back(tmp_path_factory, pieces):
     folder = tmp_path_factory.mktemp("image")
     volume = b"".join(pieces)
     (folder / "raw").write_bytes(volume)
@@ -31,7 +30,7 @@ def test_a_volume_comes_back(tmp_path_factory: pytest.TempPathFactory, pieces: l
     assert (folder / "a.dmg").read_bytes()[-512:-508] == b"koly"
 
 
-def _image(folder: Path) -> Path:
+def _image(folder):
     """Of pieces of each kind: zeros, what deflates, and what does not."""
     noise = os.urandom(udif._PIECE)
     text = b"slipstream" * (udif._PIECE // 10 + 1)
@@ -41,7 +40,7 @@ def _image(folder: Path) -> Path:
     return folder / "a.dmg"
 
 
-def test_the_same_volume_gives_the_same_image(tmp_path: Path):
+def test_the_same_volume_gives_the_same_image(tmp_path):
     image = _image(tmp_path)
     write_image(tmp_path / "raw", tmp_path / "b.dmg")
     assert image.read_bytes() == (tmp_path / "b.dmg").read_bytes()
@@ -52,7 +51,7 @@ def test_the_same_volume_gives_the_same_image(tmp_path: Path):
     [100, 5000, 200_000, -512, -293, -150],
     ids=["deflated", "noise", "more noise", "magic", "where the table is", "checksum"],
 )
-def test_a_flipped_byte_is_noticed(tmp_path: Path, place: int):
+def test_a_flipped_byte_is_noticed(tmp_path, place):
     image = _image(tmp_path)
     data = bytearray(image.read_bytes())
     data[place] ^= 0xFF

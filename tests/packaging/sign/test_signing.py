@@ -21,7 +21,7 @@ ENTITLEMENTS = {"a.b": True}
 BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
 
 
-def signed(tiny: TinyMacho | None = None) -> bytes:
+def signed(tiny=None):
     return code_signature.signed(
         (tiny or TinyMacho()).build(),
         identifier="a.name",
@@ -30,14 +30,14 @@ def signed(tiny: TinyMacho | None = None) -> bytes:
     )
 
 
-def test_a_signature_that_was_made_holds() -> None:
+def test_a_signature_that_was_made_holds():
     signature = code_signature.check(signed(), MINE)
     assert signature.identifier == "a.name"
     assert signature.is_ad_hoc
     assert len(signature.cdhash) == code_signature.CDHASH_BYTES
 
 
-def test_where_the_format_puts_things() -> None:
+def test_where_the_format_puts_things():
     # Read by offsets out of Apple's headers, not by the code that wrote it.
     data = signed(TinyMacho(file_type=EXECUTE))
     image = macho.read(data)
@@ -61,7 +61,7 @@ def test_where_the_format_puts_things() -> None:
     assert entitlements.startswith(bytes.fromhex("700f 020101 b00a 3008 0c03") + b"a.b\x01\x01\xff")
 
 
-def test_signing_again_changes_nothing() -> None:
+def test_signing_again_changes_nothing():
     once = signed()
     again = code_signature.signed(
         once, identifier="a.name", covered=MINE, entitlements=ENTITLEMENTS
@@ -70,10 +70,10 @@ def test_signing_again_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("place", [0x20, 0x700, 0x1700])
-def test_a_changed_byte_is_found(place: int) -> None:
+def test_a_changed_byte_is_found(place):
     data = bytearray(signed())
     data[place] ^= 1
-    with pytest.raises(ValueError, match=r"not those that were signed|damaged|beyond"):
+    with pytest.raises(ValueError, match=r"changed after signing|damaged|beyond"):
         code_signature.check(bytes(data), MINE)
 
 
@@ -85,12 +85,12 @@ def test_a_changed_byte_is_found(place: int) -> None:
         (CoveredFiles(b"", MINE.code_resources), "Info.plist"),
     ],
 )
-def test_another_covered_file_is_found(covered: CoveredFiles, named: str) -> None:
+def test_another_covered_file_is_found(covered, named):
     with pytest.raises(SignatureError, match=named):
         code_signature.check(signed(), covered)
 
 
-def test_changed_entitlements_are_found() -> None:
+def test_changed_entitlements_are_found():
     data = signed()
     with pytest.raises(SignatureError, match="entitlements"):
         code_signature.check(data.replace(b"<key>a.b<", b"<key>a.c<"), MINE)
@@ -99,7 +99,7 @@ def test_changed_entitlements_are_found() -> None:
 @pytest.mark.parametrize(
     ("field", "less", "named"), [(28, 1, "number of pages"), (32, 4096, "length")]
 )
-def test_a_signature_that_covers_less_is_found(field: int, less: int, named: str) -> None:
+def test_a_signature_that_covers_less_is_found(field, less, named):
     data = bytearray(signed())
     start = macho.read(bytes(data)).signature_offset
     (directory,) = struct.unpack_from(">I", data, start + 16)
@@ -109,12 +109,12 @@ def test_a_signature_that_covers_less_is_found(field: int, less: int, named: str
         code_signature.check(bytes(data), MINE)
 
 
-def test_no_signature() -> None:
+def test_no_signature():
     with pytest.raises(SignatureError, match="not signed"):
         code_signature.check(TinyMacho().build())
 
 
-def test_damaged_signatures_are_refused_in_order() -> None:
+def test_damaged_signatures_are_refused_in_order():
     data = signed()
     start = macho.read(data).signature_offset
     for place in range(start, start + 200):
@@ -127,11 +127,11 @@ def test_damaged_signatures_are_refused_in_order() -> None:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundle(tmp_path_factory):
     return tiny_bundle.make_bundle(tmp_path_factory.mktemp("signed") / "Slipstream.app")
 
 
-def test_every_program_of_a_bundle_is_signed(bundle: Path) -> None:
+def test_every_program_of_a_bundle_is_signed(bundle):
     identifiers = {
         path.name: code_signature.check(path.read_bytes()).identifier
         for path in bundle.rglob("*")
@@ -144,7 +144,7 @@ def test_every_program_of_a_bundle_is_signed(bundle: Path) -> None:
     assert identifiers["QtCore"] == "org.qt-project.QtCore"
 
 
-def test_programs_have_the_entitlements_and_libraries_none(bundle: Path) -> None:
+def test_programs_have_the_entitlements_and_libraries_none(bundle):
     wanted = b"com.apple.security.cs.disable-library-validation"
     for name, expected in {
         "Contents/MacOS/Slipstream": True,
@@ -154,7 +154,7 @@ def test_programs_have_the_entitlements_and_libraries_none(bundle: Path) -> None
         assert (wanted in (bundle / name).read_bytes()) is expected
 
 
-def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle: Path) -> None:
+def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle):
     contents = bundle / "Contents"
     sealed = plistlib.loads((contents / CODE_RESOURCES).read_bytes())["files2"]
     files = {
@@ -178,7 +178,7 @@ def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle: Path) ->
     assert sealed[framework] == {"symlink": "A"}
 
 
-def test_frameworks_get_their_links_back(bundle: Path) -> None:
+def test_frameworks_get_their_links_back(bundle):
     (framework,) = frameworks.frameworks(bundle)
     assert framework.name == "QtCore"
     assert (framework.path / "QtCore").readlink() == Path("Versions/Current/QtCore")
@@ -191,7 +191,7 @@ def test_frameworks_get_their_links_back(bundle: Path) -> None:
     code_signature.check(framework.executable.read_bytes(), covered)
 
 
-def test_the_same_bundle_gets_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+def test_the_same_bundle_gets_the_same_bytes(bundle, tmp_path):
     other = tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
     before = _contents(other)
     assert before == _contents(bundle)
@@ -199,7 +199,7 @@ def test_the_same_bundle_gets_the_same_bytes(bundle: Path, tmp_path: Path) -> No
     assert _contents(other) == before
 
 
-def _contents(app: Path) -> dict[str, bytes]:
+def _contents(app):
     return {
         path.relative_to(app).as_posix(): path.read_bytes()
         for path in app.rglob("*")
@@ -207,7 +207,7 @@ def _contents(app: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_path: Path) -> None:
+def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_path):
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
     kept = signed()
     (app / tiny_bundle.LIBMLX).write_bytes(kept)
@@ -224,14 +224,14 @@ def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_p
 
 
 @pytest.mark.parametrize("name", ["Contents/MacOS/notes.txt", "Contents/notes.txt"])
-def test_other_files_where_only_programs_may_stand(tmp_path: Path, name: str) -> None:
+def test_other_files_where_only_programs_may_stand(tmp_path, name):
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
     tiny_bundle.write(app / name, b"text")
     with pytest.raises(Problem, match=r"notes\.txt"):
         tiny_bundle.sign(app)
 
 
-def test_a_universal_library_is_refused(tmp_path: Path) -> None:
+def test_a_universal_library_is_refused(tmp_path):
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
     (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
     with pytest.raises(Problem, match="one architecture"):

@@ -1,7 +1,5 @@
 """What is imported and missing is found; what may be missing is not."""
 
-from pathlib import Path
-
 import pytest
 
 from bundle.assemble import PACKAGES
@@ -10,7 +8,7 @@ from verify.imports import imports
 APP = PACKAGES / "app"
 
 
-def _bundle(folder: Path, files: dict[str, str]) -> Path:
+def _bundle(folder, files):
     """A bundle of these modules, by their paths below the packages."""
     for name, source in {"app/__init__.py": "", **files}.items():
         path = folder / PACKAGES / name
@@ -19,7 +17,7 @@ def _bundle(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def _found(folder: Path, files: dict[str, str]) -> set[str]:
+def _found(folder, files):
     return {finding.message for finding in imports(_bundle(folder, files))}
 
 
@@ -35,7 +33,7 @@ def _found(folder: Path, files: dict[str, str]) -> set[str]:
         "try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    import gone.deep",
     ],
 )
-def test_what_we_import_must_be_there(tmp_path: Path, source: str):
+def test_what_we_import_must_be_there(tmp_path, source):
     files = {"app/a.py": source, "gone/__init__.py": ""}
     assert _found(tmp_path, files) == {"imports gone.deep, which is not in the bundle"}
     assert _found(tmp_path, files | {"gone/deep.py": "thing = 1"}) == set()
@@ -53,12 +51,12 @@ def test_what_we_import_must_be_there(tmp_path: Path, source: str):
         "from collections.abc import Iterator",
     ],
 )
-def test_what_may_be_missing(tmp_path: Path, source: str):
+def test_what_may_be_missing(tmp_path, source):
     files = {"app/a.py": source, "os.py": "", "collections/__init__.py": ""}
     assert _found(tmp_path, files) == set()
 
 
-def test_what_others_import_is_followed(tmp_path: Path):
+def test_what_others_import_is_followed(tmp_path):
     files = {
         "app/a.py": "from tool.part import thing",
         "tool/__init__.py": "from .version import number",
@@ -77,16 +75,16 @@ def test_what_others_import_is_followed(tmp_path: Path):
 @pytest.mark.parametrize(
     "init", ["thing = 1", "from .a import *", "def __getattr__(name): ...", "globals().update({})"]
 )
-def test_a_package_may_make_its_names_itself(tmp_path: Path, init: str):
+def test_a_package_may_make_its_names_itself(tmp_path, init):
     files = {"app/a.py": "from tool import thing", "tool/__init__.py": init, "tool/a.py": ""}
     assert _found(tmp_path, files) == set()
 
 
-def test_a_library_is_a_module(tmp_path: Path):
+def test_a_library_is_a_module(tmp_path):
     files = {"app/a.py": "import fast.core", "fast/core.cpython-313-darwin.so": "\0"}
     assert _found(tmp_path, files) == set()
 
 
-def test_what_cannot_be_read(tmp_path: Path):
+def test_what_cannot_be_read(tmp_path):
     (message,) = _found(tmp_path, {"app/a.py": "import"})
     assert message.startswith("cannot be read: ")

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the twin runs o
 
 
 @pytest.fixture(params=[True, False], ids=["hidden", "in place"])
-def hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+def hidden(request, monkeypatch):
     """Both ways of running it, where this system lets us have mounts of our own."""
-    wanted: bool = request.param
+    wanted = request.param
     if wanted and not twin._can_mount():
         pytest.skip("no mounts of our own here")
     monkeypatch.setattr(twin, "_can_mount", lambda: wanted)
     return wanted
 
 
-def _app(folder: Path, *lines: str, program: str = "Slipstream") -> Path:
+def _app(folder, *lines, program="Slipstream"):
     """One whose program is a shell script."""
     programs = folder / "Slipstream.app" / "Contents" / "MacOS"
     programs.mkdir(parents=True)
@@ -38,7 +38,7 @@ def _app(folder: Path, *lines: str, program: str = "Slipstream") -> Path:
     return folder / "Slipstream.app"
 
 
-def test_nothing_is_around_it(tmp_path: Path, hidden: bool, monkeypatch: pytest.MonkeyPatch):
+def test_nothing_is_around_it(tmp_path, hidden, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     app = _app(tmp_path, "env", "pwd", "ls -A $HOME", 'echo "$@"', f"ls -A {REPOSITORY}", "exit 3")
     ran = run_in_twin(app, PYTHON, ["Slipstream", "--a", "b c"])
@@ -52,7 +52,7 @@ def test_nothing_is_around_it(tmp_path: Path, hidden: bool, monkeypatch: pytest.
     assert (after[2] == "") is hidden
 
 
-def test_nothing_is_written_into_it(tmp_path: Path, hidden: bool):
+def test_nothing_is_written_into_it(tmp_path, hidden):
     app = _app(tmp_path, 'touch "$(dirname "$0")/new"')
     if hidden:
         ran = run_in_twin(app, PYTHON, ["Slipstream"])
@@ -62,7 +62,7 @@ def test_nothing_is_written_into_it(tmp_path: Path, hidden: bool):
             run_in_twin(app, PYTHON, ["Slipstream"])
 
 
-def test_a_python_of_its_own_is_hidden_too(tmp_path: Path, hidden: bool):
+def test_a_python_of_its_own_is_hidden_too(tmp_path, hidden):
     (tmp_path / "prefix" / "bin").mkdir(parents=True)
     python = BuildPython("3.13.0", tmp_path / "prefix" / "bin" / "python3.13", HERE, HERE, HERE)
     app = _app(tmp_path / "app", f"ls {tmp_path / 'prefix'}")
@@ -70,7 +70,7 @@ def test_a_python_of_its_own_is_hidden_too(tmp_path: Path, hidden: bool):
     assert ran.output == ("" if hidden else "bin\n")
 
 
-def test_the_self_test_tells(tmp_path: Path, hidden: bool):
+def test_the_self_test_tells(tmp_path, hidden):
     app = _app(tmp_path, '[ "$1" = --self-test ] && echo \'{"window": true}\'')
     assert self_test(app, PYTHON) == {"window": True, "repository_hidden": hidden}
 
@@ -84,12 +84,12 @@ def test_the_self_test_tells(tmp_path: Path, hidden: bool):
     ],
     ids=["no JSON", "other words", "a status"],
 )
-def test_the_self_test_fails(tmp_path: Path, lines: tuple[str, ...]):
+def test_the_self_test_fails(tmp_path, lines):
     with pytest.raises(Problem, match="the window stays dark"):
         self_test(_app(tmp_path, *lines), PYTHON)
 
 
-def test_it_must_not_lack_the_fast_library(tmp_path: Path):
+def test_it_must_not_lack_the_fast_library(tmp_path):
     fast, slow, broken = (
         _app(tmp_path / line, f"echo {line}", program="python3")
         for line in ("OpenBLAS 0.3", "reference BLAS", "")
@@ -101,7 +101,7 @@ def test_it_must_not_lack_the_fast_library(tmp_path: Path):
         matrix_library(broken, PYTHON)
 
 
-def test_everything_is_imported(tmp_path: Path):
+def test_everything_is_imported(tmp_path):
     words = 'echo "{\\"modules\\": $#, \\"faults\\": {}}"'
     app = _app(tmp_path, words, program="python3")
     assert import_all(app, PYTHON, left_out=("hf-xet", "pip")) == 4  # -c, a program, and these two
@@ -116,12 +116,12 @@ def test_everything_is_imported(tmp_path: Path):
     ],
     ids=["a module", "all", "other words"],
 )
-def test_what_does_not_load_is_named(tmp_path: Path, line: str, match: str):
+def test_what_does_not_load_is_named(tmp_path, line, match):
     with pytest.raises(Problem, match=match):
         import_all(_app(tmp_path, line, program="python3"), PYTHON, left_out=())
 
 
-def test_one_that_does_not_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_one_that_does_not_come_to_an_end(tmp_path, monkeypatch):
     monkeypatch.setattr(twin, "_SELF_TEST_SECONDS", 0.5)
     monkeypatch.setattr(twin, "_can_mount", lambda: False)
     app = _app(tmp_path, "exec sleep 60")
@@ -130,7 +130,7 @@ def test_one_that_does_not_come_to_an_end(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_the_real_one(tmp_path: Path):
+def test_the_real_one(tmp_path):
     """Where `make twin` has made it: Python, the engine, its workers, out of the bundle alone."""
     app = REPOSITORY / "build" / "twin" / "Slipstream.app"
     if not app.is_dir():
