@@ -261,7 +261,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
         head = find_head(target.fingerprint)
         if head is None:
             raise Problem(
-                f"No drafter head was found for {target.name}.",
+                f"This machine has no drafter head for {target.name}.",
                 f"Make one (slipstream distil --target {target.path} ...), or choose lookup.",
             )
         return NamedDrafter(name, head)
@@ -272,7 +272,8 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
         if there or (_HUB_ID.fullmatch(name) and name[0] not in "~./"):
             raise  # a hub id: its Problem says how to fetch it
         raise Problem(
-            f"No drafter and no folder is called {name!r} ({problem.message.rstrip('.')}).",
+            f"This machine has no drafter and no folder called {name!r} "
+            f"({problem.message.rstrip('.')}).",
             "Choose auto, none, lookup, suffix, lookahead, head, mtp, early-exit, a "
             "model, or several joined with +.",
         ) from problem
@@ -454,6 +455,6 @@ def _unknown(text: str, models: Sequence[Installed]) -> Problem:
         hint = f"Did you mean {meant}? If not, fetch it" if meant else "Fetch it"
         return Problem(f"{text} is not on this machine.", f"{hint}: slipstream models pull {text}")
     return Problem(
-        f"No model on this machine is called {text!r}.",
+        f"This machine has no model called {text!r}.",
         f"Did you mean {meant}?" if meant else "List the models: slipstream models list",
     )

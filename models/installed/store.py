@@ -239,7 +239,7 @@ def _nothing_in(folder: Path) -> ModelEntry:
     return nothing_at(
         ModelPlace(folder.name, ModelFolder(folder), "folder", removable=False),
         Problem(
-            f"No model was found in {folder}." if there else f"{folder} is not there.",
+            f"Slipstream found no model in {folder}." if there else f"{folder} is not there.",
             f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
             f"slipstream models folders --remove {str(folder)!r}",
         ),

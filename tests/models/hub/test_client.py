@@ -98,7 +98,7 @@ def test_what_names_nothing_is_not_asked_for(server, hub, asked, refused):
 def test_refusals_are_explained(server, hub, subtests):
     for refusal, message, remedy in [
         (Refusal(401), "asks who wants", "Sign in first: hf auth login"),
-        (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "There is no", "private"),
+        (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "was not found", "private"),
         (Refusal(403), "no access", "hf auth login"),
         (Refusal(403, headers={"X-Error-Code": "GatedRepo"}), "is gated", "hf auth login"),
         (
@@ -129,7 +129,7 @@ def test_refusals_are_explained(server, hub, subtests):
         ("ALL_PROXY", "socks5://127.0.0.1:9", "proxy"),
         ("HTTPS_PROXY", "ftp://127.0.0.1:9", "proxy"),
         ("http_proxy", "http://127.0.0.1:x", "proxy"),
-        ("HTTP_PROXY", "http://127.0.0.1:9", "no connection"),
+        ("HTTP_PROXY", "http://127.0.0.1:9", "cannot be reached"),
         ("SSL_CERT_FILE", "/nope.pem", "certificates"),
         ("SSL_CERT_FILE", "/etc/passwd", "certificates"),
         ("HF_TOKEN", "hf_ü", "token"),

@@ -143,7 +143,7 @@ def test_no_name_at_all(home, cache, subtests):
 
 def test_an_empty_name_is_not_this_folder(home, cache, tmp_path, monkeypatch):
     monkeypatch.chdir(write(tmp_path / "model", model_files()))
-    assert refusal("", home, cache).message == "No model on this machine is called ''."
+    assert refusal("", home, cache).message == "This machine has no model called ''."
 
 
 def test_a_hostile_revision(home, cache, tmp_path, subtests):

@@ -105,7 +105,7 @@ def test_folders(run, surroundings, tmp_path):
     assert_refused(run("models", "folders", "--add", tmp_path / "none"), "no folder")
     run("models", "folders", "--add", tmp_path)
     assert run("models", "folders").out == f"{tmp_path}\n"
-    assert "No model was found in" in run("models", "list").out
+    assert "Slipstream found no model in" in run("models", "list").out
     assert answer_of(run("models", "folders", "--remove", tmp_path, "--json")) == {"folders": []}
 
 
