@@ -85,7 +85,9 @@ def test_a_head_is_found_by_its_target(folder, tmp_path, monkeypatch):
 
 
 def test_a_pair_without_room_is_refused(folder):
-    with pytest.raises(Problem, match=r"The memory is too small for llama: it needs .* at 4,096 tokens"):
+    with pytest.raises(
+        Problem, match=r"The memory is too small for llama: it needs .* at 4,096 tokens"
+    ):
         require(folder, "none", machine=NO_ROOM)
     weights = needed(folder, "none").weights_bytes
     enough = replace(PLENTY, available_bytes=4 * weights)
