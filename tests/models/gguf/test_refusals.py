@@ -37,7 +37,7 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf("gemma3", extra={"gemma3.attention.sliding_window": 0}), "sliding_window"),
         (TinyGguf("gemma3", extra={"gemma3.rope.scaling.type": "yarn"}), "yarn"),
         (TinyGguf("qwen3", extra={"qwen3.pooling_type": 3}), "pooling_type"),
-        (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "of which 5"),
+        (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "uses 5 of them"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_weights_scale": 2.0}), "weights_scale"),
         (TinyGguf("phi3", extra={"phi3.rope.dimension_count": 20}), "rotated"),
         (TinyGguf("phi3", more_tensors={"rope_factors_short.weight": (8,)}), "Phi's"),
