@@ -167,11 +167,11 @@ def test_caches_of_a_part_have_its_own_heads(ranks, name):
 ROWS = list(range(5, 25))
 
 
-def hold(group, path, made, drafter, context):
+def hold(group, path, mode, split, expand, drafter, context):
     """Load a rank's share, read `ROWS` and fill a conversation with all ranks. Returns the type of
     numbers, what the weights took, the most that MLX held, and rank 0's logits."""
-    share, logits = RankShare(made.mode, group.rank(), group.size(), made.split), None
-    loaded, part = load_part(ModelFolder(path), share, group, expand=made.expand)
+    share, logits = RankShare(mode, group.rank(), group.size(), split), None
+    loaded, part = load_part(ModelFolder(path), share, group, expand=expand)
     if group.rank():
         Follower(part).run(lambda: True)
     else:
@@ -209,7 +209,8 @@ def test_a_part_is_of_the_whole_model_and_needs_what_is_planned(
     machines = [Machine("plenty", 1 << 40, 1 << 40, unified=unified)] * size
     made = plan(ModelFolder(path), machines, drafter=weight, context=context, mode=mode)
     with started(size) as group:  # a process's peak is of its whole life
-        found = group.call(hold, path, made, drafter, context, seconds=300.0)
+        task = path, made.mode, made.split, made.expand, drafter, context
+        found = group.call(hold, *task, seconds=300.0)
     whole = load(ModelFolder(path), expand=made.expand)
     logits = np.array(Decoder(whole.model).read(mx.array(ROWS)).astype(mx.float32))
     np.testing.assert_allclose(found[0][-1], logits, rtol=0, atol=mode == "tensor" and 1e-2)
