@@ -35,6 +35,7 @@ from engine.drafters.model import ModelDrafter, ParallelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.reencoding import Writing
+from engine.drafters.weights import number_type
 from engine.earlier_answers import EarlierAnswers
 from models.drafters.folders import PUBLISHED, DrafterFolder
 from models.drafters.kinds import DrafterKind
@@ -104,7 +105,13 @@ def _load_one(
     """A drafter with weights of its own."""
     if folder.kind == "head":
         known = target.folder.fingerprint
-        return head_drafter(decoder, load_head(folder, decoder, fingerprint=known))
+        head = load_head(
+            folder,
+            fingerprint=known,
+            vocabulary=decoder.vocabulary,
+            like=number_type(decoder.model),
+        )
+        return head_drafter(decoder, head)
     if folder.description.is_whole_model:
         return _load_model(folder, target, decoder, load)
     demanded = folder.description.demands.fingerprint  # where it was distilled here

@@ -166,7 +166,7 @@ def _questions(
     if len(questions) < _FEWEST_PROMPTS:
         raise Problem(
             f"Only {len(questions)} of the {len(texts)} prompts can be used.",
-            f"Give {_FEWEST_PROMPTS} or many more, of at most {max(0, longest)} tokens each.",
+            f"Give at least {_FEWEST_PROMPTS}, of at most {max(0, longest)} tokens each.",
         )
     return questions
 

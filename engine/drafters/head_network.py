@@ -28,7 +28,6 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import number_type
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
@@ -271,19 +270,22 @@ def _is_packed(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) and module.weight.shape[1] % _GROUP_SIZE == 0
 
 
-def load_head(folder: DrafterFolder, target: Decoder, *, fingerprint: str) -> BoundHead:
-    """The head, for the target with these weights.
+def load_head(
+    folder: DrafterFolder, *, fingerprint: str, vocabulary: int, like: mx.Dtype
+) -> BoundHead:
+    """Load the head of the target with this fingerprint and this many tokens. `like`: the number
+    type of the target's states, see `number_type`.
 
     Raises `Problem` if it was made for another target, or is damaged.
     """
     if folder.description.demands.fingerprint != fingerprint:
         raise other_weights(folder, fingerprint)
     with refused_as_damaged(folder.path):
-        bound = _read(folder, number_type(target.model))
+        bound = _read(folder, like)
         (ids,) = fetch(bound.kept)
         if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
             raise ValueError("its vocabulary map does not fit its rows")
-        if min(ids) < 0 or max(ids) >= target.vocabulary:
+        if min(ids) < 0 or max(ids) >= vocabulary:
             raise ValueError("it has tokens that the target does not have")
     return bound
 

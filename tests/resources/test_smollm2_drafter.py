@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import mlx.core as mx
+
 from engine.drafters.head_network import load_head
 from models.drafters.folders import describe_drafter, find_head
 
@@ -12,7 +14,7 @@ def test_it_is_small_and_whole(tmp_path):
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
     described = describe_drafter(FOLDER)
     fingerprint = described.description.demands.fingerprint or ""
-    bound = load_head(described, fingerprint=fingerprint, vocabulary=49152)
+    bound = load_head(described, fingerprint=fingerprint, vocabulary=49152, like=mx.float32)
     assert bound.shape.hidden_size == 576
     assert find_head(fingerprint, home=tmp_path) == described
 

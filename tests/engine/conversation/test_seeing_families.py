@@ -111,6 +111,6 @@ def test_a_tower_that_is_left_out_is_told(tmp_path):
     blind = load(inspect(folder))
     assert blind.tower is None
     shown = picture(tmp_path, 0)
-    with pytest.raises(Problem, match="left out"):
+    with pytest.raises(Problem, match="lacks the vision part"):
         list(Session(blind).answer([said("So?", shown)], GREEDY))
     assert tokens_of(list(Session(blind).answer([said("So?")], GREEDY)))

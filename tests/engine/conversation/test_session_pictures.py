@@ -316,7 +316,7 @@ def test_a_picture_that_fails_fails_its_answer_alone(tokenizer, pictures, tmp_pa
 
 def test_virtual_ids_without_their_picture_are_refused(tokenizer):
     session = new(tokenizer)
-    with pytest.raises(Problem, match="not known"):
+    with pytest.raises(Problem, match="no longer available"):
         list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
     assert list(session.complete([1, 2], GREEDY))
 

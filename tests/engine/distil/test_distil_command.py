@@ -119,7 +119,7 @@ def test_prompts_that_will_not_do(distil, out, tmp_path):
     path.write_text("\n\n")
     assert_refused(distil(prompts=path), str(path), "contains no prompts")
     path.write_text("\n".join(openings(15)))
-    assert_refused_at_the_end(distil(prompts=path), "Only 15 of the 15 prompts", "16 or many more")
+    assert_refused_at_the_end(distil(prompts=path), "Only 15 of the 15 prompts", "at least 16")
     path.write_text("\n".join(text * 60 for text in openings(30)))
     assert_refused_at_the_end(
         distil(prompts=path), "Only 0 of the 30 prompts", "at most 256 tokens"
@@ -138,7 +138,7 @@ def test_targets_that_will_not_do(distil, out, tmp_path):
     path = refusing / "tokenizer_config.json"
     template = "{{ raise_exception('not today') }}"
     path.write_text(path.read_text().replace('"chat_template": "', f'"chat_template": "{template}'))
-    assert_refused_at_the_end(distil(target=refusing), "chat template refuses", "not today")
+    assert_refused_at_the_end(distil(target=refusing), "chat template rejects", "not today")
     assert not out.exists()
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+import mlx.core as mx
 import pytest
 
 from engine.drafters.head_network import load_head
@@ -66,7 +67,7 @@ def test_killed_interrupted_and_let_be(tmp_path):
     assert second.end(signal.SIGKILL)[0] == -signal.SIGKILL
     assert {path: path.stat().st_mtime_ns for path in stored} == stored, "answered again"
     weights = ModelFolder(STORIES).fingerprint
-    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)
     answered = {path: path.stat().st_mtime_ns for path in answers.iterdir()}
 
     third = Process(prompts, out, "--resume")
@@ -74,11 +75,11 @@ def test_killed_interrupted_and_let_be(tmp_path):
     assert third.end(signal.SIGINT) == (0, f"{out}\n")
     assert "can be used; --resume" in third.lines[-1]
     assert not any(line.startswith("answering") for line in third.lines)
-    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)
 
     fourth = Process(prompts, out, "--resume")
     assert fourth.until("epoch ").startswith(("epoch 4: ", "epoch 5: ", "epoch 6: "))
     assert {path: path.stat().st_mtime_ns for path in answers.iterdir()} == answered
     assert fourth.end() == (0, f"{out}\n")
     assert {path.name for path in out.iterdir()} == {"config.json", "head.safetensors"}
-    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)

@@ -139,7 +139,7 @@ def test_its_head_beats_an_untrained_one_and_the_engine_drafts(options, stories,
     untrained = options.out.with_name("untrained")
     save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
     heads = [
-        load_head(describe_drafter(f), fingerprint=weights, vocabulary=512)
+        load_head(describe_drafter(f), fingerprint=weights, vocabulary=512, like=mx.float32)
         for f in (options.out, untrained)
     ]
     ours, theirs = (measure(story_learner(stories, head), held).length for head in heads)
@@ -328,9 +328,8 @@ def test_interrupted_while_learning(options, straight, work, line, nth):
     assert distil(options, report) == options.out
     assert "can be used" in lines[-1]
     assert "--resume" in lines[-1]
-    load_head(
-        describe_drafter(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
-    )
+    weights = ModelFolder(STORIES).fingerprint
+    load_head(describe_drafter(options.out), fingerprint=weights, vocabulary=512, like=mx.float32)
     assert 0 < len(work.learned) < len(straight.work.learned)
     distil(replace(options, resume=True), quiet)
     assert work.learned == straight.work.learned, "something was repeated, or left out"

@@ -30,7 +30,7 @@ Tensors = dict[str, mx.array]
 
 
 def load_distilled(folder, target):
-    return load_head(folder, fingerprint=FINGERPRINT, vocabulary=target.vocabulary)
+    return load_head(folder, fingerprint=FINGERPRINT, vocabulary=target.vocabulary, like=mx.float32)
 
 
 def write_head(folder):
@@ -273,4 +273,6 @@ def test_another_targets_drafter_is_refused(name, target, tmp_path):
 def test_a_head_names_both_targets(tmp_path):
     write_head(tmp_path)
     with pytest.raises(Problem, match=r"tiny.*0123456789abcdef.*feedbeef.*slipstream distil"):
-        load_head(describe_drafter(tmp_path), fingerprint="feedbeef", vocabulary=64)
+        load_head(
+            describe_drafter(tmp_path), fingerprint="feedbeef", vocabulary=64, like=mx.float32
+        )

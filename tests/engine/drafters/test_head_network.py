@@ -31,7 +31,9 @@ def folder(bound, tmp_path):
 
 
 def read(folder):
-    return load_head(describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
+    return load_head(
+        describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY, like=mx.float32
+    )
 
 
 def logits(bound, seed=0):

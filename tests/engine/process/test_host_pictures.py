@@ -37,7 +37,7 @@ def test_a_picture_is_seen_counted_and_missed(tmp_path):
     assert counted.tokens == read[-1].total > 9
     failed = [each for each in responses if isinstance(each, Failed)]
     assert [each.generation for each in failed] == ["miss"]
-    assert "gone" in failed[0].message
+    assert "missing" in failed[0].message
     done = {each.generation for each in responses if isinstance(each, Done)}
     assert done == {"see", "again"}
     texts = [

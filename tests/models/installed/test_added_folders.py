@@ -42,7 +42,7 @@ def test_one_that_is_gone_can_be_removed(home, disk):
 
 def test_what_is_no_folder(home, disk):
     for path in (disk / "a file", disk / "nowhere"):
-        with pytest.raises(Problem, match="no folder"):
+        with pytest.raises(Problem, match="not found"):
             add_folder(path, home=home)
     with pytest.raises(Problem, match="not among the folders"):
         remove_folder(disk, home=home)

@@ -102,7 +102,7 @@ def test_what_another_program_keeps(run, surroundings):
 
 def test_folders(run, surroundings, tmp_path):
     assert "--add FOLDER" in run("models", "folders").out
-    assert_refused(run("models", "folders", "--add", tmp_path / "none"), "no folder")
+    assert_refused(run("models", "folders", "--add", tmp_path / "none"), "not found")
     run("models", "folders", "--add", tmp_path)
     assert run("models", "folders").out == f"{tmp_path}\n"
     assert "Slipstream found no model in" in run("models", "list").out
