@@ -44,16 +44,10 @@ from tests.support.mostly_slow import mostly_slow
 
 MODES = ("pipeline", "tensor")
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3_5", "gpt_oss", "deepseek_v3")
-SAMPLINGS = {
-    "greedy": Sampling(),
-    "repeatable": Sampling(
-        temperature=0.9, top_p=0.95, repetition_penalty=1.1, seed=5, repeatable=True
-    ),
-}
-DRAFTERS = {
-    "greedy": ("none", "lookup", "model", "head"),
-    "repeatable": ("suffix", "model", "automatic"),
-}
+WARM = {"temperature": 0.9, "top_p": 0.95, "repetition_penalty": 1.1}
+SAMPLINGS = {"greedy": Sampling(), "repeatable": Sampling(**WARM, seed=5, repeatable=True)}
+DRAFTERS = {"greedy": ("none", "lookup", "model", "head")}
+DRAFTERS |= {"repeatable": ("suffix", "model", "automatic")}
 ONE_ROW_IN_ANOTHER_WAY = ("deepseek_v3",)  # its attention rounds so in one process, too
 
 

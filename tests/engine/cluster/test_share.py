@@ -72,10 +72,6 @@ def read(target, passes, taps=()):
     return made + ([np.array(states.between(0, decoder.length))] if states else [])
 
 
-def by_one_process(model, taps=()):
-    return read(alone(model()), PASSES, taps)
-
-
 def test_all_that_is_said_to_work_is_tried():
     assert {name.split()[0] for name in SHARED_TARGETS} == architectures("pipeline")
 
@@ -90,7 +86,7 @@ def test_a_config_tells_the_kinds_of_layers():
 
 def require_one_process(ranks, model, mode, *, split=(), taps=()):
     ours, _ = ranks.call(lead, Held(model, mode, split), read, PASSES, taps)
-    for one, other in zip(ours, by_one_process(model, taps), strict=True):
+    for one, other in zip(ours, read(alone(model()), PASSES, taps), strict=True):
         if mode == "pipeline":
             np.testing.assert_array_equal(one, other)
         else:
@@ -99,10 +95,7 @@ def require_one_process(ranks, model, mode, *, split=(), taps=()):
 
 
 QUICK = [(2, "qwen3_5", "pipeline"), (2, "gpt_oss", "tensor")]
-CASES = [
-    *product((2, 3), SHARED_TARGETS, ["pipeline"]),
-    *product((2, 3), DIVIDED, ["tensor"]),
-]
+CASES = [*product((2, 3), SHARED_TARGETS, ["pipeline"]), *product((2, 3), DIVIDED, ["tensor"])]
 
 
 @pytest.mark.parametrize(
@@ -116,25 +109,21 @@ def in_bfloat16(name):
     return build(name, sizes=SHARED_TARGETS[name], dtype=mx.bfloat16)
 
 
+UNEVEN = product([shared_target], ["qwen3_5"], [(2, 4), (4, 2)])
+NARROW = product([in_bfloat16], ["llama", "qwen3_5"], [()])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "name", "split"),
-    [
-        *product([shared_target], ["qwen3_5"], [(2, 4), (4, 2)]),
-        *product([in_bfloat16], ["llama", "qwen3_5"], [()]),
-    ],
-)
+@pytest.mark.parametrize(("make", "name", "split"), [*UNEVEN, *NARROW])
 def test_a_pipeline_may_be_uneven_or_in_bfloat16(ranks, make, name, split):
     require_one_process(ranks, partial(make, name), "pipeline", split=split)
 
 
+TAPPED = [*product((2, 3), ["qwen3_5", "gpt_oss"], ["pipeline"]), (2, "llama", "tensor")]
+
+
 @pytest.mark.parametrize(
-    ("ranks", "name", "mode"),
-    mostly_slow(
-        [*product((2, 3), ["qwen3_5", "gpt_oss"], ["pipeline"]), (2, "llama", "tensor")],
-        quick=QUICK[:1],
-    ),
-    indirect=["ranks"],
+    ("ranks", "name", "mode"), mostly_slow(TAPPED, quick=QUICK[:1]), indirect=["ranks"]
 )
 def test_hidden_states_of_all_layers_come_to_rank_0(ranks, name, mode):
     require_one_process(ranks, partial(shared_target, name), mode, taps=TAPS)

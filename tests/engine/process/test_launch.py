@@ -13,11 +13,15 @@ from mlx_lm.utils import save_model
 
 from engine.conversation.loading import load
 from engine.conversation.session import Session
+from engine.drafters.head_network import save_head
 from engine.events import Failed, Text
 from engine.process.protocol import Loaded
 from engine.request import Request, asked
 from models.errors import Problem
 from models.model_folder import ModelFolder
+from tests.support.engine.eagles import KINDS as EAGLES
+from tests.support.engine.eagles import eagle_subject
+from tests.support.engine.heads import untrained
 from tests.support.engine.launched import (
     GREEDY,
     HERE,
@@ -56,6 +60,10 @@ def target(tmp_path_factory):
     model = build("llama", sizes=config, vocabulary=vocabulary)
     save(model, config, folder)
     save_model(Path(shutil.copytree(folder, folder.with_name("drafter"))), noisy(model))
+    fingerprint = ModelFolder(folder).fingerprint
+    save_head(untrained(model), folder.with_name("head"), target="", fingerprint=fingerprint)
+    for kind in EAGLES:
+        eagle_subject(kind, model).write(folder.with_name(kind))
     return folder
 
 
@@ -79,10 +87,10 @@ def texts(ranks):
 @pytest.mark.parametrize(
     ("names", "mode", "drafters"),
     [
-        ((HERE, HERE), "pipeline", ("none", "lookup", "MODEL")),
+        ((HERE, HERE), "pipeline", ("none", "lookup", "lookahead", "drafter", "head", *EAGLES)),
         ((HERE, HERE, HERE), "tensor", ("lookup",)),
-        (("here.local", "mini.local"), "tensor", ("suffix+MODEL",)),
-        (("here.local", "mini.local", "max.local"), "pipeline", ("MODEL",)),
+        (("here.local", "mini.local"), "tensor", ("suffix+drafter",)),
+        (("here.local", "mini.local", "max.local"), "pipeline", ("drafter",)),
     ],
     ids=["2, pipeline", "3, tensor", "2, tensor, ssh", "3, pipeline, ssh"],
 )
@@ -92,8 +100,10 @@ def test_the_text_is_that_of_one_process(
     monkeypatch.setenv("PATH", stand_in_for_ssh(tmp_path))
     with launched(hostfile(tmp_path, names)) as ranks:
         assert [rank.host.split(" ")[0] for rank in ranks.launch.states] == [*names]
-        for each in drafters:
-            drafter = each.replace("MODEL", str(target.with_name("drafter")))
+        for name in drafters:
+            last = name.rpartition("+")[2]
+            folder = target.with_name(last)
+            drafter = name.replace(last, str(folder)) if folder.is_dir() else name
             assert isinstance(ranks.load(target, drafter, mode=mode), Loaded)
             assert texts(ranks) == alone, drafter
         processes = [*ranks.ranks().values()]
