@@ -91,8 +91,8 @@ def draft_and_verify(
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
             logs = logprobs_of(fetched[: len(likely)], path, len(committed))
-            told = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
-            verdict = RoundVerdict(path, own, committed, *told, shown.parents)
+            facts = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
+            verdict = RoundVerdict(path, own, committed, *facts, shown.parents)
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
     finally:
