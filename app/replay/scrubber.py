@@ -303,7 +303,7 @@ class ReplayDialog(Dialog):
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFixedWidth(_PANEL_WIDTH)
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        scroll.setAccessibleName("Figures of the rounds")
+        scroll.setAccessibleName("Answer statistics")
         scroll.setWidget(self.panel)
         row = QHBoxLayout()
         row.setSpacing(0)

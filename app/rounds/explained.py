@@ -202,7 +202,7 @@ class RoundsExplained(Dialog):
             row = grid.rowCount()
             grid.addWidget(KindWord(kind), row, 0, top)
             grid.addWidget(self._explaining(f"{kind.capitalize()}. {words}"), row, 1)
-        self._add_heading(grid, "Figures")
+        self._add_heading(grid, "Statistics")
         for key, name in FIGURE_NAMES.items():
             row = grid.rowCount()
             grid.addWidget(plain_label(name.removesuffix(" (%)"), wraps=True), row, 0, top)

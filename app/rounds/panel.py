@@ -80,7 +80,7 @@ class RoundsPanel(QWidget):
 
     def _unfold(self, shown: bool) -> None:
         """Show or hide all figures but the three large ones."""
-        self.more.setText("Fewer figures" if shown else "All figures")
+        self.more.setText("Fewer statistics" if shown else "All statistics")
         self._folded.setVisible(shown)
 
     def show_stats(self, stats: Stats, last: Round | None = None, *, ended: bool = True) -> None:
