@@ -85,7 +85,7 @@ def test_a_config_tells_the_kinds_of_layers():
 
 
 def require_one_process(ranks, model, mode, *, split=(), taps=()):
-    ours, _ = ranks.call(lead, Held(model, mode, split), read, PASSES, taps)
+    ours, *_ = ranks.call(lead, Held(model, mode, split), read, PASSES, taps)
     for one, other in zip(ours, read(alone(model()), PASSES, taps), strict=True):
         if mode == "pipeline":
             np.testing.assert_array_equal(one, other)
@@ -146,7 +146,7 @@ def bytes_of_caches(target):
 
 @pytest.mark.parametrize("name", mostly_slow(DIVIDED, quick=["qwen3_5"]))
 def test_caches_of_a_part_have_its_own_heads(ranks, name):
-    ours, _ = ranks.call(lead, Held(partial(shared_target, name), "tensor"), bytes_of_caches)
+    ours, *_ = ranks.call(lead, Held(partial(shared_target, name), "tensor"), bytes_of_caches)
     alike = cache_parts(config_of(name), ranks=2)
     assert alike * ours == bytes_of_caches(alone(shared_target(name)))
 
