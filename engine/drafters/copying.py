@@ -7,6 +7,7 @@ pure Python over token ids and costs next to nothing. Copied tokens have q = 1, 
 rules allow for. How many tokens to copy is for the draft-length policy to decide.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,9 +57,9 @@ class CopyingDrafter(Drafter):
         self._found: tuple[int, Sequence[Continuation]] = (0, ())  # after this many tokens
         self._drafted: tuple[int, ...] = ()
 
+    @abstractmethod
     def find(self, tokens: list[int]) -> Sequence[Continuation]:
         """Return the continuations of `tokens`, the best first."""
-        raise NotImplementedError
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         found = self._continuations(tokens)

@@ -1,6 +1,7 @@
 """OpenAI's API: POST /v1/chat/completions and /v1/completions."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -221,7 +222,7 @@ class _Choice:
                 self.end, self.usage, self.reason = piece, piece.usage, piece.reason
 
 
-class _Writer[B: ChoosingFields]:
+class _Writer[B: ChoosingFields](ABC):
     """Turns the pieces of all answers into chunks. `whole`: the completion that they build."""
 
     media: ClassVar[str] = EVENTS
@@ -261,13 +262,13 @@ class _Writer[B: ChoosingFields]:
     def _usage(self) -> Json:
         return usage_json([choice.usage for choice in self._choices], n=self.body.n)
 
+    @abstractmethod
     def chunk(self, number: int, piece: Piece) -> Json | None:
-        """The choice of a chunk for a piece; None if the piece has none."""
-        raise NotImplementedError
+        """Return the choice of a chunk for a piece; None if the piece has none."""
 
+    @abstractmethod
     def value(self, number: int, choice: _Choice) -> Json:
-        """An answer as a choice of the completion."""
-        raise NotImplementedError
+        """Return an answer as a choice of the completion."""
 
 
 class ChatWriter(_Writer[ChatBody]):

@@ -214,7 +214,7 @@ def test_a_document_is_forgotten_with_all_blocks_that_it_is_in(folder):
     forget(folder, A)
     assert files(folder) == set(other)
     forget(folder, A)
-    for listed in ("", "{", "[]", "7", json.dumps([B])[:-1]):  # nobody knows whose it is
+    for listed in ("", "{", "[]", "7", json.dumps([B])[:-1]):  # its owner is unknown
         (kept.parent / "documents.json").write_text(listed)
         forget(folder, A)
         assert not kept.exists(), listed

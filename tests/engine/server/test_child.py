@@ -75,7 +75,7 @@ async def test_a_pair_that_cannot_be_loaded_is_a_problem():
     with pytest.raises(Problem) as caught:
         async with engine("nowhere"):
             pass
-    assert caught.value.message == "There is no such model."
+    assert caught.value.message == "The model was not found."
     assert caught.value.remedy == "Choose another."
 
 

@@ -66,8 +66,8 @@ class Conditions:
     seed: int = 0
 
     def verify_seconds(self, rows: int, *, context: int, progress: float, before: int = 0) -> float:
-        """Seconds of a pass over `rows` behind `context` tokens, at this share of the answers.
-        `before`: the rows of the pass before it; 0: nobody knows."""
+        """Seconds of a pass over `rows` after `context` tokens, at this share of the answers.
+        `before`: the rows of the pass before it; 0: unknown."""
         cost = self.curve.cost(rows)
         if self.doubling == "rows" and progress >= 0.5:
             cost += cost - 1.0

@@ -250,7 +250,7 @@ class ScriptedHost:
     ) -> None:
         match command:
             case Load() if not Path(command.target).is_absolute():
-                send(writer, Failed(command.id, "There is no such model.", "Choose another."))
+                send(writer, Failed(command.id, "The model was not found.", "Choose another."))
             case Load():
                 if command.macs.hosts:
                     send(writer, protocol.Ranks(RANKS))

@@ -72,7 +72,7 @@ class Table:
 
     def _read(self, path: Path, *_: object, **options: object) -> Any:
         if path.name not in self.files:
-            raise Problem(f"There is no file {path.name}.", "Look for it.")
+            raise Problem(f"{path.name} was not found.", "Look for it.")
         return self.files[path.name]
 
     def say(self, *lines: str | type[BaseException]) -> str:
