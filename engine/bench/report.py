@@ -1,33 +1,59 @@
-"""The results of a benchmark: the measured answers, and the report that is computed from them.
+"""A benchmark's report: its figures, its JSON file, and its tables for the console and Markdown.
 
-A ratio of speeds is taken prompt by prompt, between answers that were written at most minutes
-apart, so that a machine that slows down affects both. Median and quartiles are over prompts;
-`total` weighs every token alike: all tokens / all seconds. A report is kept as JSON, from which
-later versions can make tables again. Knows no clock and no model.
+A report is kept as JSON, from which later versions can make tables again. `engine.bench.answers`
+computes the figures; knows nothing of the measuring.
 """
 
 import json
-import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import batched
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from engine.bench.machine import MachineDescription
 from engine.bench.measure import Roofline
-from engine.bench.runners import MLX_LM, PLAIN, Measurement
-from engine.conversation.stats import NoRatio, against_plain
+from engine.bench.runners import PLAIN
 from engine.events import Stats
 from engine.exactness import Exactness
-from engine.near_ties import Fork
 from models.errors import Problem
-from models.files import write_text
 from models.typed_json import decode
 
 ALL = "all"
-_OF_ONE_ANSWER = ("plain_round_seconds", "reference_seconds")
+_POSITIONS = 8  # of a draft; the JSON file has them all
+_RUNNERS = 4  # side by side
+_GIB = 2**30
+_NAME_WIDTH = 18
+
+LEGEND = (
+    "× is the ratio of two speeds: its median and quartiles over prompts, and Σ, all tokens by "
+    "all seconds. Length: tokens per target pass. Draft, verify (with the acceptance rule) and "
+    "other are shares of the decode time. Bandwidth: what the target's passes read, of what this "
+    "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
+    "MLX's memory, all runners' models included. Identical: greedy answers with the tokens of "
+    "slipstream plain, and @ where the first of the others differs. By category, under the name "
+    "of a way of decoding: × plain, the share of drafted tokens that was accepted, and length."
+)
+
+
+# The options of a report, also of an earlier version, and their flags on the command line.
+_FLAGS = {
+    "target": "target",
+    "drafters": "drafter",
+    "lengths": "draft-length",
+    "runners": "runner",
+    "prompts": "prompts",
+    "sets": "set",
+    "per_category": "per-category",
+    "max_tokens": "max-tokens",
+    "temperatures": "temperature",
+    "rules": "rule",
+    "seed": "seed",
+    "repeats": "repeats",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,98 +72,6 @@ class Ratio:
 
     prompts: Spread
     total: float
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """An answer for a ratio: its prompt's name, its tokens and seconds. `stats`: its other figures,
-    if its rounds were timed."""
-
-    prompt: str
-    tokens: int
-    seconds: float
-    stats: Stats | None = None
-
-
-def spread_of(values: Sequence[float]) -> Spread | None:
-    """Return median and quartiles, interpolated within the values; None without values."""
-    if not values:
-        return None
-    if len(values) == 1:
-        return Spread(values[0], values[0], values[0], 1)
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Spread(median, low, high, len(values))
-
-
-def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
-    """Return the ratio over the prompts of both; a prompt's speed is the median of its repeats."""
-    ours, theirs = _by_prompt(runs), _by_prompt(baseline)
-    common = [prompt for prompt in ours if prompt in theirs]
-    over_prompts = spread_of([_median_speed(ours[p]) / _median_speed(theirs[p]) for p in common])
-    if over_prompts is None:
-        return None
-    total = _total_speed(ours, common) / _total_speed(theirs, common)
-    return Ratio(over_prompts, total)
-
-
-def comparable(runs: Iterable[Timed], plain: Iterable[Timed]) -> list[Timed]:
-    """Drop runs during which the machine was less busy than during the plain answers to the same
-    prompt: see `engine.conversation.stats.against_plain`."""
-    passes = {prompt: 1 / _median_speed(of) for prompt, of in _by_prompt(plain).items()}
-    return [
-        run
-        for run in runs
-        if run.stats is None
-        or run.prompt not in passes
-        or against_plain(run.stats, passes[run.prompt]) is not NoRatio.NOT_COMPARABLE
-    ]
-
-
-def _by_prompt(runs: Iterable[Timed]) -> dict[str, list[Timed]]:
-    by_prompt: dict[str, list[Timed]] = {}
-    for run in runs:
-        if run.tokens and run.seconds > 0:
-            by_prompt.setdefault(run.prompt, []).append(run)
-    return by_prompt
-
-
-def _median_speed(runs: list[Timed]) -> float:
-    return statistics.median(run.tokens / run.seconds for run in runs)
-
-
-def _total_speed(runs: dict[str, list[Timed]], prompts: list[str]) -> float:
-    chosen = [run for prompt in prompts for run in runs[prompt]]
-    return sum(run.tokens for run in chosen) / sum(run.seconds for run in chosen)
-
-
-def merge(many: Iterable[Stats]) -> Stats:
-    """Add the stats of several runs: counts, seconds, and positions one by one; without the seconds
-    of single rounds."""
-    merged = Stats()
-    for stats in many:
-        sums = {
-            field.name: _sum(getattr(merged, field.name), getattr(stats, field.name))
-            for field in fields(Stats)
-            if field.name not in _OF_ONE_ANSWER
-        }
-        merged = Stats(**sums)
-    return merged
-
-
-def _sum(left: Any, right: Any) -> Any:
-    if isinstance(left, tuple):
-        return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
-    return left + right
-
-
-def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
-    """Accepted / proposed tokens at each position of a draft.
-
-    A token falls with the tokens before it, so this sinks along the draft even if all guesses are
-    equally good.
-    """
-    pairs = zip_longest(stats.accepted_by_position, stats.proposed_by_position, fillvalue=0)
-    return tuple(accepted / proposed for accepted, proposed in pairs if proposed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +146,9 @@ class BenchReport:
     buffers: tuple[tuple[str, float], ...] = ()
 
     @property
-    def temperatures(self) -> tuple[float, ...]:
-        """The temperatures in the order of the benchmark."""
-        return tuple(dict.fromkeys(row.temperature for row in self.rows))
+    def headline(self) -> str:
+        """The target and the precision that were measured."""
+        return f"{self.target}: {self.label}"
 
 
 def read_report(path: Path) -> BenchReport:
@@ -233,146 +167,7 @@ def read_report(path: Path) -> BenchReport:
         ) from error
 
 
-def temperature_words(temperature: float) -> str:
-    """ "greedy", or the temperature."""
-    return "greedy" if temperature == 0.0 else f"temperature {temperature:g}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredAnswer:
-    """A runner's answer to a prompt. `seed` depends on prompt and repeat alone.
-
-    `fork`: the first difference of a greedy answer from `PLAIN`'s, `at` a token of the answer; None
-    if there is none, or if it was not measured.
-    """
-
-    runner: str
-    temperature: float
-    prompt: str
-    category: str
-    repeat: int
-    seed: int
-    limit: int
-    measured: Measurement
-    peak_bytes: int | None = None
-    fork: Fork | None = None
-
-    @property
-    def timed(self) -> Timed:
-        """The answer in the form for ratios."""
-        stats = self.measured.stats
-        rounds = stats if self.measured.phases else None
-        return Timed(self.prompt, stats.committed, stats.decode_seconds, rounds)
-
-
-@dataclass(frozen=True, slots=True)
-class Measurements:
-    """All measurements so far. `setup`: the report without the figures of the answers."""
-
-    setup: BenchReport
-    answers: tuple[MeasuredAnswer, ...] = ()
-
-    def report(self) -> BenchReport:
-        """Return the report of the measurements so far."""
-        return replace(self.setup, rows=tuple(self._rows()))
-
-    def to_json(self) -> str:
-        """Return the report and each answer's figures, and where its ids differ from `PLAIN`'s."""
-        reference = _reference(self.answers)
-        answers = [
-            asdict(answer)
-            | {
-                "measured": asdict(answer.measured.stats),
-                "phases": answer.measured.phases,
-                "differs_at": _difference(answer, reference),
-            }
-            for answer in self.answers
-        ]
-        return _by_lines(asdict(self.report()) | {"measured_answers": answers})
-
-    def write_json(self, path: Path) -> None:
-        """Replace the file at `path` atomically."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, self.to_json())
-
-    def _rows(self) -> list[ResultRow]:
-        """Return the rows by temperature, category and runner; first all categories together."""
-        temperatures = dict.fromkeys(answer.temperature for answer in self.answers)
-        categories = dict.fromkeys(answer.category for answer in self.answers)
-        rows: list[ResultRow] = []
-        for temperature in temperatures:
-            parts = [row for each in categories for row in self._rows_of(temperature, each)]
-            rows += [*self._rows_of(temperature, ALL), *parts]
-        return rows
-
-    def _rows_of(self, temperature: float, category: str) -> list[ResultRow]:
-        """Return a row for each runner."""
-        by_runner: dict[str, list[MeasuredAnswer]] = {}
-        for answer in self.answers:
-            if answer.temperature == temperature and category in (ALL, answer.category):
-                by_runner.setdefault(answer.runner, []).append(answer)
-        return [self._row(category, answers, by_runner) for answers in by_runner.values()]
-
-    def _row(
-        self,
-        category: str,
-        answers: list[MeasuredAnswer],
-        by_runner: dict[str, list[MeasuredAnswer]],
-    ) -> ResultRow:
-        """Return the figures of one runner's `answers`, at least one."""
-        first = answers[0]
-        stats = merge(answer.measured.stats for answer in answers)
-        timed = [answer.timed for answer in answers]
-        plain, mlx_lm = (
-            [answer.timed for answer in by_runner.get(name, [])] for name in (PLAIN, MLX_LM)
-        )
-        reference = _reference(by_runner.get(PLAIN, []))
-        greedy = [each for each in answers if each.temperature == 0.0 and _key(each) in reference]
-        differences = [_difference(answer, reference) for answer in greedy]
-        return ResultRow(
-            runner=first.runner,
-            temperature=first.temperature,
-            category=category,
-            prompts=len({answer.prompt for answer in answers}),
-            stats=stats,
-            tokens_per_second=stats.tokens_per_second,
-            to_plain=ratio(comparable(timed, plain), plain),
-            to_mlx_lm=ratio(timed, mlx_lm),
-            acceptance_rate=stats.acceptance_rate,
-            acceptance_length=stats.acceptance_length,
-            acceptance_by_position=acceptance_by_position(stats),
-            bandwidth_share=self._of_roofline(stats.rounds, stats.decode_seconds),
-            peak_bytes=max((each.peak_bytes for each in answers if each.peak_bytes), default=None),
-            identical=differences.count(None),
-            compared=len(differences),
-            differs_at=tuple(at for at in differences if at is not None),
-            near_ties=sum(1 for each in greedy if each.fork and each.fork.near_tie),
-            **self._shares(stats, first),
-        )
-
-    def _shares(self, stats: Stats, answer: MeasuredAnswer) -> dict[str, Any]:
-        """The shares of the time, by their fields; none if this runner's rounds are not timed."""
-        seconds = stats.decode_seconds
-        if not answer.measured.phases or seconds <= 0:
-            return {"draft_share": None, "verify_share": None, "own_share": None}
-        return {
-            "draft_share": stats.draft_seconds / seconds,
-            "verify_share": stats.verify_seconds / seconds,
-            "own_share": stats.own_seconds / seconds,
-            "pass_bandwidth_share": self._of_roofline(stats.rounds, stats.verify_seconds),
-        }
-
-    def _of_roofline(self, passes: int, seconds: float) -> float | None:
-        roofline = self.setup.roofline
-        return None if roofline is None else roofline.share(passes=passes, seconds=seconds)
-
-
-def now() -> str:
-    """Return the date for a report, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _by_lines(values: dict[str, Any]) -> str:
+def by_lines(values: dict[str, Any]) -> str:
     """JSON for people and for git: a line for each field, and for each item of a long list."""
     lines = []
     for name, value in values.items():
@@ -384,48 +179,321 @@ def _by_lines(values: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _key(answer: MeasuredAnswer) -> tuple[float, str, int]:
-    return answer.temperature, answer.prompt, answer.repeat
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table; the first column holds names and has no heading. Cells may have several lines."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
-type _Reference = dict[tuple[float, str, int], MeasuredAnswer]
+def _machine_line(report: BenchReport) -> str:
+    """The machine of the measurements, and its software."""
+    machine = report.machine
+    return (
+        f"{machine.processor}, {machine.cores} cores, {machine.memory_bytes / _GIB:.0f} GiB, "
+        f"{machine.matrix_library}, mlx {machine.mlx}, mlx-lm {machine.mlx_lm}, "
+        f"slipstream {machine.slipstream}"
+    )
 
 
-def _reference(answers: Sequence[MeasuredAnswer]) -> _Reference:
-    """`PLAIN`'s greedy answers."""
-    return {
-        _key(answer): answer
-        for answer in answers
-        if answer.runner == PLAIN and answer.temperature == 0.0
-    }
+def remarks(report: BenchReport) -> list[str]:
+    """Remarks that readers of the tables need, a line each."""
+    lines = [f"Drafter {name}: {precision}." for name, precision in report.drafters]
+    if report.partial:
+        lines.append("Partial: stopped before all prompts were done.")
+    if report.skipped:
+        lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
+    lines += [f"Plain, {words}: {speed:.1f} tokens a second." for words, speed in report.buffers]
+    lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
+    if report.exact is not None:
+        lines.append(f"Text: {report.exact.in_words()}.")
+    lines += _roofline_line(report)
+    if report.cooling is not None and report.cooling.fall is not None:
+        fall = f"{report.cooling.fall:.0%}"
+        lines.append(f"The same short work was at most {fall} slower than at the beginning.")
+    if report.peak_rss_bytes is not None:
+        lines.append(f"The process had at most {report.peak_rss_bytes / _GIB:.1f} GiB of memory.")
+    return lines
 
 
-def with_forks(
-    answers: Sequence[MeasuredAnswer],
-    first_fork: Callable[[Sequence[int], Sequence[int]], Fork | None],
-) -> list[MeasuredAnswer]:
-    """Add to each answer that differs from `PLAIN`'s the fork that `first_fork` finds."""
-    reference = _reference(answers)
-
-    def explained(answer: MeasuredAnswer) -> MeasuredAnswer:
-        if _difference(answer, reference) is None:
-            return answer
-        plain, written = reference[_key(answer)].measured.ids, answer.measured.ids
-        return replace(answer, fork=first_fork(plain[: answer.limit], written[: answer.limit]))
-
-    return list(map(explained, answers))
-
-
-def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:
-    """Return the first place that differs from `PLAIN`'s answer; None if there is none."""
-    other = reference.get(_key(answer))
-    if other is None:
-        return None
-    return first_difference(answer.measured.ids, other.measured.ids, limit=answer.limit)
+def tables(report: BenchReport) -> Iterator[ReportTable]:
+    """Yield the tables of each temperature: over all categories, by category, along the draft."""
+    speeds = _compares_speeds(report)
+    rows = report.rows
+    if _probe_is_refuted(report):
+        rows = tuple(replace(r, bandwidth_share=None, pass_bandwidth_share=None) for r in rows)
+    for temperature in dict.fromkeys(row.temperature for row in rows):
+        words = "greedy" if temperature == 0.0 else f"temperature {temperature:g}"
+        here = [row for row in rows if row.temperature == temperature]
+        overall = [row for row in here if row.category == ALL]
+        if speeds:
+            yield _by_runner(f"Speed, {words}", _SPEED, overall)
+        yield _by_runner(f"Acceptance, and where the time goes, {words}", _WHERE, overall)
+        if speeds:
+            yield _by_runner(f"Memory, {words}", _MEMORY, overall)
+        for shown in batched(overall, _RUNNERS):
+            yield _by_category(here, shown, words)
+        if any(row.acceptance_by_position for row in overall):
+            yield _by_position(overall, words)
 
 
-def first_difference(ids: Sequence[int], reference: Sequence[int], *, limit: int) -> int | None:
-    """Return the first of `limit` places where the tokens differ, or one text ends; None if
-    equal."""
-    pairs = zip_longest(ids[:limit], reference[:limit])
-    return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+def _compares_speeds(report: BenchReport) -> bool:
+    """Whether plain decoding was measured too: without it only acceptance is known."""
+    runners = report.options.get("runners") or ()
+    alone = isinstance(runners, list | tuple) and any(str(each)[:5] == "none/" for each in runners)
+    return report.options.get("baselines") is not False or alone
+
+
+def _probe_is_refuted(report: BenchReport) -> bool:
+    """Whether passes read more than the probe says that the memory can give."""
+    overall = (row for row in report.rows if row.category == ALL)
+    return any((row.pass_bandwidth_share or row.bandwidth_share or 0.0) > 1.0 for row in overall)
+
+
+def _roofline_line(report: BenchReport) -> Iterator[str]:
+    roofline = report.roofline
+    if roofline is None or not _compares_speeds(report):
+        return
+    gives = (
+        f"The memory gives {roofline.bandwidth.bytes_per_second / 1e9:.1f} GB/s "
+        f"({roofline.bandwidth.probe}): at most {roofline.passes_per_second:.1f} passes a second."
+    )
+    if _probe_is_refuted(report):
+        gives = "The probe of the memory was disturbed: passes read faster than it."
+    yield (
+        f"A pass reads {roofline.weight_bytes / 1e6:,.0f} MB of weights and, {roofline.depth} "
+        f"tokens deep, {roofline.cache_bytes / 1e6:,.1f} MB of caches. {gives}"
+    )
+
+
+type _Columns = Sequence[tuple[str, Callable[[ResultRow], str]]]
+_SPEED: _Columns = (
+    ("tokens/s", lambda row: _shown("{:.1f}", row.tokens_per_second)),
+    ("× plain", lambda row: _ratio(row.to_plain, of=row.prompts)),
+    ("Σ", lambda row: _shown("{:.2f}", row.to_plain and row.to_plain.total)),
+    ("× mlx-lm", lambda row: _ratio(row.to_mlx_lm, of=row.prompts)),
+    ("Σ", lambda row: _shown("{:.2f}", row.to_mlx_lm and row.to_mlx_lm.total)),
+    ("identical", lambda row: _same(row)),
+)
+_WHERE: _Columns = (
+    ("accepted", lambda row: _shown("{:.0%}", row.acceptance_rate)),
+    ("length", lambda row: _shown("{:.2f}", row.acceptance_length)),
+    ("draft", lambda row: _shown("{:.0%}", row.draft_share)),
+    ("verify", lambda row: _shown("{:.0%}", row.verify_share)),
+    ("other", lambda row: _shown("{:.1%}", row.own_share)),
+)
+_MEMORY: _Columns = (
+    ("passes/s", lambda row: _shown("{:.1f}", _passes_per_second(row))),
+    ("bandwidth", lambda row: _shown("{:.0%}", row.bandwidth_share)),
+    ("in passes", lambda row: _shown("{:.0%}", row.pass_bandwidth_share)),
+    ("peak MiB", lambda row: _shown("{:,.0f}", row.peak_bytes and row.peak_bytes / 2**20)),
+)
+
+
+def _by_runner(title: str, columns: _Columns, rows: Sequence[ResultRow]) -> ReportTable:
+    """A table with a line for each runner."""
+    lines = ((row.runner, *(cell(row) for _, cell in columns)) for row in rows)
+    return ReportTable(title, tuple(heading for heading, _ in columns), tuple(lines))
+
+
+def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str) -> ReportTable:
+    """A table with a line for each category, and the lowest values of each row of `overall`."""
+    prompts: dict[str, int] = {}
+    for row in rows:
+        prompts[row.category] = max(row.prompts, prompts.get(row.category, 0))
+    cells = {(row.runner, row.category): _cell(row) for row in rows}
+    lines = [
+        (f"{category} ({count})", *(cells.get((row.runner, category), "–") for row in overall))
+        for category, count in prompts.items()
+    ]
+    for name, figure, of in (
+        ("lowest × plain", _to_plain, [row for row in overall if row.runner != PLAIN]),
+        ("lowest length", _length, [row for row in overall if row.stats.proposed]),
+    ):
+        lowest = [_lowest(rows, each, figure) if each in of else "–" for each in overall]
+        if {*lowest} != {"–"}:
+            lines.append((name, *lowest))
+    return ReportTable(
+        f"× plain, accepted and length by category, {words}",
+        tuple(row.runner.replace(" ", "\n") for row in overall),
+        tuple(lines),
+    )
+
+
+def _lowest(
+    rows: Sequence[ResultRow], whole: ResultRow, figure: Callable[[ResultRow], float | None]
+) -> str:
+    """Return the lowest value of a runner over several categories, and the category."""
+    own = [row for row in rows if row.runner == whole.runner and row.category != ALL]
+    known = [(value, row.category) for row in own if (value := figure(row)) is not None]
+    if len(own) < 2 or not known:
+        return "–"
+    value, category = min(known, key=lambda each: each[0])
+    return f"{value:.2f}\n{category}"
+
+
+def _to_plain(row: ResultRow) -> float | None:
+    return row.to_plain.prompts.median if row.to_plain else None
+
+
+def _length(row: ResultRow) -> float | None:
+    return row.acceptance_length
+
+
+def _by_position(rows: list[ResultRow], words: str) -> ReportTable:
+    longest = min(_POSITIONS, max(len(row.acceptance_by_position) for row in rows))
+    lines = (
+        (row.runner, *(f"{share:.0%}" for share in row.acceptance_by_position[:longest]))
+        for row in rows
+        if row.acceptance_by_position
+    )
+    return ReportTable(
+        f"Accepted by position in the draft, {words}",
+        tuple(str(i + 1) for i in range(longest)),
+        tuple((*line, *[""] * (longest + 1 - len(line))) for line in lines),
+    )
+
+
+def _passes_per_second(row: ResultRow) -> float | None:
+    return row.stats.rounds / row.stats.decode_seconds if row.stats.decode_seconds > 0 else None
+
+
+def _cell(row: ResultRow) -> str:
+    cell = _shown("{:.2f}×", _to_plain(row))
+    if row.acceptance_rate is None:
+        return cell
+    return f"{cell} {row.acceptance_rate:.0%} {_shown('{:.2f}', row.acceptance_length)}"
+
+
+def _ratio(ratio: Ratio | None, *, of: int) -> str:
+    """A ratio's median and quartiles; the number of prompts, if not all of them are comparable."""
+    if ratio is None:
+        return "–"
+    over = ratio.prompts
+    some = f" ({over.count} of {of})" if over.count < of else ""
+    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}{some}"
+
+
+def _same(row: ResultRow) -> str:
+    if not row.compared:
+        return "–"
+    first = f" @{min(row.differs_at)}" if row.differs_at else ""
+    near = f", {row.near_ties} near a tie" if row.near_ties else ""
+    return f"{row.identical}/{row.compared}{near}{first}"
+
+
+def _shown(form: str, value: float | None) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def command(report: BenchReport) -> str:
+    """The command of the measurements, with names in place of folders."""
+    options = {"target": report.target, **report.options}
+    words = ["slipstream bench"]
+    for name, flag in _FLAGS.items():
+        value = options.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [f"--{flag} {each}" for each in values if each is not None]
+    words += ["--attach"] * bool(options.get("attach"))
+    return " ".join(words + ["--no-baselines"] * (report.options.get("baselines") is False))
+
+
+def show_on_console(report: BenchReport, console: Console) -> None:
+    """Print the headline, the machine and the remarks, then the tables."""
+    console.print(report.headline, style="bold", markup=False)
+    for line in (_machine_line(report), *remarks(report)):
+        console.print(line, markup=False)
+    for table in tables(report):
+        rich = Table(title=table.title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+        rich.add_column("", overflow="fold", min_width=_NAME_WIDTH)  # names fold, figures do not
+        for heading in table.headings:
+            rich.add_column(heading, justify="right", no_wrap=True)
+        for row in table.rows:
+            rich.add_row(*row)
+        console.print(rich)
+    console.print(LEGEND)
+
+
+def markdown(report: BenchReport) -> str:
+    """A report in GitHub's Markdown."""
+    return "\n\n".join([*_blocks(report, report.headline, "#"), LEGEND]) + "\n"
+
+
+def markdown_of_several(reports: Mapping[str, BenchReport]) -> str:
+    """Several reports in GitHub's Markdown, each under its name."""
+    blocks = [
+        "# Benchmark results",
+        "Written by `slipstream bench --from FOLDER --markdown FILE` from the reports in FOLDER; "
+        "not edited by hand.",
+        LEGEND,
+    ]
+    for name, report in reports.items():
+        blocks += _blocks(report, f"{name}: {report.headline}", "##")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _blocks(report: BenchReport, title: str, level: str) -> Iterator[str]:
+    yield f"{level} {_escaped(title)}"
+    yield f"{_escaped(_machine_line(report))}. {report.date}."
+    yield f"`{command(report).replace('`', '')}`"
+    lines = [f"- {_escaped(line)}" for line in remarks(report)]
+    if lines:
+        yield "\n".join(lines)
+    for table in tables(report):
+        yield f"{level}# {_escaped(table.title)}"
+        yield _markdown_table(table)
+
+
+def _markdown_table(table: ReportTable) -> str:
+    alignment = ["---", *["---:"] * len(table.headings)]
+    lines = [
+        " | ".join(_escaped(cell).replace("\n", "<br>") for cell in cells)
+        for cells in (("", *table.headings), alignment, *table.rows)
+    ]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    """Escape a text for Markdown: names of folders and files may have any characters."""
+    for letter in "\\`*_|<>[]#":
+        text = text.replace(letter, f"\\{letter}")
+    return text
+
+
+def check_place(markdown: Path | None) -> None:
+    """Raise `Problem` if the tables cannot be written there. Call it before the measuring."""
+    if markdown is not None and markdown.is_dir():
+        raise Problem(f"{markdown} is a folder.", "Give a file's name.")
+
+
+def show(report: BenchReport, console: Console, *, to: Path | None) -> None:
+    """Print the report, and write it as Markdown to the file `to`, if given. Raises `Problem`."""
+    show_on_console(report, console)
+    if to is not None:
+        _write(markdown(report), to)
+
+
+def show_kept(place: Path, console: Console, *, to: Path | None) -> None:
+    """Print the report in the file `place`, or all reports in the folder `place`.
+
+    With `to`, writes them as Markdown to that file; of a folder it prints none then. Raises
+    `Problem`.
+    """
+    if not place.is_dir():
+        show(read_report(place), console, to=to)
+        return
+    reports = {path.stem: read_report(path) for path in sorted(place.glob("[!.]*.json"))}
+    if not reports:
+        raise Problem(f"{place} contains no reports.", "Make one: slipstream bench --out FILE.json")
+    if to is not None:
+        _write(markdown_of_several(reports), to)
+        return
+    for report in reports.values():
+        show_on_console(report, console)
+
+
+def _write(text: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -5,13 +5,16 @@ prompt begins with another runner. Every runner is warmed up first.
 """
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import chain
 from time import perf_counter
 
 import mlx.core as mx
 
+from engine.bench.answers import MeasuredAnswer, Measurements, with_forks
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
     Roofline,
@@ -22,16 +25,17 @@ from engine.bench.measure import (
 )
 from engine.bench.options import BenchOptions, as_plain, check
 from engine.bench.prompts import Prompt, load_prompts
-from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import HEADROOM, Runner, Workload, drafter_maker, make_runners
+from engine.bench.report import BenchReport
+from engine.bench.runners import HEADROOM, Runner, Workload, make_runners
 from engine.conversation.loading import LoadedModel, load
-from engine.conversation.pair import held_as
+from engine.conversation.pair import held_as, make_drafter
 from engine.conversation.proof import settle
 from engine.conversation.session import Session
 from engine.core.forks import first_fork
 from engine.near_ties import Fork
 from engine.request import asked
 from models.errors import Problem
+from models.files import write_text
 from models.in_words import left
 from models.installed.resolve import resolve_drafters
 
@@ -57,15 +61,13 @@ def run_bench(
     prompts = load_prompts(options.prompts, per_category=options.per_category)
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
-    bits = options.drafter_bits
-    # Refuses early.
-    makers = [drafter_maker(name, options.target, load_once, bits=bits) for name in names]
+    found = [resolve_drafters(n, options.target, bits=options.drafter_bits) for n in names]
     buffers = compare_buffers() if options.baselines else ()
     target = load_once(options.target)
     exact = settle(target, options.exact)
     session = Session(target)
-    for make in makers:
-        make(target, session.decoder)
+    for each in found:
+        make_drafter(each, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
         temperature: make_runners(options, target, temperature, load_once)
@@ -74,17 +76,13 @@ def run_bench(
     machine = this_machine()
     backend = "CPU backend" if machine.device == "CPU" else machine.device
     setup = BenchReport(
-        date=now(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=machine,
         target=options.target.name,
         precision=target.precision,
         label=f"{backend}, {target.precision}",
         exact=exact,
-        drafters=tuple(
-            held
-            for each in names
-            for held in held_as(resolve_drafters(each, options.target, bits=bits))
-        ),
+        drafters=tuple(chain.from_iterable(map(held_as, found))),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),
         refused=(),
@@ -92,40 +90,96 @@ def run_bench(
         buffers=buffers,
     )
     progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
-    answers: list[MeasuredAnswer] = []
-    try:
-        progress("measuring the memory")
-        roofline = _measure_roofline(options, target, [ids for _, ids in fitting])
-        refused = _warm_up(runners, fitting, progress)
-        setup = replace(setup, roofline=roofline, refused=tuple(refused.items()))
-        runners = {
-            t: [each for each in all if each.name not in refused] for t, all in runners.items()
+    run = _Run(options, target, setup, runners, progress)
+    run.measure(fitting)
+    return run.measured
+
+
+@dataclass(slots=True)
+class _Run:
+    """A benchmark under way: the report without figures, the runners that can run, the answers."""
+
+    options: BenchOptions
+    target: LoadedModel
+    setup: BenchReport
+    runners: Runners
+    progress: Callable[[str], None]
+    answers: list[MeasuredAnswer] = field(default_factory=list)
+
+    @property
+    def measured(self) -> Measurements:
+        """All measurements so far."""
+        return Measurements(self.setup, tuple(self.answers))
+
+    def measure(self, fitting: Sequence[Encoded]) -> None:
+        """Have every runner answer every prompt. Ctrl-C ends it early."""
+        try:
+            self.progress("measuring the memory")
+            prompts = [ids for _, ids in fitting]
+            roofline = _measure_roofline(self.options, self.target, prompts)
+            self.setup = replace(self.setup, roofline=roofline)
+            self._leave_out(_warm_up(self.runners, fitting, self.progress))
+            began = perf_counter()
+            for number, (prompt, ids) in enumerate(fitting):
+                before = len(self.answers)
+                self._answer(number, prompt, ids)
+                explained = with_forks(self.answers[before:], partial(_fork_of, self.target, ids))
+                self.answers[before:] = explained
+                done, left_over = number + 1, len(fitting) - number - 1
+                self.setup = replace(
+                    self.setup, partial=left_over > 0, peak_rss_bytes=peak_rss_bytes()
+                )
+                self._keep()
+                to_go = (perf_counter() - began) / done * left_over
+                self.progress(f"{done} of {len(fitting)}: {prompt.id}, {left(to_go)}")
+        except KeyboardInterrupt:
+            self.progress(f"Stopped; {len(self.answers)} answers were measured.")
+            self._keep()
+
+    def _answer(self, number: int, prompt: Prompt, ids: tuple[int, ...]) -> None:
+        """Add all runners' answers to one prompt; the prompt's `number` decides who begins."""
+        options = self.options
+        for repeat in range(options.repeats):
+            turn = number * options.repeats + repeat
+            seed = options.seed + turn
+            for temperature, several in self.runners.items():
+                first = turn % len(several) if several else 0
+                for runner in several[first:] + several[:first]:
+                    mx.reset_peak_memory()
+                    try:
+                        measured = runner.run(Workload(ids, options.max_tokens, temperature, seed))
+                    except ValueError as error:
+                        self._leave_out({runner.name: str(error)})
+                        self.progress(f"{runner.name} is left out from here on: {error}")
+                        continue
+                    peak_bytes = mx.get_peak_memory()
+                    mx.clear_cache()
+                    self.answers.append(
+                        MeasuredAnswer(
+                            runner=runner.name,
+                            temperature=temperature,
+                            prompt=prompt.id,
+                            category=prompt.category,
+                            repeat=repeat,
+                            seed=seed,
+                            limit=options.max_tokens,
+                            measured=measured,
+                            peak_bytes=peak_bytes,
+                        )
+                    )
+
+    def _leave_out(self, refused: Mapping[str, str]) -> None:
+        """Measure the other runners only, from here on; `refused`: names, with the reasons."""
+        self.setup = replace(self.setup, refused=(*self.setup.refused, *refused.items()))
+        self.runners = {
+            temperature: [runner for runner in several if runner.name not in refused]
+            for temperature, several in self.runners.items()
         }
-        began = perf_counter()
-        for number, (prompt, ids) in enumerate(fitting):
-            before = len(answers)
-            for answered in _answers(options, runners, number, prompt, ids):
-                if isinstance(answered, MeasuredAnswer):
-                    answers.append(answered)
-                    continue
-                name, reason = answered
-                setup = replace(setup, refused=(*setup.refused, answered))
-                runners = {t: [r for r in all if r.name != name] for t, all in runners.items()}
-                progress(f"{name} is left out from here on: {reason}")
-            answers[before:] = with_forks(answers[before:], partial(_fork_of, target, ids))
-            setup = replace(
-                setup,
-                partial=number + 1 < len(fitting),
-                peak_rss_bytes=peak_rss_bytes(),
-            )
-            _keep(setup, answers, options)
-            done = number + 1
-            to_go = (perf_counter() - began) / done * (len(fitting) - done)
-            progress(f"{done} of {len(fitting)}: {prompt.id}, {left(to_go)}")
-    except KeyboardInterrupt:
-        progress(f"Stopped; {len(answers)} answers were measured.")
-        _keep(setup, answers, options)
-    return Measurements(setup, tuple(answers))
+
+    def _keep(self) -> None:
+        if self.options.out is not None:
+            self.options.out.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self.options.out, self.measured.to_json())
 
 
 def _fork_of(
@@ -140,11 +194,6 @@ def _fork_of(
     fork = first_fork(decoder, [*prompt, *plain], [*prompt, *written])
     mx.clear_cache()
     return fork and replace(fork, at=fork.at - len(prompt))
-
-
-def _keep(setup: BenchReport, answers: Sequence[MeasuredAnswer], options: BenchOptions) -> None:
-    if options.out is not None:
-        Measurements(setup, tuple(answers)).write_json(options.out)
 
 
 def _measure_roofline(
@@ -178,7 +227,7 @@ def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[En
 
 
 def _warm_up(
-    runners: Runners, fitting: list[Encoded], progress: Callable[[str], None]
+    runners: Runners, fitting: Sequence[Encoded], progress: Callable[[str], None]
 ) -> dict[str, str]:
     """Run each runner once, so that kernels are built and memory is allocated. Returns the names of
     runners that cannot run this pair, with the reasons."""
@@ -192,41 +241,3 @@ def _warm_up(
             except ValueError as error:
                 refused[runner.name] = str(error)
     return refused
-
-
-def _answers(
-    options: BenchOptions,
-    runners: Runners,
-    number: int,
-    prompt: Prompt,
-    ids: tuple[int, ...],
-) -> Iterator[MeasuredAnswer | tuple[str, str]]:
-    """Yield all runners' answers to one prompt; the prompt's `number` decides who begins.
-
-    If a runner fails, yields its name and error in place of an answer.
-    """
-    for repeat in range(options.repeats):
-        turn = number * options.repeats + repeat
-        seed = options.seed + turn
-        for temperature, several in runners.items():
-            first = turn % len(several)
-            for runner in several[first:] + several[:first]:
-                mx.reset_peak_memory()
-                try:
-                    measured = runner.run(Workload(ids, options.max_tokens, temperature, seed))
-                except ValueError as error:
-                    yield runner.name, str(error)
-                    continue
-                peak_bytes = mx.get_peak_memory()
-                mx.clear_cache()
-                yield MeasuredAnswer(
-                    runner=runner.name,
-                    temperature=temperature,
-                    prompt=prompt.id,
-                    category=prompt.category,
-                    repeat=repeat,
-                    seed=seed,
-                    limit=options.max_tokens,
-                    measured=measured,
-                    peak_bytes=peak_bytes,
-                )

@@ -14,9 +14,9 @@ All runners turn tokens into text as they go, as an application would: ours in `
 with the detokenizer of its own `stream_generate`.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -37,11 +37,11 @@ from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.events import Event, Origin, Stats, TokenVerdict, Verdict, WrittenToken
 from engine.request import Request, Sampling
 from models.files import written_path
-from models.installed.resolve import drafts_without_weights, resolve_drafters
+from models.installed.resolve import Drafters, drafts_without_weights, resolve_drafters
 from models.limits import PREFILL_ROWS
 from models.model_folder import ModelFolder
 
@@ -104,33 +104,24 @@ class PromptReader:
         return self._read.copy()
 
 
+@dataclass(slots=True)
 class SlipstreamRunner:
     """Slipstream: a new conversation for each answer, with a drafter, one `policy` and one `rule`.
 
     As in the application, all conversations share the policy, which learns from each answer, and an
     automatic policy begins with the pair's calibration, which is measured before the first answer
-    and is part of none.
+    and is part of none. `reader`, of the same rule, gives prompts that it has read. None: the
+    drafter reads prompts too, so each answer begins with the whole prompt.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        target: LoadedModel,
-        make: Make,
-        policy: DraftLengthPolicy,
-        rule: AcceptanceRule,
-        reader: PromptReader | None,
-    ) -> None:
-        """`reader`, of the same rule, gives prompts that it has read. None: the drafter reads
-        prompts too, so each answer begins with the whole prompt."""
-        self.name = name
-        self._target = target
-        self._make = make
-        self._policy = policy
-        self._rule = rule
-        self._reader = reader
-        self._calibrated = False
+    name: str
+    _: KW_ONLY
+    target: LoadedModel
+    make: Make
+    policy: DraftLengthPolicy
+    rule: AcceptanceRule
+    reader: PromptReader | None
+    calibrated: bool = False
 
     def run(self, workload: Workload) -> Measurement:
         tokens: list[int] = []  # of each round
@@ -152,41 +143,35 @@ class SlipstreamRunner:
         self, workload: Workload, *, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Event]:
         """Yield the events of a new conversation's first answer."""
-        if not self._calibrated and isinstance(self._policy, Automatic):
-            empty = Session(self._target)
-            drafter = self._make(self._target, empty.decoder)
-            self._policy = Automatic(calibrate(empty.decoder, drafter))
-        self._calibrated = True
-        if self._reader is None:
-            session = Session(self._target, accept=self._rule)
+        if not self.calibrated and isinstance(self.policy, Automatic):
+            empty = Session(self.target)
+            drafter = self.make(self.target, empty.decoder)
+            self.policy = Automatic(calibrate(empty.decoder, drafter))
+        self.calibrated = True
+        if self.reader is None:
+            session = Session(self.target, accept=self.rule)
         else:
-            session = self._reader.session(workload.prompt)
-        session.drafter = self._make(self._target, session.decoder)
-        session.policy = self._policy  # set last: a session restarts its policy for a new drafter
+            session = self.reader.session(workload.prompt)
+        session.drafter = self.make(self.target, session.decoder)
+        session.policy = self.policy  # set last: a session restarts its policy for a new drafter
         sampling = Sampling(temperature=workload.temperature, seed=workload.seed)
         request = Request(sampling=sampling, max_tokens=workload.limit + HEADROOM)
         return session.complete(workload.prompt, request, cancelled=cancelled)
 
 
+@dataclass(frozen=True, slots=True)
 class MlxLmRunner:
     """mlx-lm's plain decoding; with a `draft_model` its speculative decoding, `length` tokens a
     round."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        target: LoadedModel,
-        draft_model: nn.Module | None = None,
-        length: int = 0,
-    ) -> None:
-        self.name = name
-        self._target = target
-        self._draft_model = draft_model
-        self._length = length
+    name: str
+    _: KW_ONLY
+    target: LoadedModel
+    draft_model: nn.Module | None = None
+    length: int = 0
 
     def run(self, workload: Workload) -> Measurement:
-        model, draft_model = self._target.model, self._draft_model
+        model, draft_model = self.target.model, self.draft_model
         began = perf_counter()
         cache = _prefilled(model, workload.prompt)
         if draft_model is not None:
@@ -202,24 +187,26 @@ class MlxLmRunner:
         if draft_model is None:
             steps: Generator[Any] = generate_step(newest, model, **options)
         else:
-            options["num_draft_tokens"] = self._length
+            options["num_draft_tokens"] = self.length
             steps = speculative_generate_step(newest, model, draft_model, **options)
         with closing(steps):  # (token, log probabilities), and whether it was drafted
             items = ((int(token), any(drafted)) for token, _, *drafted in steps)
-            ids, flags, seconds = _collect(items, self._target, workload.limit)
-        verdicts = verdicts_of_flags(flags, length=self._length)
-        return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
+            ids, flags, seconds = _collect(items, self.target, workload.limit)
+        verdicts = verdicts_of_flags(flags, length=self.length)
+        stats = replace(
+            tally(verdicts),
+            decode_seconds=seconds,
+            plain_round_seconds=(),  # mlx-lm's rounds have no times of their own
+            prompt_tokens=len(workload.prompt),
+            prefill_seconds=prefill_seconds,
+        )
+        return Measurement(tuple(ids), stats, tuple(verdicts))
 
 
-def without_first_round(events: Iterable[Event]) -> list[Event]:
+def without_first_round(events: Sequence[Event]) -> list[Event]:
     """Return the events without the first verdict, so that figures are of the rounds after it."""
-    rounds = 0
-    kept: list[Event] = []
-    for event in events:
-        rounds += isinstance(event, Verdict)
-        if not (isinstance(event, Verdict) and rounds == 1):
-            kept.append(event)
-    return kept
+    first = next((event for event in events if isinstance(event, Verdict)), None)
+    return [event for event in events if event is not first]
 
 
 def verdicts_of_flags(flags: Sequence[bool], *, length: int) -> list[Verdict]:
@@ -230,21 +217,16 @@ def verdicts_of_flags(flags: Sequence[bool], *, length: int) -> list[Verdict]:
     """
     judgements = (TokenVerdict(0.0, 0.0),) * length
     verdicts: list[Verdict] = []
-
-    def end(accepted: int, own: WrittenToken | None) -> None:
-        round = len(verdicts) + 1
-        verdicts.append(Verdict("", round, accepted, judgements, own, 0.0, 0.0, 0.0, ""))
-
     accepted = 0
-    for drafted in flags:
-        if drafted:
-            accepted += 1
+    for number, drafted in enumerate(flags, 1):
+        accepted += drafted
+        if drafted and number < len(flags):
             continue
         origin: Origin = "bonus" if accepted == length else "correction"
-        end(accepted, WrittenToken(0, "", 0.0, origin if length else "plain"))
+        own = None if drafted else WrittenToken(0, "", 0.0, origin if length else "plain")
+        round = len(verdicts) + 1
+        verdicts.append(Verdict("", round, accepted, judgements, own, 0.0, 0.0, 0.0, ""))
         accepted = 0
-    if accepted:
-        end(accepted, None)
     return verdicts
 
 
@@ -284,28 +266,7 @@ def _collect(
     return ids, flags, seconds
 
 
-def _measurement(
-    ids: Sequence[int],
-    verdicts: list[Verdict],
-    seconds: float,
-    workload: Workload,
-    prefill_seconds: float,
-) -> Measurement:
-    """A measurement of mlx-lm, whose rounds have no times of their own."""
-    stats = replace(
-        tally(verdicts),
-        decode_seconds=seconds,
-        plain_round_seconds=(),
-        prompt_tokens=len(workload.prompt),
-        prefill_seconds=prefill_seconds,
-    )
-    return Measurement(tuple(ids), stats, tuple(verdicts))
-
-
-def drafter_maker(name: str, target: ModelFolder, load: Load, *, bits: int = 0) -> Make:
-    """Find the drafter of this name, and return the function that makes it for a target. Both
-    raise `Problem`."""
-    drafters = resolve_drafters(name, target, bits=bits)
+def _maker(drafters: Drafters, load: Load) -> Make:
     return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
 
 
@@ -324,7 +285,7 @@ def make_runners(
         plain = SlipstreamRunner(
             PLAIN,
             target=target,
-            make=drafter_maker("none", target.folder, load),
+            make=lambda target, decoder: NoDrafter(),
             policy=make_policy("0"),
             rule=RULES["block"],
             reader=readers["block"],
@@ -334,7 +295,8 @@ def make_runners(
             runners.append(MlxLmRunner(MLX_LM, target=target))
     for drafter, length in options.drafting:
         folder = written_path(drafter)
-        make = drafter_maker(drafter, target.folder, load, bits=options.drafter_bits)
+        found = resolve_drafters(drafter, target.folder, bits=options.drafter_bits)
+        make = _maker(found, load)
         shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
         runners += [
             SlipstreamRunner(

@@ -330,7 +330,7 @@ def bench(options: BenchCommand) -> None:
     """Compare drafting with plain decoding and with mlx-lm."""
     os.environ.update(larger_buffers(options.target))
     from engine.bench.options import BenchOptions
-    from engine.bench.render import check_place, show, show_kept
+    from engine.bench.report import check_place, show, show_kept
     from engine.bench.run import run_bench
     from engine.cli.compare_buffers import compare_buffers
 

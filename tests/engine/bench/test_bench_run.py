@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from engine.bench import run, runners
+from engine.bench.answers import comparable
 from engine.bench.options import BenchOptions
-from engine.bench.report import ALL, comparable
+from engine.bench.report import ALL
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Workload
 from engine.conversation.loading import load

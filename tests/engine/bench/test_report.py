@@ -10,22 +10,29 @@ import pytest
 from rich.console import Console
 
 import engine.bench
-from engine.bench.render import check_place, command, markdown, remarks, show_kept, tables
-from engine.bench.report import (
-    ALL,
-    BenchReport,
+from engine.bench.answers import (
     MeasuredAnswer,
     Measurements,
-    Spread,
     Timed,
     acceptance_by_position,
     comparable,
     first_difference,
     merge,
     ratio,
-    read_report,
     spread_of,
     with_forks,
+)
+from engine.bench.report import (
+    ALL,
+    BenchReport,
+    Spread,
+    check_place,
+    command,
+    markdown,
+    read_report,
+    remarks,
+    show_kept,
+    tables,
 )
 from engine.bench.runners import (
     MLX_LM,
