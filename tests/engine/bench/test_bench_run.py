@@ -287,7 +287,8 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options):
     assert names == ["slipstream lookup 2", "slipstream lookup auto"]
 
 
-def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(options, monkeypatch):
+@pytest.mark.parametrize("others", [True, False])
+def test_a_runner_that_fails_is_left_out_and_the_rest_goes_on(others, options, monkeypatch):
     class Failing:
         name = "failing"
         runs = 0
@@ -299,10 +300,11 @@ def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(options
             return None
 
     failing, made = Failing(), runners.make_runners
-    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), failing])
-    short = replace(options, drafters=(), temperatures=(0.0,), out=None)
+    chosen = slice(None if others else -1, None)
+    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), failing][chosen])
+    short = replace(options, drafters=(), temperatures=(0.0,), repeats=2, out=None)
     measured = run_bench(short, progress=lambda line: None)
 
     assert failing.runs == 2
     assert measured.setup.refused == (("failing", "enough"),)
-    assert len(measured.answers) == 4, "two plain ones, two prompts"
+    assert len(measured.answers) == (8 if others else 0), "two plain ones, two prompts, twice"
