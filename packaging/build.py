@@ -5,13 +5,12 @@ Every failure that the user can act on ends here, as one line, with exit status 
 
 import argparse
 import json
-import plistlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bundle import licences, sbom
+from bundle import licences
 from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
 from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
@@ -32,9 +31,9 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
     app = DIST / f"{configuration.application.name}.app"
     components = assemble_for_mac(app, configuration, python=find_python(), starter=starter)
     licences.collect(app, components=components)
-    sbom.write(app, components=components, version=configuration.version)
+    licences.write_bill(app, components=components)
     set_times(app)
-    sign_bundle(app, identifier=configuration.application.identifier)
+    sign_bundle(app)
     set_times(app)
     whole, of_starter = size_bytes(app), starter_bytes(app, configuration.prune)
     print(
@@ -96,11 +95,9 @@ def verify(app: Path, configuration: Configuration) -> int:
 
 def sign(app: Path) -> int:
     """Sign a bundle again after a change, with the identifier in its Info.plist."""
-    info_plist = app / "Contents" / "Info.plist"
-    if not info_plist.is_file():
+    if not (app / "Contents" / "Info.plist").is_file():
         raise Problem(f"{app} is not a bundle.", "Name a bundle: Slipstream.app")
-    identifier: str = plistlib.loads(info_plist.read_bytes())["CFBundleIdentifier"]
-    sign_bundle(app, identifier=identifier)
+    sign_bundle(app)
     return 0
 
 

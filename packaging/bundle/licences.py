@@ -1,25 +1,33 @@
-"""The licences of everything that is shipped, put into the bundle: Contents/Resources/licences.
+"""The licences of everything that is shipped, and the bill of materials: both into the bundle.
 
 Each component has a folder with the texts that came with it, or with texts of packaging/licences if
 none came. Finds a component's licence in its metadata, in the few ways in which packages write it;
-does not judge whether licences suit each other.
+does not judge whether licences suit each other. The bill is CycloneDX 1.6 in JSON. It has no time,
+and its serial number comes from the content, so that the same components give the same bytes.
+Format: https://cyclonedx.org/docs/1.6/json/
 """
 
+import json
 import re
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
+from typing import Any
 
 from configuration import PACKAGING
 from models.errors import Problem
 
 TEXTS = PACKAGING / "licences"
 FOLDER = "Contents/Resources/licences"
+BILL = "Contents/Resources/sbom.cdx.json"
+OWN = "slipstream"  # the component that all others are parts of
 REPLACING_QT = "replacing-qt.txt"
 
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/schema/bom-1.6.schema.json")
 _NAMES = re.compile(r"^(licen[cs]e|copying|notice|authors|copyright)", re.IGNORECASE)
 _SPDX = re.compile(r"^\(?[A-Za-z0-9.+-]+( (AND|OR|WITH) \(?[A-Za-z0-9.+-]+\)?)*\)?$")
 # The LGPL is a list of permissions on top of the GPL: they are passed on together.
@@ -48,10 +56,25 @@ class Component:
 
     name: str
     version: str
-    sha256: str
-    purl: str
-    licence: str
-    metadata: Path | None
+    sha256: str = ""
+    purl: str = ""
+    licence: str = ""
+    metadata: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the folder with its texts."""
+        return f"{normalized(self.name)}-{self.version}"
+
+
+def normalized(name: str) -> str:
+    """The one spelling of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def read_metadata(file: Path) -> Message:
+    """The headers of a file in a *.dist-info; none if there is no such file."""
+    return BytesParser().parsebytes(file.read_bytes() if file.is_file() else b"")
 
 
 def collect(app: Path, *, components: Sequence[Component]) -> None:
@@ -63,7 +86,7 @@ def collect(app: Path, *, components: Sequence[Component]) -> None:
     for component in sorted(components, key=lambda each: each.name.casefold()):
         expression = expression_of(component)
         texts = _texts(component, expression)
-        place = folder / folder_name(component.name, component.version)
+        place = folder / component.key
         for name, text in texts.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(text)
@@ -74,16 +97,12 @@ def collect(app: Path, *, components: Sequence[Component]) -> None:
     (folder / "index.txt").write_text("\n".join([index, *lines, ""]), encoding="utf-8")
 
 
-def folder_name(name: str, version: str) -> str:
-    """The name of the folder with a component's texts."""
-    return f"{re.sub(r'[-_.]+', '-', name).lower()}-{version}"
-
-
 def expression_of(component: Component) -> str:
     """The licence as an SPDX expression. Raises `Problem` if it is unknown."""
     if component.licence:
         return component.licence
-    for found in _claims(_metadata(component)):
+    metadata = component.metadata
+    for found in _claims(read_metadata(metadata / "METADATA")) if metadata else ():
         expression = _SPELLINGS.get(found, found)
         if _SPDX.match(expression):
             return expression
@@ -100,11 +119,6 @@ def _claims(metadata: Message) -> Iterator[str]:
     for classifier in metadata.get_all("Classifier", []):
         if classifier.startswith("License :: "):
             yield classifier.rpartition(" :: ")[2]
-
-
-def _metadata(component: Component) -> Message:
-    file = component.metadata / "METADATA" if component.metadata else None
-    return BytesParser().parsebytes(file.read_bytes() if file and file.is_file() else b"")
 
 
 def _texts(component: Component, expression: str) -> dict[str, bytes]:
@@ -143,3 +157,43 @@ def _standard_texts(component: Component, expression: str) -> dict[str, bytes]:
 def _replacing_qt(version: str) -> str:
     template = (TEXTS / REPLACING_QT).read_text(encoding="utf-8")
     return template.format(qt_version=version, qt_series=version.rpartition(".")[0])
+
+
+def write_bill(app: Path, *, components: Sequence[Component]) -> None:
+    """Write the bill of `components`, Slipstream itself among them, into the bundle.
+
+    Raises `Problem` if a component's licence is unknown.
+    """
+    ordered = sorted(components, key=lambda component: component.purl)
+    (own,) = (_entry(component) for component in ordered if component.name == OWN)
+    parts = [_entry(component) for component in ordered if component.name != OWN]
+    bill: dict[str, Any] = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": own | {"type": "application"}},
+        "components": parts,
+        "dependencies": [
+            {"ref": own["bom-ref"], "dependsOn": [part["bom-ref"] for part in parts]},
+            *({"ref": part["bom-ref"]} for part in parts),
+        ],
+    }
+    content = json.dumps(bill, sort_keys=True)
+    bill["serialNumber"] = f"urn:uuid:{uuid.uuid5(_NAMESPACE, content)}"
+    text = json.dumps(bill, indent=1, sort_keys=True) + "\n"
+    (app / BILL).write_text(text, encoding="utf-8")
+
+
+def _entry(component: Component) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": component.purl,
+        "name": component.name,
+        "version": component.version,
+        "purl": component.purl,
+        "licenses": [{"expression": expression_of(component)}],
+    }
+    if component.sha256:
+        entry["hashes"] = [{"alg": "SHA-256", "content": component.sha256}]
+    return entry

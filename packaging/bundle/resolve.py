@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bundle.licences import normalized
 from configuration import CACHE, PACKAGING, REPOSITORY
 from models.download import file_sha256
 from models.errors import Problem
@@ -149,7 +150,7 @@ def _reported(item: dict[str, dict[str, str]]) -> LockedWheel:
     assert isinstance(archive, dict)
     metadata = item["metadata"]
     filename = str(download["url"]).rsplit("/", 1)[-1].replace("%2B", "+")
-    name = re.sub(r"[-_.]+", "-", metadata["name"]).lower()
+    name = normalized(metadata["name"])
     return LockedWheel(name, metadata["version"], filename, archive["hashes"]["sha256"])
 
 

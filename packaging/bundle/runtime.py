@@ -15,22 +15,21 @@ import subprocess
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from bundle.build_python import BuildPython
 from bundle.resolve import LockedWheel, fetch, macos
 from configuration import CACHE, Configuration, Prune, Runtime
 from macho import thin
-from models.download import file_sha256
+from models.download import download, file_sha256
 from models.errors import Problem
 
 SOURCE_VARIABLE = "SLIPSTREAM_PYTHON_SOURCE"
 LIBRARY = Path("lib") / "python3.13"  # within the folder that is sys.prefix
 _BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib")
 _POOL = "pool/main/p/python3.13"  # on whichever mirror of Debian this machine uses
-_ANSWER_SECONDS = 60
+_MOST_BYTES = 100_000_000
 
 # The variables that sysconfig reads on a Mac. Nothing is compiled there, so few matter.
 _SYSCONFIG_DATA = """\
@@ -102,8 +101,8 @@ def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
     library = folder / LIBRARY
     (library / "bases" / "lib").mkdir(parents=True)
     shutil.copyfile(python.library, library / "bases" / "lib" / "Python")
-    _copy(python.extensions, library / "lib-dynload", prune.excluded("extensions"))
-    _copy(python.stdlib, library, prune.excluded("stdlib"))
+    copy_tree(python.extensions, library / "lib-dynload", prune.excluded("extensions"))
+    copy_tree(python.stdlib, library, prune.excluded("stdlib"))
 
 
 def source_archive(runtime: Runtime) -> Path:
@@ -111,11 +110,11 @@ def source_archive(runtime: Runtime) -> Path:
 
     Raises `Problem` if it is unavailable or has another sha256.
     """
-    cached = CACHE / runtime.source
     given = os.environ.get(SOURCE_VARIABLE)
-    path = Path(given) if given else cached
-    is_there = path.is_file() or (not given and _fetch_from_debian(path))
-    if is_there and file_sha256(path) == runtime.source_sha256:
+    path = Path(given) if given else CACHE / runtime.source
+    if not given and not path.is_file():
+        _fetch_from_debian(path, runtime.source_sha256)
+    if path.is_file() and file_sha256(path) == runtime.source_sha256:
         return path
     raise Problem(
         f"The source archive of Python {runtime.version} was not found.",
@@ -124,26 +123,19 @@ def source_archive(runtime: Runtime) -> Path:
     )
 
 
-def _fetch_from_debian(path: Path) -> bool:
-    """Fetch the archive from apt's mirror. Returns whether it was there."""
+def _fetch_from_debian(path: Path, sha256: str) -> None:
+    """Fetch the archive from a mirror that apt uses, if there is one."""
     try:
         printed = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True
         )
-        for site in sorted(set(re.findall(r"https?://\S+", printed.stdout))):
-            try:
-                with urlopen(f"{site}/{_POOL}/{path.name}", timeout=_ANSWER_SECONDS) as answer:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    partial = path.with_suffix(".partial")
-                    with partial.open("wb") as file:
-                        shutil.copyfileobj(answer, file)
-                    partial.replace(path)
-                    return True
-            except URLError:
-                continue
     except OSError:
-        pass
-    return False
+        return
+    for site in sorted(set(re.findall(r"https?://\S+", printed.stdout))):
+        url = f"{site}/{_POOL}/{path.name}"
+        with suppress(Problem):
+            download(url, path, sha256=sha256, maximum_bytes=_MOST_BYTES)
+            return
 
 
 def _extract_stdlib(source: Path, folder: Path, is_excluded: Callable[[str], bool]) -> None:
@@ -160,8 +152,16 @@ def _extract_stdlib(source: Path, folder: Path, is_excluded: Callable[[str], boo
                 path.write_bytes(data.read())
 
 
-def _copy(source: Path, folder: Path, is_excluded: Callable[[str], bool]) -> None:
-    for path in sorted(source.rglob("*")):
+def copy_tree(
+    source: Path,
+    folder: Path,
+    is_excluded: Callable[[str], bool] = lambda name: False,
+    *,
+    under: str = "",
+) -> None:
+    """Copy the files below `source`, or `under` a part of it, that are not excluded by their place
+    in `source`."""
+    for path in sorted((source / under).rglob("*")):
         name = path.relative_to(source).as_posix()
         if path.is_file() and not is_excluded(name):
             target = folder / name

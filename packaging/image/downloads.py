@@ -7,7 +7,6 @@ import hashlib
 import stat
 import time
 import zipfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +15,9 @@ from bundle.assemble import has_starter
 from configuration import TIME, Configuration
 from image.udif import read_image, write_image
 from image.volume import write_volume
+from models.download import file_sha256
 from models.errors import Problem
 
-_BLOCK_BYTES = 1 << 20
 _LEVEL = 9
 _UNIX = 3  # the system of the permissions in a .zip
 
@@ -45,7 +44,7 @@ def make_downloads(app: Path, folder: Path, configuration: Configuration) -> lis
             "Leave something out: see [[prune]] in slipstream.toml.",
         )
     sums = folder / f"{stem}.sha256"
-    lines = [f"{_file_sha256(path)}  {path.name}\n" for path in (image, archive)]
+    lines = [f"{file_sha256(path)}  {path.name}\n" for path in (image, archive)]
     sums.write_text("".join(lines), encoding="utf-8")
     return [image, archive, sums]
 
@@ -56,7 +55,10 @@ def _image(app: Path, image: Path, *, name: str) -> None:
         write_volume(app, raw, name=name)
         write_image(raw, image)
         try:
-            same = _sha256(read_image(image)) == _file_sha256(raw)
+            digest = hashlib.sha256()
+            for piece in read_image(image):
+                digest.update(piece)
+            same = digest.hexdigest() == file_sha256(raw)
         except ValueError:
             same = False
         if not same:
@@ -117,15 +119,3 @@ def archive_is_like(app: Path, archive: Path) -> bool:
 
 def _unlike(path: Path) -> Problem:
     return Problem(f"{path.name} differs from the bundle.", "Check the disk.")
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return _sha256(iter(lambda: file.read(_BLOCK_BYTES), b""))
-
-
-def _sha256(blocks: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for block in blocks:
-        digest.update(block)
-    return digest.hexdigest()

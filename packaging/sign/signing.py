@@ -9,7 +9,6 @@ Libraries from wheels keep the signature that they came with, if it holds.
 
 import plistlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
@@ -18,42 +17,29 @@ from models.errors import Problem
 from sign import code_signature
 from sign.code_resources import CODE_RESOURCES, code_resources
 from sign.code_signature import CoveredFiles
-from sign.frameworks import Framework, frameworks, restore_links
+from sign.frameworks import frameworks, restore_links
 
 _ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
 
 
-@dataclass(frozen=True)
-class _Signer:
-    """The common settings of all signatures in a bundle."""
-
-    identifier: str
-    entitlements: Mapping[str, bool]
-
-
-def sign_bundle(app: Path, *, identifier: str) -> None:
+def sign_bundle(app: Path) -> None:
     """Sign everything in `app`; nothing may change it later. The result depends on `app` alone.
 
     Raises `Problem` if something in it cannot be signed.
     """
-    signer = _Signer(identifier, _read_entitlements())
+    contents = app / "Contents"
+    entitlements: dict[str, bool] = plistlib.loads(_ENTITLEMENTS.read_bytes())
     try:
         for framework in frameworks(app):
             restore_links(framework)
-            _sign_framework(framework)
-        contents = app / "Contents"
-        name: str = plistlib.loads((contents / "Info.plist").read_bytes())["CFBundleExecutable"]
-        executable = contents / "MacOS" / name
+            _sign_root(framework.content, framework.executable, framework.info_plist, {})
+        info_plist = contents / "Info.plist"
+        information = plistlib.loads(info_plist.read_bytes())
+        executable = contents / "MacOS" / str(information["CFBundleExecutable"])
         for path in sorted(app.rglob("*")):
             if path != executable and macho.is_macho(path):
-                _sign_part(path, signer)
-        _sign_root(
-            contents,
-            executable,
-            info_plist=contents / "Info.plist",
-            identifier=identifier,
-            entitlements=signer.entitlements,
-        )
+                _sign_part(path, information["CFBundleIdentifier"], entitlements)
+        _sign_root(contents, executable, info_plist, entitlements)
     except (OSError, ValueError, KeyError, ExpatError) as error:
         raise Problem(
             f"{app.name} cannot be signed: {error}",
@@ -61,32 +47,11 @@ def sign_bundle(app: Path, *, identifier: str) -> None:
         ) from error
 
 
-def _read_entitlements() -> dict[str, bool]:
-    """The entitlements, without the comments that explain them."""
-    content: dict[str, bool] = plistlib.loads(_ENTITLEMENTS.read_bytes())
-    return content
-
-
-def _sign_framework(framework: Framework) -> None:
-    info_plist = plistlib.loads(framework.info_plist.read_bytes())
-    _sign_root(
-        framework.content,
-        framework.executable,
-        info_plist=framework.info_plist,
-        identifier=info_plist["CFBundleIdentifier"],
-        entitlements={},
-    )
-
-
 def _sign_root(
-    root: Path,
-    executable: Path,
-    *,
-    info_plist: Path,
-    identifier: str,
-    entitlements: Mapping[str, bool],
+    root: Path, executable: Path, info_plist: Path, entitlements: Mapping[str, bool]
 ) -> None:
     """Seal the files below `root`, and sign its main executable together with the seal."""
+    information = info_plist.read_bytes()
     sealed = code_resources(root, executable=executable.relative_to(root).as_posix())
     (root / CODE_RESOURCES).parent.mkdir(exist_ok=True)
     (root / CODE_RESOURCES).write_bytes(sealed)
@@ -94,14 +59,14 @@ def _sign_root(
         executable,
         code_signature.signed(
             executable.read_bytes(),
-            identifier=identifier,
-            covered=CoveredFiles(info_plist.read_bytes(), sealed),
+            identifier=plistlib.loads(information)["CFBundleIdentifier"],
+            covered=CoveredFiles(information, sealed),
             entitlements=entitlements,
         ),
     )
 
 
-def _sign_part(path: Path, signer: _Signer) -> None:
+def _sign_part(path: Path, identifier: str, entitlements: Mapping[str, bool]) -> None:
     """Sign a program or library other than a main executable, unless its signature holds."""
     data = path.read_bytes()
     is_program = macho.is_program(data)
@@ -111,8 +76,8 @@ def _sign_part(path: Path, signer: _Signer) -> None:
         path,
         code_signature.signed(
             data,
-            identifier=f"{signer.identifier}.{path.name}" if is_program else path.stem,
-            entitlements=signer.entitlements if is_program else {},
+            identifier=f"{identifier}.{path.name}" if is_program else path.stem,
+            entitlements=entitlements if is_program else {},
         ),
     )
 

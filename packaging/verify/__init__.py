@@ -1,6 +1,8 @@
 """Checks of a bundle that need no Mac."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -16,3 +18,10 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.check}: {self.path or 'the bundle'}: {self.message}"
+
+
+def walk(app: Path, pattern: str = "*") -> Iterator[tuple[str, Path]]:
+    """Yield all in the bundle whose name fits, in order: the path relative to the bundle, and the
+    file, folder or link."""
+    for file in sorted(app.rglob(pattern)):
+        yield file.relative_to(app).as_posix(), file

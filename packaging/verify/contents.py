@@ -7,15 +7,15 @@ import plistlib
 import re
 import unicodedata
 from collections.abc import Iterator
-from email.parser import BytesParser
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import macho
+from bundle.licences import read_metadata
 from bundle.runtime import LIBRARY
 from bundle.sizes import size_bytes, starter_bytes
 from configuration import Configuration
-from verify import Finding
+from verify import Finding, walk
 
 # Without these the window or the engine could not start, or rows on a GPU not be exact. Patterns,
 # relative to Python's library.
@@ -87,41 +87,33 @@ def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
             yield Finding("contents", path, "may not be run by everyone")
 
 
-def names(app: Path) -> Iterator[Finding]:
-    """Find names that are the same on a Mac's usual volume, which ignores case."""
+def files(app: Path, *, python: str, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:
+    """Find names that are the same on a Mac's usual volume, which ignores case; files that not
+    everyone can read, or that others than the owner can change; tests, leftovers of tools, and
+    compiled files that `python` ("3.13") cannot use; and folders of the machine that built the
+    bundle.
+
+    `machine_paths` are looked for in every file; usual home folders only in files that tools read
+    paths from, as examples in documentation look the same.
+    """
+    tag = f"cpython-{python.replace('.', '')}"
     seen: dict[str, str] = {}
-    for file in sorted(app.rglob("*")):
-        path = file.relative_to(app).as_posix()
+    for path, file in walk(app):
         other = seen.setdefault(unicodedata.normalize("NFD", path).casefold(), path)
         if other != path:
             yield Finding("names", path, f"on a Mac the same as {other}")
-
-
-def permissions(app: Path) -> Iterator[Finding]:
-    """Find files that not everyone can read, or that others than the owner can change."""
-    for file in sorted(app.rglob("*")):
-        mode = file.lstat().st_mode
         if file.is_symlink():
             continue
+        mode = file.stat().st_mode
         wanted = 0o555 if file.is_dir() else 0o444
         if mode & wanted != wanted or mode & 0o6022:
-            yield Finding("permissions", file.relative_to(app).as_posix(), f"{mode & 0o7777:04o}")
-
-
-def strays(app: Path, *, python: str) -> Iterator[Finding]:
-    """Find tests, leftovers of tools, and compiled files that `python` ("3.13") cannot use."""
-    tag = f"cpython-{python.replace('.', '')}"
-    for file in sorted(app.rglob("*")):
-        path = file.relative_to(app).as_posix()
-        if file.is_symlink():
-            continue
-        if file.is_dir():
-            if _STRAY_FOLDERS.match(file.name):
-                yield Finding("strays", path, "does not belong in a bundle")
-        elif _STRAY_FILES.match(file.name):
+            yield Finding("permissions", path, f"{mode & 0o7777:04o}")
+        if (_STRAY_FOLDERS if file.is_dir() else _STRAY_FILES).match(file.name):
             yield Finding("strays", path, "does not belong in a bundle")
         elif file.suffix == ".pyc" and (fault := _compiled_fault(file, tag)) is not None:
             yield Finding("strays", path, fault)
+        for name in _build_paths(file, machine_paths) if file.is_file() else ():
+            yield Finding("build paths", path, f"names {name}")
 
 
 def _compiled_fault(file: Path, tag: str) -> str | None:
@@ -139,31 +131,18 @@ def _compiled_fault(file: Path, tag: str) -> str | None:
     return None
 
 
-def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:
-    """Find files that name a folder of the machine that built the bundle.
-
-    `machine_paths` are looked for in every file; usual home folders only in files that tools read
-    paths from, as examples in documentation look the same.
-    """
-    wanted = [f"{path}/".encode() for path in machine_paths]
-    for file in sorted(app.rglob("*")):
-        if file.is_symlink() or not file.is_file():
-            continue
-        data = file.read_bytes()
-        path = file.relative_to(app).as_posix()
-        for name in wanted:
-            if name in data:
-                yield Finding("build paths", path, f"names {name.decode()}")
-        if _PATH_FILES.match(file.name) and (found := _MACHINE.search(data)) is not None:
-            yield Finding("build paths", path, f"names a folder under {found[0].decode()}")
+def _build_paths(file: Path, machine_paths: tuple[Path, ...]) -> Iterator[str]:
+    data = file.read_bytes()
+    yield from (f"{path}/" for path in machine_paths if f"{path}/".encode() in data)
+    if _PATH_FILES.match(file.name) and (found := _MACHINE.search(data)) is not None:
+        yield f"a folder under {found[0].decode()}"
 
 
 def wheels(app: Path, *, oldest: tuple[int, int], architecture: str) -> Iterator[Finding]:
     """Find packages whose wheel was for a newer macOS, or not for such a Mac."""
-    for file in sorted(app.rglob("*.dist-info/WHEEL")):
-        tags: list[str] = BytesParser().parsebytes(file.read_bytes()).get_all("Tag") or []
+    for path, file in walk(app, "*.dist-info/WHEEL"):
+        tags: list[str] = read_metadata(file).get_all("Tag") or []
         if tags and not any(_suits(tag, oldest, architecture) for tag in tags):
-            path = file.relative_to(app).as_posix()
             yield Finding("wheels", path, f"is for {', '.join(tags)}")
 
 

@@ -4,28 +4,13 @@ Knows the metadata of packages in the bundle; other parts are known from the bil
 """
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from email.parser import BytesParser
 from pathlib import Path
 from typing import Any
 
-from bundle import licences, sbom
-from verify import Finding
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A package in the bundle, or a component of the bill."""
-
-    name: str
-    version: str
-    licence: str
-
-    @property
-    def key(self) -> str:
-        return licences.folder_name(self.name, self.version)
+from bundle import licences
+from bundle.licences import BILL, Component, normalized, read_metadata
+from verify import Finding, walk
 
 
 def licence_texts(app: Path) -> Iterator[Finding]:
@@ -48,43 +33,39 @@ def licence_texts(app: Path) -> Iterator[Finding]:
 
 def bill_of_materials(app: Path) -> Iterator[Finding]:
     """Find parts that the bill lacks, and required fields that are empty in it."""
-    if not (app / sbom.PLACE).is_file():
-        yield Finding("bill of materials", sbom.PLACE, "missing")
-        return
     billed = {part.key: part for part in _billed(app)}
     if not billed:
-        yield Finding("bill of materials", sbom.PLACE, "cannot be read, or lists nothing")
+        there = (app / BILL).is_file()
+        message = "cannot be read, or lists nothing" if there else "missing"
+        yield Finding("bill of materials", BILL, message)
         return
-    packages = {part.key: part for part in _packages(app)}
-    for key in sorted(packages.keys() - billed.keys()):
-        part = packages[key]
-        yield Finding("bill of materials", sbom.PLACE, f"lacks {part.name} {part.version}")
+    for part in sorted(_packages(app), key=lambda part: part.key):
+        if part.key not in billed:
+            yield Finding("bill of materials", BILL, f"lacks {part.name} {part.version}")
     for key, part in sorted(billed.items()):
         if not part.licence:
-            yield Finding("bill of materials", sbom.PLACE, f"{key}: no licence")
+            yield Finding("bill of materials", BILL, f"{key}: no licence")
     if not any(part.name == "python" for part in billed.values()):
-        yield Finding("bill of materials", sbom.PLACE, "lacks Python itself")
+        yield Finding("bill of materials", BILL, "lacks Python itself")
 
 
-def _packages(app: Path) -> Iterator[_Part]:
-    for file in sorted(app.rglob("*.dist-info/METADATA")):
-        metadata = BytesParser().parsebytes(file.read_bytes(), headersonly=True)
-        licence = metadata.get("License-Expression") or metadata.get("License") or ""
-        yield _Part(str(metadata["Name"]), str(metadata["Version"]), str(licence))
+def _packages(app: Path) -> Iterator[Component]:
+    for _, file in walk(app, "*.dist-info/METADATA"):
+        found = read_metadata(file)
+        licence = found.get("License-Expression") or found.get("License") or ""
+        yield Component(str(found["Name"]), str(found["Version"]), licence=str(licence))
 
 
-def _billed(app: Path) -> Iterator[_Part]:
-    """Yield the components of the bill; none if it cannot be read."""
+def _billed(app: Path) -> list[Component]:
+    """Return the components of the bill; none if it cannot be read."""
     try:
-        bill: dict[str, Any] = json.loads((app / sbom.PLACE).read_bytes())
-        entries = [bill["metadata"]["component"], *bill["components"]]
-        parts = [_part(entry) for entry in entries]
+        bill: dict[str, Any] = json.loads((app / BILL).read_bytes())
+        return [_part(entry) for entry in (bill["metadata"]["component"], *bill["components"])]
     except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return
-    yield from parts
+        return []
 
 
-def _part(entry: dict[str, Any]) -> _Part:
+def _part(entry: dict[str, Any]) -> Component:
     expressions = [str(licence.get("expression", "")) for licence in entry.get("licenses", [])]
-    name = re.sub(r"[-_.]+", "-", str(entry["name"])).lower()
-    return _Part(name, str(entry["version"]), " AND ".join(filter(None, expressions)))
+    name, licence = normalized(str(entry["name"])), " AND ".join(filter(None, expressions))
+    return Component(name, str(entry["version"]), licence=licence)

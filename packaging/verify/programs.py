@@ -12,7 +12,7 @@ from pathlib import Path
 
 import macho
 from macho import Macho
-from verify import Finding
+from verify import Finding, walk
 from verify.newer_symbols import newer_than
 
 _SYSTEM = ("/usr/lib/", "/System/Library/")
@@ -56,10 +56,9 @@ def read_programs(app: Path, *, architecture: str) -> Programs:
     """Read every Mach-O file; a file for other architectures than `architecture` is a fault."""
     readable: list[Program] = []
     faults: list[Finding] = []
-    for file in sorted(app.rglob("*")):
+    for path, file in walk(app):
         if not macho.is_macho(file):
             continue
-        path = file.relative_to(app).as_posix()
         data = file.read_bytes()
         try:
             found = macho.architectures(data)
@@ -188,11 +187,10 @@ def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: s
 
 def metal_libraries(app: Path, *, oldest: Release) -> Iterator[Finding]:
     """Find compiled Metal kernels for a newer system, by their header from byte 12 on."""
-    found = sorted(app.rglob("*.metallib"))
+    found = list(walk(app, "*.metallib"))
     if not found:
         yield Finding("Metal kernels", "", "missing: MLX would not run")
-    for file in found:
-        path = file.relative_to(app).as_posix()
+    for path, file in found:
         with file.open("rb") as opened:
             header = opened.read(16)
         if len(header) < 16 or header[:4] != _METALLIB:

@@ -33,16 +33,13 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from programs.metal_libraries(app, oldest=oldest)
     yield from imports.imports(app)
     yield from contents.wheels(app, oldest=oldest, architecture=architecture)
-    yield from contents.names(app)
-    yield from contents.permissions(app)
-    yield from contents.strays(app, python=config.runtime.version.rpartition(".")[0])
-    yield from contents.build_paths(app, machine_paths=(REPOSITORY,))
+    python = config.runtime.version.rpartition(".")[0]
+    yield from contents.files(app, python=python, machine_paths=(REPOSITORY,))
     yield from contents.size(app, config=config)
     yield from notices.licence_texts(app)
     yield from notices.bill_of_materials(app)
     yield from seals.links(app)
-    yield from seals.signatures(app)
-    yield from seals.seals(app)
+    yield from seals.seals(app, found)
 
 
 def _release(version: str) -> Release:

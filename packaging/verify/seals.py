@@ -9,38 +9,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
-import macho
 from sign import code_signature
 from sign.code_resources import CODE_RESOURCES, differences, leads_outside
 from sign.code_signature import CoveredFiles
 from sign.frameworks import frameworks, missing_links
-from verify import Finding
+from verify import Finding, walk
+from verify.programs import Programs
 
 type Root = tuple[Path, Path, Path]  # the sealed folder, its main executable, its Info.plist
 
 
-def signatures(app: Path) -> Iterator[Finding]:
-    """Find programs and libraries that are not signed, or differ from their signature."""
-    sealed = {executable: (root, info_plist) for root, executable, info_plist in _roots(app)}
-    for file in sorted(app.rglob("*")):
-        if not macho.is_macho(file):
-            continue
-        covered = None
-        if file in sealed:
-            root, info_plist = sealed[file]
-            covered = CoveredFiles(_bytes(info_plist), _bytes(root / CODE_RESOURCES))
+def seals(app: Path, programs: Programs) -> Iterator[Finding]:
+    """Find programs and libraries that are not signed, or differ from their signature; and files
+    that differ from their seal, or are in no seal."""
+    roots = list(_roots(app))
+    covered = {
+        executable: CoveredFiles(_bytes(info_plist), _bytes(root / CODE_RESOURCES))
+        for root, executable, info_plist in roots
+    }
+    for program in programs.readable:
+        file = app / program.path
         try:
-            code_signature.check(file.read_bytes(), covered)
+            code_signature.check(file.read_bytes(), covered.get(file))
         except ValueError as error:
-            yield Finding("signature", file.relative_to(app).as_posix(), str(error))
-
-
-def seals(app: Path) -> Iterator[Finding]:
-    """Find files that differ from their seal, or are in no seal."""
+            yield Finding("signature", program.path, str(error))
     for item in sorted(app.iterdir()):
         if item.name != "Contents":
             yield Finding("seal", item.name, "only Contents can be sealed")
-    for root, executable, _ in _roots(app):
+    for root, executable, _ in roots:
         place = (root / CODE_RESOURCES).relative_to(app).as_posix()
         if not (root / CODE_RESOURCES).is_file():
             yield Finding("seal", place, "missing")
@@ -55,9 +51,8 @@ def seals(app: Path) -> Iterator[Finding]:
 
 def links(app: Path) -> Iterator[Finding]:
     """Find symbolic links that lead out of the bundle or nowhere, and frameworks without links."""
-    for path in sorted(app.rglob("*")):
+    for name, path in walk(app):
         if path.is_symlink():
-            name = path.relative_to(app).as_posix()
             if leads_outside(app, path):
                 yield Finding("links", name, "leads out of the bundle")
             elif not path.exists():

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bundle import sbom
-from bundle.licences import Component
+from bundle.licences import BILL, Component, write_bill
 
 MLX = Component("mlx", "0.32.4", "ab" * 32, "pkg:pypi/mlx@0.32.4", "MIT", None)
 QT = Component("pyside6-essentials", "6.11.3", "cd" * 32, "pkg:pypi/q@6.11", "LGPL-3.0-only", None)
@@ -14,9 +13,9 @@ OWN = Component("slipstream", "0.1.0", "", "pkg:pypi/slipstream@0.1.0", "Apache-
 
 
 def written(app, *components):
-    (app / sbom.PLACE).parent.mkdir(parents=True, exist_ok=True)
-    sbom.write(app, components=components, version="0.1.0")
-    return (app / sbom.PLACE).read_text()
+    (app / BILL).parent.mkdir(parents=True, exist_ok=True)
+    write_bill(app, components=components)
+    return (app / BILL).read_text()
 
 
 def test_what_it_says(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from bundle import licences, sbom
+from bundle import licences
 from bundle.licences import Component
 from configuration import Configuration, read_configuration
 from sign import signing
@@ -46,7 +46,7 @@ def make_bundle(app: Path) -> Path:
 
 
 def sign(app: Path) -> None:
-    signing.sign_bundle(app, identifier=configuration().application.identifier)
+    signing.sign_bundle(app)
 
 
 def unsigned_bundle(app: Path) -> Path:
@@ -73,7 +73,7 @@ def unsigned_bundle(app: Path) -> Path:
         Component("slipstream", config.version, "", "pkg:pypi/slipstream", "Apache-2.0", None),
     ]
     licences.collect(app, components=components)
-    sbom.write(app, components=components, version=config.version)
+    licences.write_bill(app, components=components)
     return app
 
 
