@@ -82,11 +82,11 @@ class KeptBlocks:
         if self._most_bytes is not None:
             return self._most_bytes
         try:
-            free = shutil.disk_usage(_existing(self._folder)).free
+            above = (path for path in (self._folder, *self._folder.parents) if path.exists())
+            free = shutil.disk_usage(next(above)).free
         except OSError:
             return 0
-        held = sum(file.size_bytes for file in _files(self._folder))
-        return min(MOST_BYTES, int(_MOST_OF_THE_DISK * (free + held)))
+        return min(MOST_BYTES, int(_MOST_OF_THE_DISK * (free + held_bytes(self._folder))))
 
     def find(self, names: Sequence[str], *, state: bool = False) -> list[Path]:
         """The files of these blocks, up to the first that is missing; with `state`, up to the last
@@ -224,8 +224,3 @@ def _digest(path: Path, name: str, size_bytes: int) -> bytes:
             digest.update(piece)
             left -= len(piece)
     return digest.digest()
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
-    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -3,10 +3,11 @@
 Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout of folders.
 """
 
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -81,11 +82,8 @@ def load(
     `bits`: of a drafter, in which the matrices are held that are neither packed nor expanded.
     """
     folder.check()
-    try:
-        with (
-            redirect_stdout(StringIO()) as printed,  # some modules print and exit
-            without_byte_order_marks(folder.path) as place,
-        ):
+    with as_problem(folder.path) as printed:
+        with redirect_stdout(printed), without_byte_order_marks(folder.path) as place:
             model = build_model(place, folder.config)
             tokenizer = load_tokenizer(
                 place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
@@ -96,13 +94,6 @@ def load(
                 model(mx.zeros((1, 2), dtype=mx.int32))  # computes nothing, and attends
         cut(model)
         _read_weights(model)
-    except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
-        reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
-        reason = " ".join(reason.split())[:200] or type(error).__name__
-        raise Problem(
-            f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
-            "Choose a model that mlx-lm supports, or download it again.",
-        ) from error
     sampling, remark = default_sampling(folder)
     if macos := macos_to_update():
         remark = f"macOS {macos} can give wrong answers on an M5. Update to macOS 26.2. {remark}"
@@ -117,6 +108,23 @@ def load(
         remark=remark,
         tower=_tower(folder),
     )
+
+
+@contextmanager
+def as_problem(
+    folder: Path,
+    fault: str = "cannot be loaded",
+    remedy: str = "Choose a model that mlx-lm supports, or download it again.",
+) -> Iterator[StringIO]:
+    """Turn any error about a folder into a `Problem`. mlx-lm and transformers check little, and
+    some modules print to the lent text why they exit."""
+    printed = StringIO()
+    try:
+        yield printed
+    except (Exception, SystemExit) as error:
+        reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = " ".join(reason.split())[:200] or type(error).__name__
+        raise Problem(f"{folder} {fault}: {reason.rstrip('.')}.", remedy) from error
 
 
 def attends_to(caches: QuantizedCaches, folder: ModelFolder) -> bool:
@@ -138,20 +146,17 @@ def _tower(folder: ModelFolder) -> Tower | None:
     return None
 
 
-def _has_room(model: nn.Module) -> bool:
-    """Whether all weights fit as float32 into half of the free memory."""
-    values = sum(_values(module) for module in model.modules())
-    return 4 * values <= free_memory_bytes() / 2
-
-
 def _hold(model: nn.Module, bits: int, expand: bool | None) -> str:
-    """Expand the weights, or hold the matrices that are not packed in `bits`. Returns the
-    precision."""
-    wanted = _has_room(model) if expand is None else expand
-    if backend().expands and wanted:
-        return _expand(model)
-    hold_in(bits, model)
-    return _precision(model)
+    """Expand the weights, by default if they fit as float32 into half of the free memory; otherwise
+    hold the matrices that are not packed in `bits`. Returns the precision."""
+    before = _precision(model)
+    if backend().expands and expand is None:
+        expand = 4 * sum(map(_values, model.modules())) <= free_memory_bytes() / 2
+    if not (backend().expands and expand):
+        hold_in(bits, model)
+        return _precision(model)
+    backend().prepare(model)
+    return before if before == "float32" else f"float32 from {before}"
 
 
 def _read_weights(model: nn.Module) -> None:
@@ -160,12 +165,6 @@ def _read_weights(model: nn.Module) -> None:
     arrays = [array for module in model.modules() for array in _arrays(module)]
     for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
         mx.eval(array)
-
-
-def _expand(model: nn.Module) -> str:
-    before = _precision(model)
-    backend().prepare(model)
-    return before if before == "float32" else f"float32 from {before}"
 
 
 def _precision(model: nn.Module) -> str:

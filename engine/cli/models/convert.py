@@ -20,6 +20,7 @@ from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builde
 from mlx_lm.utils import load_adapters, load_config, make_shards, quantize_model, save_config
 
 from engine.conversation.configuration import build_model
+from engine.conversation.loading import as_problem
 from engine.device import raw_bytes
 from models.errors import Problem
 from models.files import new_folder, without_byte_order_marks
@@ -88,7 +89,7 @@ def convert(
     *,
     adapter: Path | None = None,
     available_bytes: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
     write_more: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
     """Quantize the model folder `source` into the new `folder`; return `folder`.
@@ -146,19 +147,13 @@ def _refuse_quantized(source: ModelFolder) -> None:
 
 def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     """Return the model, whose tensors are read when they are used."""
-    output = StringIO()
-    try:
-        with redirect_stdout(output), without_byte_order_marks(source) as place:
-            config = load_config(place)
-            model = build_model(place, config)  # some modules print and exit
-    except (Exception, SystemExit) as error:  # mlx-lm checks little
-        reason = output.getvalue() if isinstance(error, SystemExit) else str(error)
-        reason = " ".join(reason.split())[:200] or type(error).__name__
-        raise Problem(
-            f"{source} cannot be loaded: {reason.rstrip('.')}.",
-            "Choose a model that mlx-lm supports, or download it again.",
-        ) from error
-    return model, config
+    with (
+        as_problem(source) as printed,
+        redirect_stdout(printed),
+        without_byte_order_marks(source) as place,
+    ):
+        config = load_config(place)
+        return build_model(place, config), config
 
 
 def _fuse(model: nn.Module, adapter: Path) -> None:
@@ -169,15 +164,13 @@ def _fuse(model: nn.Module, adapter: Path) -> None:
             f"{adapter} is not an adapter made by mlx-lm: it has no {ADAPTER_WEIGHTS}.",
             "Fuse it with the program that made it, then convert the fused model.",
         )
-    try:
-        with redirect_stdout(StringIO()), without_byte_order_marks(adapter) as place:
-            load_adapters(model, str(place))
-    except (Exception, SystemExit) as error:  # mlx-lm checks little
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise Problem(
-            f"{adapter} does not fit the model: {reason.rstrip('.')}.",
-            f"Use it with {name}." if name else "Name the model that it was trained on.",
-        ) from error
+    remedy = f"Use it with {name}." if name else "Name the model that it was trained on."
+    with (
+        as_problem(adapter, "does not fit the model", remedy) as printed,
+        redirect_stdout(printed),
+        without_byte_order_marks(adapter) as place,
+    ):
+        load_adapters(model, str(place))
     fused = [(name, m.fuse()) for name, m in model.named_modules() if hasattr(m, "fuse")]
     model.update_modules(tree_unflatten(fused))
 
@@ -250,7 +243,7 @@ def require_room(folder: Path, weights: dict[str, mx.array]) -> None:
 def write_weights(
     weights: dict[str, mx.array],
     folder: Path,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
     *,
     stem: str = "model",
 ) -> None:
@@ -266,8 +259,7 @@ def write_weights(
                 data = raw_bytes(shard.pop(name))
                 writer.write(name, data)
                 done += data.nbytes
-                if progress is not None:
-                    progress(done, total)
+                progress(done, total)
 
 
 @contextmanager

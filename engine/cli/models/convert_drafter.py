@@ -37,7 +37,7 @@ def convert_drafter(
     folder: Path,
     quantization: Quantization,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:
     """Write `drafter` into the new `folder`, quantized to 8 or 4 bits, and return it.
 
@@ -63,7 +63,7 @@ def convert_drafter(
         config.pop("quantization_config", None)
         config["quantization"] = {"group_size": chosen.group_size, "bits": chosen.low_bits}
         require_room(partial, weights)
-        write_weights(weights, partial, progress, stem="model")
+        write_weights(weights, partial, progress)
         write_json(partial / "config.json", config)
         copy_files(drafter.path, partial)
     return folder
@@ -74,7 +74,7 @@ def keep_module(
     folder: Path,
     quantization: Quantization,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Write the MTP module of a target next to the converted target, in 8 bits.
 

@@ -6,6 +6,7 @@ Knows where the result goes; convert.py and convert_drafter.py write it.
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from engine.cli.models.convert import Quantization, convert
@@ -42,12 +43,13 @@ def convert_source(
     into the model. An exception from `progress` ends the work; then nothing is left of it.
     """
     quantization.check()
+    as_it_is = quantization == Quantization()  # nothing was asked for
     if adapter is not None and not source:
         source = adapted_model(adapter)
     if not source:
         raise Problem("The model's name is missing.", "Name the model to convert.")
     found = _find(source)
-    if is_gguf(found) and quantization != Quantization():
+    if is_gguf(found) and not as_it_is:
         raise Problem(
             "A GGUF file is quantized already; it is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
@@ -61,13 +63,12 @@ def convert_source(
         return import_gguf(found, folder or models_folder() / stem, progress=progress)
     files = ModelFolder(found)
     if adapter is not None:
-        kept = quantization == Quantization()  # nothing was asked for
-        ending = f"-{adapter.resolve().name}"
-        name = f"{_published(found)}{ending}" if kept else _name(found, quantization, part=ending)
+        part = f"-{adapter.resolve().name}"
+        name = f"{_published(found)}{part}" if as_it_is else _name(found, quantization, part=part)
         return convert(
             found,
             folder or models_folder() / name,
-            None if kept else quantization,
+            None if as_it_is else quantization,
             adapter=adapter,
             available_bytes=this_machine().available_bytes,
             progress=progress,
@@ -77,22 +78,28 @@ def convert_source(
         name = _name(found, for_drafters(quantization), part="-MTP" if module_only else "")
         place = folder or data_folder() / "drafters" / name
         return convert_drafter(drafter, place, quantization, progress=progress)
-
-    def write_module(made: Path) -> None:
-        module = None
-        with suppress(Problem):  # an unreadable module is left out; mlx-lm leaves out every module
-            module = own_module(files)
-        if module is not None:
-            keep_module(module, made, quantization, progress=progress)
-
     return convert(
         found,
         folder or models_folder() / _name(found, quantization),
         quantization,
         available_bytes=this_machine().available_bytes,
         progress=progress,
-        write_more=write_module,
+        write_more=partial(_write_module, files, quantization, progress),
     )
+
+
+def _write_module(
+    files: ModelFolder,
+    quantization: Quantization,
+    progress: Callable[[int, int], None],
+    made: Path,
+) -> None:
+    """Write a model's MTP module next to it, but for an unreadable one; mlx-lm leaves out all."""
+    module = None
+    with suppress(Problem):
+        module = own_module(files)
+    if module is not None:
+        keep_module(module, made, quantization, progress=progress)
 
 
 def _module(files: ModelFolder) -> DrafterFolder:
