@@ -22,7 +22,7 @@ from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
 from bundle.licences import OWN, Component
-from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock
+from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock, unpack
 from bundle.runtime import (
     LIBRARY,
     copy_tree,
@@ -31,7 +31,6 @@ from bundle.runtime import (
     openssl_version,
     runtime_wheel,
 )
-from bundle.wheels import unpack
 from configuration import CACHE, REPOSITORY, TIME, Configuration, Part, excluded
 from models.errors import Problem
 from models.starter import STARTER, ensure_starter

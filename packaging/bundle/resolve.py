@@ -1,4 +1,5 @@
-"""Reads and writes the locks, a shipped wheel and its sha256 on each line, and fetches the wheels.
+"""Reads and writes the locks, a shipped wheel and its sha256 on each line; fetches and unpacks the
+wheels.
 
 `make locks` writes the locks again: uv picks versions for the platform, pip finds the wheel of each
 that fits the oldest supported system. Locks name no index: a build uses the index of its pip, and
@@ -10,18 +11,21 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bundle.licences import normalized
 from configuration import CACHE, PACKAGING, REPOSITORY
+from macho import thin
 from models.download import file_sha256
 from models.errors import Problem
 
 PYTHON = "3.13"
 _LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")
+_DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # files that pip puts elsewhere
 _PIP = (sys.executable, "-m", "pip")
 _PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
 
@@ -132,6 +136,42 @@ def fetch(wheels: Sequence[LockedWheel], platform: Platform) -> None:
                     "Choose the wheels again: make locks",
                 )
             found.replace(wheel.path)
+
+
+def unpack(
+    wheel: LockedWheel, folder: Path, *, architecture: str, is_excluded: Callable[[str], bool]
+) -> Path:
+    """Unpack `wheel` into `folder`; return its *.dist-info there.
+
+    These are the files that pip would install, without excluded ones, scripts and headers; with
+    universal binaries thinned. RECORD lists the files that are there, as libraries look up a
+    module's package in it.
+
+    Raises ValueError if it has no part for `architecture`, or files for other folders.
+    """
+    names: list[str] = []
+    with zipfile.ZipFile(wheel.path) as archive:
+        for member in archive.infolist():
+            name = _place(member.filename)
+            if member.is_dir() or name is None or is_excluded(name):
+                continue
+            if name.startswith("/") or ".." in name.split("/"):
+                raise ValueError(f"{wheel.filename} wants to write to {name!r}.")
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(thin(archive.read(member), architecture))
+            names.append(name)
+    (record,) = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)]
+    (folder / record).write_text("".join(f"{name},,\n" for name in sorted(names)), "utf-8")
+    return (folder / record).parent
+
+
+def _place(name: str) -> str | None:
+    """The place of a member; None if it cannot be imported."""
+    if found := _DATA.fullmatch(name):
+        kind, rest = found.groups()
+        return rest if kind in ("purelib", "platlib") else None
+    return name
 
 
 def _is_there(wheel: LockedWheel) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from bundle import resolve
-from bundle.wheels import unpack
+from bundle.resolve import unpack
 from configuration import excluded
 from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.support.packaging.tiny_wheel import write_wheel

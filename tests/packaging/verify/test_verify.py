@@ -21,7 +21,7 @@ from tests.support.packaging.tiny_macho import (
     universal,
     with_circular_exports,
 )
-from verify.newer_symbols import newer_than
+from verify.programs import newer_than
 from verify.run import REPOSITORY, verify_bundle
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
