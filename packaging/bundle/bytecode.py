@@ -26,7 +26,7 @@ def compile_all(
     """
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     names = [name for name in names if not is_excluded(name)]
-    shares = [names[start::_SHARES] for start in range(_SHARES)]
+    shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda share: _compile(folder, python, share), shares))
 

@@ -6,10 +6,11 @@ from functools import partial
 import mlx.core as mx
 import pytest
 
-from engine.bench import run
+from engine.bench import run, runners
 from engine.bench.measure import measure_roofline
 from engine.bench.options import BenchOptions
 from engine.bench.run import run_bench
+from engine.draft_length.calibrate import calibrate
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import noisy, save, write_folder
 
@@ -21,6 +22,7 @@ def surroundings():
     mx.set_default_device(mx.cpu)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "measure_roofline", partial(measure_roofline, probe_bytes=1 << 20))
+        patch.setattr(runners, "calibrate", partial(calibrate, budget_seconds=0.02))
         yield
     mx.set_default_device(before)
 
@@ -29,8 +31,8 @@ def surroundings():
 def options(tmp_path_factory):
     """Two prompts for a tiny target, with a tiny drafter that is wrong now and then."""
     folder = tmp_path_factory.mktemp("bench")
-    model = write_folder("llama", folder / "target", layers=2)
-    write_folder("llama", folder / "tiny", layers=2)
+    model = write_folder("llama", folder / "target", layers=1)
+    write_folder("llama", folder / "tiny", layers=1)
     config = json.loads((folder / "tiny" / "config.json").read_text())
     save(noisy(model), config, folder / "tiny")
     (folder / "own.txt").write_text("Why is the sky blue, said the fox\nabababababab\n")
@@ -40,7 +42,7 @@ def options(tmp_path_factory):
         drafter_bits=16,  # as mlx-lm drafts, so that both draft the same tokens
         lengths=("3", "auto"),
         prompts=folder / "own.txt",
-        max_tokens=20,
+        max_tokens=8,
         temperatures=(0.0, 1.0),
         rules=("block", "token"),
         out=folder / "report.json",

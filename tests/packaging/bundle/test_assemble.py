@@ -19,21 +19,40 @@ from bundle.build_python import BuildPython, find_python
 from bundle.runtime import LIBRARY
 from bundle.sizes import size_bytes, starter_bytes
 from cblas import MACHINES
-from configuration import CACHE, read_configuration
+from configuration import CACHE, REPOSITORY, read_configuration
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.starter import STARTER
 from tests.support.packaging.tiny_wheel import write_wheel
 
+# Of our own files these are enough: some of each kind, some to be left out.
+OWN = (
+    "LICENSE",
+    "app/__main__.py",
+    "app/README.md",
+    "engine/process/host.py",
+    "engine/bench/results/starter-attached-documents.json",
+    "models/starter.py",
+    "resources/icons/make_icon.py",
+    "resources/icons/slipstream.png",
+    "resources/drafters/smollm2-135m/head.safetensors",
+    *(f"resources/blas/{machine}.so" for machine in MACHINES),
+)
 HERE = Path(sys.executable)
 PYTHON = BuildPython("3.13.0", HERE, HERE, HERE, HERE)
 CONFIGURATION = read_configuration()
+OWN_METADATA = f"{PACKAGES}/slipstream-{CONFIGURATION.version}.dist-info"
 
 
 @pytest.fixture(autouse=True)
 def small_parts(tmp_path, monkeypatch):
     """Launchers, Python, wheels and weights that are small, and that nothing is fetched for."""
     monkeypatch.setattr(resolve, "CACHE", tmp_path / "cache")
+    for name in OWN:
+        (tmp_path / "own" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "own" / name).symlink_to((REPOSITORY / name).resolve(strict=True))
+    monkeypatch.setattr(assemble, "REPOSITORY", tmp_path / "own")
+    monkeypatch.setattr(assemble, "write_icon", lambda picture, icon: icon.touch())
     wheel = write_wheel(tmp_path / "cache" / "wheels", {"tiny/a.py": b"", "tiny/a.pyi": b""})
     weights = tmp_path / "weights"
     weights.mkdir()
@@ -70,9 +89,7 @@ def test_what_lies_where(tmp_path):
     (app / "Contents").mkdir(parents=True)
     (app / "Contents" / "left over").touch()
     _assemble(app)
-    files = _files(app)
-    assert "Contents/left over" not in files
-    assert {
+    assert _files(app) == {
         "Contents/Info.plist",
         "Contents/PkgInfo",
         "Contents/MacOS/Slipstream",
@@ -80,16 +97,15 @@ def test_what_lies_where(tmp_path):
         "Contents/Resources/Slipstream.icns",
         f"Contents/Resources/python/{LIBRARY}/os.py",
         f"{PACKAGES}/tiny/a.py",
+        *(f"{PACKAGES}/tiny-1.dist-info/{name}" for name in ("METADATA", "RECORD")),
+        *(f"{OWN_METADATA}/{name}" for name in ("METADATA", "licenses/LICENSE")),
         f"{PACKAGES}/app/__main__.py",
         f"{PACKAGES}/engine/process/host.py",
         f"{PACKAGES}/models/starter.py",
         f"{PACKAGES}/resources/icons/slipstream.png",
         f"{PACKAGES}/resources/drafters/smollm2-135m/head.safetensors",
         f"{STARTER_WEIGHTS}/{STARTER.name}/config.json",
-    } <= files
-    assert not [
-        name for name in files if "__pycache__" in name or name.endswith((".pyi", "make.py"))
-    ]
+    }
     told = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
     assert told["CFBundleVersion"] == CONFIGURATION.version
 

@@ -10,7 +10,12 @@ from bundle.bytecode import compile_all
 from models.errors import Problem
 
 UNCHECKED_HASH = b"\x01\x00\x00\x00"
-NAMES = [f"package/module_{number}.py" for number in range(24)]
+NAMES = [f"package/module_{number}.py" for number in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def few_processes(monkeypatch):
+    monkeypatch.setattr(bytecode, "_SHARES", 2)
 
 
 def _write(folder, names):
@@ -59,8 +64,7 @@ def test_what_is_left_out_is_not_compiled(tmp_path):
     assert len(_compiled(folder)) == 2
 
 
-def test_a_file_that_does_not_compile(tmp_path, monkeypatch):
-    monkeypatch.setattr(bytecode, "_SHARES", 1)
+def test_a_file_that_does_not_compile(tmp_path):
     (tmp_path / "wrong.py").write_text("def :\n")
     with pytest.raises(Problem, match=r"wrong\.py"):
         compile_all(tmp_path, Path(sys.executable))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from PIL import Image
 
 from bundle.info_plist import info_plist, write_icon
-from configuration import REPOSITORY, read_configuration
+from configuration import read_configuration
 
 
 def test_it_says_what_the_configuration_says():
@@ -28,7 +28,8 @@ def test_it_says_what_the_configuration_says():
 
 
 def test_the_icon_has_all_sizes(tmp_path):
-    picture = REPOSITORY / "resources" / "icons" / "slipstream.png"
+    picture = tmp_path / "drawn.png"
+    Image.new("RGB", (64, 64), "teal").save(picture)
     for name in ("one.icns", "two.icns"):
         write_icon(picture, tmp_path / name)
     data = (tmp_path / "one.icns").read_bytes()

@@ -36,14 +36,8 @@ def texts(app, key):
         ("License: see the file\nClassifier: License :: OSI Approved :: MIT License", "MIT"),
         ("Classifier: License :: OSI Approved :: Apache Software License", "Apache-2.0"),
         ("License: PSFL", "PSF-2.0"),
-        (
-            "License: BSD-3-Clause, Apache-2.0, dependency licenses",
-            "BSD-3-Clause AND Apache-2.0",
-        ),
-        (
-            "Classifier: License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)",
-            "MPL-2.0",
-        ),
+        ("License: BSD-3-Clause, Apache-2.0, dependency licenses", "BSD-3-Clause AND Apache-2.0"),
+        ("Classifier: License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)", "MPL-2.0"),
     ],
 )
 def test_how_packages_say_what_licence_they_have(tmp_path, header, expression):

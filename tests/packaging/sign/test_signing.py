@@ -23,10 +23,7 @@ BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().buil
 
 def signed(tiny=None):
     return code_signature.signed(
-        (tiny or TinyMacho()).build(),
-        identifier="a.name",
-        covered=MINE,
-        entitlements=ENTITLEMENTS,
+        (tiny or TinyMacho()).build(), identifier="a.name", covered=MINE, entitlements=ENTITLEMENTS
     )
 
 
@@ -162,18 +159,10 @@ def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle):
         for path in contents.rglob("*")
         if path.is_symlink() or path.is_file()
     }
-    assert files - sealed.keys() == {
-        "Info.plist",
-        "PkgInfo",
-        "MacOS/Slipstream",
-        CODE_RESOURCES,
-    }
+    assert files - sealed.keys() == {"Info.plist", "PkgInfo", "MacOS/Slipstream", CODE_RESOURCES}
     assert sealed.keys() <= files
     python = code_signature.check((contents / "MacOS/python3").read_bytes()).cdhash
-    assert sealed["MacOS/python3"] == {
-        "cdhash": python,
-        "requirement": f'cdhash H"{python.hex()}"',
-    }
+    assert sealed["MacOS/python3"] == {"cdhash": python, "requirement": f'cdhash H"{python.hex()}"'}
     framework = f"{tiny_bundle.QT.removeprefix('Contents/')}/Versions/Current"
     assert sealed[framework] == {"symlink": "A"}
 
@@ -185,8 +174,7 @@ def test_frameworks_get_their_links_back(bundle):
     assert (framework.path / "Resources").readlink() == Path("Versions/Current/Resources")
     assert frameworks.missing_links(framework) == []
     covered = CoveredFiles(
-        framework.info_plist.read_bytes(),
-        (framework.content / CODE_RESOURCES).read_bytes(),
+        framework.info_plist.read_bytes(), (framework.content / CODE_RESOURCES).read_bytes()
     )
     code_signature.check(framework.executable.read_bytes(), covered)
 
