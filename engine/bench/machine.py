@@ -34,6 +34,9 @@ class MachineDescription:
 
 def this_machine() -> MachineDescription:
     """The machine that this process runs on."""
+    device = backend().name
+    if device != "CPU":
+        device = f"{device} {mx.device_info().get('device_name', '')}".strip()
     return MachineDescription(
         platform=platform.platform(),
         processor=_processor(),
@@ -43,7 +46,7 @@ def this_machine() -> MachineDescription:
         mlx=version("mlx"),
         mlx_lm=version("mlx-lm"),
         slipstream=version("slipstream"),
-        device=_device(),
+        device=device,
         matrix_library=backend().matrices,
     )
 
@@ -51,11 +54,6 @@ def this_machine() -> MachineDescription:
 def available_bytes() -> int:
     """The memory that is available without swapping."""
     return free_memory_bytes() or int(psutil.virtual_memory().available)
-
-
-def _device() -> str:
-    name = backend().name
-    return name if name == "CPU" else f"{name} {mx.device_info().get('device_name', '')}".strip()
 
 
 def _processor() -> str:

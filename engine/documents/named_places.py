@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal
 
 from engine.documents import Document, SectionKind
+from engine.documents.numbering import roman
 from engine.documents.words import folded, without_accents
 
 Kind = Literal["page", "row", "chapter", "clause"]
@@ -48,10 +49,6 @@ _NAMED_UNSPACED = re.compile(
     rf"第?\s*(?<!\d)(?P<number>\d{{1,7}})\s*(?P<kind>{'|'.join(_UNSPACED)})目?"
 )
 _ROMAN_VALUES: Mapping[str, int] = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
-_ROMAN_LETTERS = (
-    (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"),
-    (1, "i"),
-)  # fmt: skip
 _NO_ROMAN = 400
 _PAGES: Collection[SectionKind] = ("page", "slide")
 _ROWS: Collection[SectionKind] = ("lines", "sheet")
@@ -224,13 +221,5 @@ def _spellings(place: NamedPlace) -> list[str]:
         return [place.first, place.last]
     first, last = _value(place.first), _value(place.last)
     values = range(first, min(last, first + _MOST_NAMED) + 1)
-    return [spelling for value in values for spelling in (str(value), _roman(value)) if spelling]
-
-
-def _roman(value: int) -> str:
-    """A number in Roman letters; "" if it has too many."""
-    written = ""
-    for worth, letters in _ROMAN_LETTERS if value < _NO_ROMAN else ():
-        written += letters * (value // worth)
-        value %= worth
-    return written
+    in_letters = [roman(value).lower() for value in values if 0 < value < _NO_ROMAN]
+    return [*map(str, values), *in_letters]

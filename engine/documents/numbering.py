@@ -236,7 +236,7 @@ def written(count: int, kind: str) -> str:
         return str(count)
     match kind:
         case "upperRoman" | "lowerRoman":
-            return _cased(_roman(count), kind)
+            return _cased(roman(count), kind)
         case "ordinal":
             return f"{count}{_ordinal_ending(count)}"
         case "decimalEnclosedCircle" | "decimalEnclosedCircleChinese" if count <= 20:
@@ -256,7 +256,8 @@ def _cased(text: str, kind: str) -> str:
     return text.lower() if "ower" in kind else text.upper()
 
 
-def _roman(count: int) -> str:
+def roman(count: int) -> str:
+    """A number in Roman letters."""
     text = ""
     for value, sign in _ROMAN:
         text += sign * (count // value)

@@ -71,7 +71,9 @@ def read_picture(data: bytes) -> Pixels:
         wanted = _size_within(opened.size)
         opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
         opened.load()
-        picture = _upright(_on_white(_scaled(_in_bytes(opened), wanted)), _turn_of(opened))
+        picture = _on_white(_scaled(_in_bytes(opened), wanted))
+        if (turn := _turn_of(opened)) is not None:
+            picture = picture.transpose(turn)
     return Pixels(picture.width, picture.height, picture.tobytes())
 
 
@@ -138,7 +140,3 @@ def _turn_of(picture: Image.Image) -> Image.Transpose | None:
         return _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:
         return None
-
-
-def _upright(picture: Image.Image, turn: Image.Transpose | None) -> Image.Image:
-    return picture if turn is None else picture.transpose(turn)

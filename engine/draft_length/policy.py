@@ -349,7 +349,7 @@ class Automatic:
         best = same = None
         for name, own in options.items():
             required = self._budget.required_gain(parked=name in self._parked)
-            option = max(own, key=_gain)
+            option = max(own, key=lambda option: option.gain)
             if option.gain >= max(required, best.gain if best else 0.0):
                 best = option
             if self._last and self._last.drafter == name:
@@ -358,10 +358,6 @@ class Automatic:
         if best and same and best.gain * same.cost - same.tokens <= self._STEADY * best.tokens:
             return same
         return best
-
-
-def _gain(option: DraftOption) -> float:
-    return option.gain
 
 
 def _choice(option: DraftOption, why: Why) -> DraftChoice:

@@ -119,7 +119,11 @@ def resolve(platform: Platform, *, leave_out: Sequence[str]) -> list[LockedWheel
 
 def fetch(wheels: Sequence[LockedWheel], platform: Platform) -> None:
     """Fetch all wheels into the cache and check them. Raises `Problem` if one is unavailable."""
-    missing = [wheel for wheel in wheels if not _is_there(wheel)]
+    missing = [
+        wheel
+        for wheel in wheels
+        if not wheel.path.is_file() or file_sha256(wheel.path) != wheel.sha256
+    ]
     if not missing:
         return
     (CACHE / "wheels").mkdir(parents=True, exist_ok=True)
@@ -172,10 +176,6 @@ def _place(name: str) -> str | None:
         kind, rest = found.groups()
         return rest if kind in ("purelib", "platlib") else None
     return name
-
-
-def _is_there(wheel: LockedWheel) -> bool:
-    return wheel.path.is_file() and file_sha256(wheel.path) == wheel.sha256
 
 
 def _tags(platform: Platform) -> list[str]:

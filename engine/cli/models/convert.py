@@ -253,7 +253,10 @@ def write_weights(
     weights.clear()
     for number, shard in enumerate(shards, 1):
         file = stem if len(shards) == 1 else f"{stem}-{number:05d}-of-{len(shards):05d}"
-        layouts = {name: _layout(array) for name, array in shard.items()}
+        layouts = {
+            name: TensorLayout(_TYPES[str(array.dtype).removeprefix("mlx.core.")], array.shape)
+            for name, array in shard.items()
+        }
         with SafetensorsWriter(folder / f"{file}.safetensors", layouts) as writer:
             for name in layouts:
                 data = raw_bytes(shard.pop(name))
@@ -274,10 +277,6 @@ def no_cache() -> Iterator[None]:
 
 def _tensors(model: nn.Module) -> dict[str, mx.array]:
     return dict(tree_flatten(model.parameters()))
-
-
-def _layout(array: mx.array) -> TensorLayout:
-    return TensorLayout(_TYPES[str(array.dtype).removeprefix("mlx.core.")], tuple(array.shape))
 
 
 def copy_files(source: Path, folder: Path) -> None:
