@@ -272,9 +272,9 @@ type _Columns = Sequence[tuple[str, Callable[[ResultRow], str]]]
 _SPEED: _Columns = (
     ("tokens/s", lambda row: _shown("{:.1f}", row.tokens_per_second)),
     ("× plain", lambda row: _ratio(row.to_plain, of=row.prompts)),
-    ("Σ", lambda row: _shown("{:.2f}", row.to_plain and row.to_plain.total)),
+    ("Σ", lambda row: _shown("{:.2f}", row.to_plain.total if row.to_plain else None)),
     ("× mlx-lm", lambda row: _ratio(row.to_mlx_lm, of=row.prompts)),
-    ("Σ", lambda row: _shown("{:.2f}", row.to_mlx_lm and row.to_mlx_lm.total)),
+    ("Σ", lambda row: _shown("{:.2f}", row.to_mlx_lm.total if row.to_mlx_lm else None)),
     ("identical", lambda row: _same(row)),
 )
 _WHERE: _Columns = (
