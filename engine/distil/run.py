@@ -76,17 +76,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     rows = min(options.vocabulary, vocabulary)
-    shape = shape_for(target.model, rows=rows)
-    weights_to_learn = HeadLearner.weights(target.model, rows=rows)
-    require_memory(memory_bytes(weights_to_learn, rows=rows, width=shape.hidden_size))
-    answering = Answering(
-        target,
-        shape,
-        asked,
-        vocabulary=vocabulary,
-        longest=options.longest_answer,
-        seed=options.seed,
-    )
+    answering = _answering(options, target, asked, vocabulary=vocabulary, rows=rows)
     folder.begin(plan)  # from here on there is work to lose
     if kept is not None:
         kept.begin(asking)
@@ -119,6 +109,22 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
         return options.out
     folder.remove()
     return options.out
+
+
+def _answering(
+    options: DistilOptions,
+    target: LoadedModel,
+    asked: Sequence[TokenizedPrompt],
+    *,
+    vocabulary: int,
+    rows: int,
+) -> Answering:
+    """Return the work of answering. Raises `Problem` without the memory to learn from it."""
+    shape = shape_for(target.model, rows=rows)
+    weights = HeadLearner.weights(target.model, rows=rows)
+    require_memory(memory_bytes(weights, rows=rows, width=shape.hidden_size))
+    longest, seed = options.longest_answer, options.seed
+    return Answering(target, shape, asked, vocabulary=vocabulary, longest=longest, seed=seed)
 
 
 def _keep(learner: HeadLearner, options: DistilOptions, weights: str) -> None:
@@ -171,101 +177,84 @@ def _questions(
     return questions
 
 
-class WorkFolder:
+class Planned:
+    """A folder with the settings that it was begun with, in a `file`. `option` names the folder."""
+
+    def __init__(self, folder: Path, file: Path, option: str) -> None:
+        self.folder, self._file, self._option = folder, file, option
+
+    def begin(self, settings: Mapping[str, str]) -> None:
+        """Create the folder, and store the settings. Raises `Problem`."""
+        with self._usable():
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self._file, json.dumps(dict(settings), indent=2))
+
+    def _require(self, settings: Mapping[str, str]) -> None:
+        """Raise `Problem` if the folder was started with different settings."""
+        before = json.loads(self._file.read_text())
+        others = [name for name in settings if before.get(name) != settings[name]]
+        if others:
+            raise Problem(
+                f"{self.folder} was started with different {' and '.join(others)}.",
+                f"Repeat the command as it was, or choose another {self._option}.",
+            )
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Turn errors of the disk, or of a damaged file, into a `Problem`."""
+        try:
+            yield
+        except (OSError, ValueError, AttributeError) as error:
+            raise Problem(
+                f"{self.folder} cannot be used: {error}.", f"Choose another {self._option}."
+            ) from error
+
+
+class WorkFolder(Planned):
     """The folder `out` of a distillation, with a folder `work` in it for resuming.
 
-    `work` holds the plan, the answers and the checkpoint until the work is done. Attributes: `out`;
+    `work` holds the plan, the answers and the checkpoint until the work is done. Attributes:
     `answers` and `checkpoint`, paths in `work`.
     """
 
     def __init__(self, out: Path) -> None:
-        self.out = out
         self._work = out / "work"
         self.answers = self._work / "answers"
         self.checkpoint = self._work / "checkpoint.safetensors"
-        self._plan = Plan(self._work / "plan.json", out, "--out")
+        super().__init__(out, self._work / "plan.json", "--out")
 
     def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
         """Raise `Problem` if this would mix two distillations, or overwrite anything."""
-        with self._plan.usable():
-            begun = self._plan.file.is_file()
+        out = self.folder
+        with self._usable():
+            begun = self._file.is_file()
             if resume and begun:
-                self._plan.require(plan)
+                self._require(plan)
             elif resume:
-                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
-            elif begun or not self._is_free():
+                raise Problem(f"There is nothing to resume in {out}.", "Leave out --resume.")
+            # An interrupted `begin` may have left its folder.
+            elif begun or (out.exists() and any(path != self._work for path in out.iterdir())):
                 remedy = "Continue with --resume, or choose another --out."
-                raise Problem(f"{self.out} is not empty.", remedy)
-
-    def begin(self, plan: Mapping[str, str]) -> None:
-        """Create the folder and store the plan. Raises `Problem`."""
-        self._plan.write(plan)
+                raise Problem(f"{out} is not empty.", remedy)
 
     def remove(self) -> None:
         """Remove everything except the drafter."""
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _is_free(self) -> bool:
-        """Whether the folder is empty, or has only the rest of an interrupted `begin`."""
-        return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
 
-
-class KeptAnswers:
-    """A folder that keeps answers, so that several distillations can learn from them.
-
-    Attribute: `folder`.
-    """
+class KeptAnswers(Planned):
+    """A folder that keeps answers, so that several distillations can learn from them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._plan = Plan(folder / "asked.json", folder, "--answers")
+        super().__init__(folder, folder / "asked.json", "--answers")
 
     def check(self, asking: Mapping[str, str]) -> None:
         """Raise `Problem` if the folder holds other files, or answers with other settings.
 
         `asking`: the settings that the answers depend on.
         """
-        with self._plan.usable():
-            if self._plan.file.is_file():
-                self._plan.require(asking)
+        with self._usable():
+            if self._file.is_file():
+                self._require(asking)
             elif self.folder.exists() and any(self.folder.iterdir()):
                 raise Problem(f"{self.folder} contains other files.", "Choose another --answers.")
-
-    def begin(self, asking: Mapping[str, str]) -> None:
-        """Create the folder. Raises `Problem`."""
-        self._plan.write(asking)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The settings that a folder was begun with, in a `file`. `option` names the folder."""
-
-    file: Path
-    folder: Path
-    option: str
-
-    def require(self, settings: Mapping[str, str]) -> None:
-        """Raise `Problem` if the folder was started with different settings."""
-        before = json.loads(self.file.read_text())
-        others = [name for name in settings if before.get(name) != settings[name]]
-        if others:
-            raise Problem(
-                f"{self.folder} was started with different {' and '.join(others)}.",
-                f"Repeat the command as it was, or choose another {self.option}.",
-            )
-
-    def write(self, settings: Mapping[str, str]) -> None:
-        """Create the folder, and store the settings. Raises `Problem`."""
-        with self.usable():
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            write_text(self.file, json.dumps(dict(settings), indent=2))
-
-    @contextmanager
-    def usable(self) -> Iterator[None]:
-        """Turn errors of the disk, or of a damaged file, into a `Problem`."""
-        try:
-            yield
-        except (OSError, ValueError, AttributeError) as error:
-            raise Problem(
-                f"{self.folder} cannot be used: {error}.", f"Choose another {self.option}."
-            ) from error

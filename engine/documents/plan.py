@@ -102,24 +102,9 @@ def plan(
     search.look_for(question, new, asked_before=asked_before)
     search.without = _given(search.passages, before)
 
-    used = sum(sizes[number] for number in whole)
-    limit = min(int((room - used) * share), MOST_PASSAGE_TOKENS)
-    most = limit
-    while True:
-        chosen = search.choose(most)
-        attached = [
-            Attached(n, documents[n], chosen.get(n), len(search.passages.get(n, ())))
-            for n in documents
-            if n in whole or n in chosen
-        ]
-        tokens = tuple(
-            sizes[each.number] if each.passages is None else count(write_message("", [each]).text)
-            for each in attached
-        )
-        excess = sum(tokens) - used - limit
-        if not chosen or excess <= 0:
-            break
-        most -= excess
+    of_whole = {number: sizes[number] for number in whole}
+    limit = min(int((room - sum(of_whole.values())) * share), MOST_PASSAGE_TOKENS)
+    chosen, attached, tokens = _fitting(search, documents, of_whole, count, limit)
     for number in new:
         if number not in whole and number not in chosen:
             raise Problem(
@@ -135,6 +120,33 @@ def plan(
         sum(map(search.size, chosen)),
         search.misses(chosen, new),
     )
+
+
+def _fitting(
+    search: "_Search",
+    documents: Mapping[int, Document],
+    of_whole: Mapping[int, int],
+    count: Callable[[str], int],
+    limit: int,
+) -> tuple[Mapping[int, tuple[Passage, ...]], list[Attached], tuple[int, ...]]:
+    """Return the passages that take at most `limit` tokens together, and what is attached with its
+    tokens: these, and documents that are given whole."""
+    most = limit
+    while True:
+        chosen = search.choose(most)
+        attached = [
+            Attached(n, documents[n], chosen.get(n), len(search.passages.get(n, ())))
+            for n in documents
+            if n in of_whole or n in chosen
+        ]
+        tokens = tuple(
+            count(write_message("", [each]).text) if each.passages else of_whole[each.number]
+            for each in attached
+        )
+        excess = sum(tokens) - sum(of_whole.values()) - limit
+        if not chosen or excess <= 0:
+            return chosen, attached, tokens
+        most -= excess
 
 
 class _Search:
