@@ -116,11 +116,8 @@ def test_our_own_code_finds_its_version_and_its_starter(tmp_path):
     (own,) = importlib.metadata.distributions(name="slipstream", path=[str(app / PACKAGES)])
     assert own.version == CONFIGURATION.version
     assert own.metadata["License-Expression"] == "Apache-2.0"
-    # Where models/starter.py looks for it: beside itself.
-    assert (
-        app / STARTER_WEIGHTS
-        == (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
-    )
+    next_to_models = (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
+    assert app / STARTER_WEIGHTS == next_to_models, "where models/starter.py looks for it"
 
 
 def test_without_the_starter(tmp_path):
@@ -154,14 +151,8 @@ def test_weights_that_cannot_be_had(tmp_path, monkeypatch):
 def test_what_it_is_made_of(tmp_path):
     app = tmp_path / "Slipstream.app"
     components = {component.name: component for component in _assemble(app)}
-    assert components.keys() == {
-        "tiny",
-        "freeze-core",
-        "openssl",
-        "python",
-        "slipstream",
-        STARTER.name,
-    }
+    named = {"tiny", "freeze-core", "openssl", "python", "slipstream", STARTER.name}
+    assert components.keys() == named
     assert components["python"].sha256 == CONFIGURATION.runtime.source_sha256
     assert components[STARTER.name].sha256 == STARTER.gguf_sha256
     assert components["tiny"].purl == "pkg:pypi/tiny@1"
