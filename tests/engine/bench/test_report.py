@@ -34,13 +34,7 @@ from engine.bench.report import (
     show_kept,
     tables,
 )
-from engine.bench.runners import (
-    MLX_LM,
-    PLAIN,
-    Measurement,
-    verdicts_of_flags,
-    without_first_round,
-)
+from engine.bench.runners import MLX_LM, PLAIN, Measurement, verdicts_of_flags, without_first_round
 from engine.cli.main import main
 from engine.conversation.stats import against_plain, tally
 from engine.device import backend
@@ -348,7 +342,7 @@ def test_flags_of_mlx_lm_give_passes_and_acceptance():
     stats = tally(verdicts)
 
     assert [(each.accepted, each.next is None) for each in verdicts] == [
-        *((1, False), (2, False), (1, True)),
+        *((1, False), (2, False), (1, True))
     ]
     assert stats.rounds == 3
     assert (stats.proposed, stats.accepted, stats.rejected, stats.discarded) == (6, 4, 1, 1)

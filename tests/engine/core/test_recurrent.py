@@ -333,8 +333,7 @@ def test_no_accepted_token_is_read_again(architecture, sampling):
 
 
 @pytest.mark.parametrize(
-    "architecture",
-    mostly_slow([a for a in EXACT if a not in OURS], quick=["nemotron_h"]),
+    "architecture", mostly_slow([a for a in EXACT if a not in OURS], quick=["nemotron_h"])
 )
 def test_greedy_text_is_the_same_with_drafts(architecture):
     """Of architectures that the matrix in test_lossless.py has not."""

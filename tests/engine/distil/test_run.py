@@ -282,13 +282,7 @@ KILLS: dict[str, Kill] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kill",
-    mostly_slow(
-        KILLS,
-        quick=["in a checkpoint"],
-    ),
-)
+@pytest.mark.parametrize("kill", mostly_slow(KILLS, quick=["in a checkpoint"]))
 def test_killed_and_taken_up_again(options, straight, work, kill):
     with pytest.MonkeyPatch.context() as patch:
         KILLS[kill](patch)
@@ -337,8 +331,7 @@ def test_interrupted_while_learning(options, straight, work, line, nth):
 
 
 @pytest.mark.parametrize(
-    ("lengths", "kept"),
-    mostly_slow([((1.5, 1.6), 2), ((1.5, 1.5), 1)], quick=[((1.5, 1.6), 2)]),
+    ("lengths", "kept"), mostly_slow([((1.5, 1.6), 2), ((1.5, 1.5), 1)], quick=[((1.5, 1.6), 2)])
 )
 def test_an_interrupt_keeps_the_better_one(options, monkeypatch, lengths, kept):
     measured, saved = list(lengths), list[Path]()

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from engine.documents import Document, Section, copied
 from engine.documents import words as words_module
-from engine.documents.copied import (
-    CopiedPlace,
-    CopiedSpan,
-    WordIndex,
-    find_copied,
-    in_words,
-    share,
-)
+from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
 from engine.documents.words import words
 from tests.support.documents.marked_answers import ANSWERS, CONTRACT, DOCUMENTS, MANUAL, REPORT
 from tests.support.documents.slow_finder import slowly_copied
@@ -198,10 +191,7 @@ _NOISE = [
 ]
 
 
-@given(
-    st.lists(st.sampled_from(_VOCABULARY), min_size=12, max_size=60),
-    st.data(),
-)
+@given(st.lists(st.sampled_from(_VOCABULARY), min_size=12, max_size=60), st.data())
 def test_a_noisy_copy_is_found_in_its_place(text, data):
     first = data.draw(st.integers(0, len(text) - 6))
     last = data.draw(st.integers(first + 6, len(text)))

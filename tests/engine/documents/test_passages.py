@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import BETWEEN, Document, Section
-from engine.documents.passages import (
-    FEWEST_UNITS,
-    MOST_UNITS,
-    PassageIndex,
-    choose,
-    cut,
-)
+from engine.documents.passages import FEWEST_UNITS, MOST_UNITS, PassageIndex, choose, cut
 
 PIECES = st.sampled_from(
     [

@@ -124,11 +124,7 @@ def test_the_words_of_a_heading():
 
 
 def test_a_line_that_is_made_to_take_long_does_not():
-    for line in (
-        "# " + " " * 10**6 + "x",
-        "# " + "[" * 10**6,
-        "#" * 10**6,
-    ):
+    for line in ("# " + " " * 10**6 + "x", "# " + "[" * 10**6, "#" * 10**6):
         assert read_markdown(line.encode()).sections[0].text == line
 
 

@@ -231,9 +231,7 @@ def test_a_sheet_far_too_long_is_cut(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "row",
-    [("x" * 100,), tuple([None] * 99 + [1])],
-    ids=["one text many times", "empty cells"],
+    "row", [("x" * 100,), tuple([None] * 99 + [1])], ids=["one text many times", "empty cells"]
 )
 def test_what_unfolds_is_cut(row, monkeypatch):
     monkeypatch.setattr(sheets, "WORKBOOK_CHARACTERS", 2_000)

@@ -107,9 +107,7 @@ CODE = f"{SITE}/app"
 
 # Made before signing, so that nothing but the check that is meant can find them.
 BEFORE_SIGNING = {
-    "architecture": [
-        (put(LIBMLX, TinyMacho(cpu=X86_64)), "libmlx.dylib: x86_64, not arm64 alone"),
-    ],
+    "architecture": [(put(LIBMLX, TinyMacho(cpu=X86_64)), "libmlx.dylib: x86_64, not arm64 alone")],
     "minimum macOS": [
         (put(LIBMLX, TinyMacho(minimum_macos=(14, 1))), "libmlx.dylib: needs macOS 14.1"),
         (put(BINDING, replace(OLD_QT, minimum_macos=(26, 0))), "QtCore.abi3.so: needs macOS 26.0"),
@@ -136,10 +134,7 @@ BEFORE_SIGNING = {
         ),
         (put(BINDING, importing("_os_sync_wait_on_address", SYSTEM)), "since macOS 14.4"),
         (
-            put(
-                BINDING,
-                replace(OLD_QT, chained_imports=(("_strchrnul", 1, False),)),
-            ),
+            put(BINDING, replace(OLD_QT, chained_imports=(("_strchrnul", 1, False),))),
             "since macOS 15.4",
         ),
     ],
@@ -150,8 +145,7 @@ BEFORE_SIGNING = {
         ),
         (
             put(
-                LIBMLX,
-                with_circular_exports(TinyMacho(exports=("_mlx_add",)).build(), "_mlx_add"),
+                LIBMLX, with_circular_exports(TinyMacho(exports=("_mlx_add",)).build(), "_mlx_add")
             ),
             "imports _mlx_add, which @rpath/libmlx.dylib does not have",
         ),
@@ -177,9 +171,7 @@ BEFORE_SIGNING = {
         (remove("Contents/MacOS/python3"), "MacOS/python3: missing"),
         (lambda app: (app / "Contents/MacOS/python3").chmod(0o644), "may not be run"),
     ],
-    "names": [
-        (put(f"{SITE}/App/__main__.py", b""), "app: on a Mac the same as"),
-    ],
+    "names": [(put(f"{SITE}/App/__main__.py", b""), "app: on a Mac the same as")],
     "permissions": [
         (lambda app: (app / COMPILED).chmod(0o600), "__main__.cpython-313.pyc: 0600"),
         (lambda app: (app / COMPILED).chmod(0o666), "__main__.cpython-313.pyc: 0666"),
@@ -215,7 +207,7 @@ BEFORE_SIGNING = {
         (
             put(f"{CODE}/late.py", b"def answer():\n    import left_out\n"),
             "late.py: imports left_out, which is not in the bundle",
-        ),
+        )
     ],
     "licences": [
         (remove(f"{LICENCES}/mlx-0.32.4"), "no licence of mlx 0.32.4"),
@@ -262,10 +254,7 @@ AFTER_SIGNING = {
         (put(f"{QT}/Versions/A/Resources/new.txt", b""), "A/Resources/new.txt: is not in the seal"),
         (put("notes.txt", b""), "notes.txt: only Contents"),
     ],
-    "Info.plist": [
-        (put(PLIST, b"<plist>"), "cannot be read"),
-        (remove(PLIST), "cannot be read"),
-    ],
+    "Info.plist": [(put(PLIST, b"<plist>"), "cannot be read"), (remove(PLIST), "cannot be read")],
     "links": [
         (remove(f"{QT}/Versions/Current"), "Versions/Current: missing in a framework"),
         (lambda app: os.symlink("/bin/sh", app / CODE / "link"), "link: leads out of the bundle"),
