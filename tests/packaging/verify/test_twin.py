@@ -122,10 +122,10 @@ def test_what_does_not_load_is_named(tmp_path, line, match):
 
 
 def test_one_that_does_not_come_to_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(twin, "_SELF_TEST_SECONDS", 0.5)
+    monkeypatch.setattr(twin, "_SELF_TEST_SECONDS", 0.1)
     monkeypatch.setattr(twin, "_can_mount", lambda: False)
     app = _app(tmp_path, "exec sleep 60")
-    with pytest.raises(Problem, match=r"0\.5 seconds"):
+    with pytest.raises(Problem, match=r"0\.1 seconds"):
         run_in_twin(app, PYTHON, ["Slipstream"])
 
 
