@@ -203,17 +203,25 @@ def test_whether_rounding_explains_a_difference_from_plain_is_measured(options, 
             assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
 
 
-def test_an_interrupt_keeps_what_was_measured(options, tmp_path):
-    def interrupt(line):
-        if line.startswith("1 of 2"):
-            raise KeyboardInterrupt
+def test_an_interrupt_keeps_what_was_measured(options, tmp_path, monkeypatch):
+    class Interrupting:
+        name = "interrupting"
+        runs = 0
 
-    short = replace(options, temperatures=(0.0,), lengths=("3",), out=tmp_path / "report.json")
-    measured = run_bench(short, progress=interrupt)
+        def run(self, workload):
+            self.runs += 1
+            if self.runs > 1:
+                raise KeyboardInterrupt
+
+    made = runners.make_runners
+    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), Interrupting()])
+    short = replace(options, drafters=(), temperatures=(0.0,), out=tmp_path / "report.json")
+    measured = run_bench(short, progress=lambda _: None)
 
     assert measured.setup.partial
-    assert len({answer.prompt for answer in measured.answers}) == 1
-    assert json.loads(short.out.read_text())["partial"] is True
+    assert [answer.runner for answer in measured.answers] == [PLAIN, MLX_LM]
+    written = json.loads(short.out.read_text())
+    assert (written["partial"], len(written["measured_answers"])) == (True, 2)
     assert all(row.identical == row.compared == 1 for row in measured.report().rows)
 
 
