@@ -55,9 +55,9 @@ def target(request, tokenizer, stories):
 
 @pytest.fixture(scope="package")
 def trained(stories, story_answers):
-    """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
+    """A head that has learned from those for some seconds; some of the tokens it cannot say."""
     learner = new_story_learner(stories, rows=384)
     trainer = Trainer(learner, vocabulary=512)
-    for step in range(45):
-        trainer.learn(story_answers[step % 4 :: 4], share=0.05 + step / 120)
+    for step in range(26):  # of one step of prediction each
+        trainer.learn(story_answers[step % 4 :: 4], share=0.05 + step / 140)
     return learner
