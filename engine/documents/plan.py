@@ -129,8 +129,8 @@ def _fitting(
     count: Callable[[str], int],
     limit: int,
 ) -> tuple[Mapping[int, tuple[Passage, ...]], list[Attached], tuple[int, ...]]:
-    """Return the passages that take at most `limit` tokens together, and what is attached with its
-    tokens: these, and documents that are given whole."""
+    """Return the passages that take at most `limit` tokens together; and all attached parts, these
+    and documents that are given whole, with the tokens of each."""
     most = limit
     while True:
         chosen = search.choose(most)

@@ -73,7 +73,7 @@ def normalized(name: str) -> str:
 
 
 def read_metadata(file: Path) -> Message:
-    """The headers of a file in a *.dist-info; none if there is no such file."""
+    """The headers of a file in a *.dist-info; none if the file is missing."""
     return BytesParser().parsebytes(file.read_bytes() if file.is_file() else b"")
 
 

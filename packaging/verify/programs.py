@@ -3,11 +3,11 @@
 Knows load commands, as macho reads them; verify.seals checks signatures. By the loader's rules
 (man dyld) every name must lead to a file in the bundle or into the system.
 
-The list of symbols that came after macOS 14.0 is not complete: it has those that today's compilers
-and libraries are known to use silently. A library that needs one does not load on an older system,
-whatever its version stamp says. Sources: libc++'s ABI changelog (libcxx/lib/abi/CHANGELOG.TXT) and
-<__configuration/availability.h> for which LLVM has what and which macOS has that LLVM; Apple's
-<os/os_sync_wait_on_address.h>.
+The list of symbols that came after macOS 14.0 is not complete: it has the symbols that today's
+compilers and libraries are known to use silently. A library that needs one does not load on an
+older system, whatever its version stamp says. Sources: libc++'s ABI changelog
+(libcxx/lib/abi/CHANGELOG.TXT) and <__configuration/availability.h> for which LLVM has what and
+which macOS has that LLVM; Apple's <os/os_sync_wait_on_address.h>.
 """
 
 import re
