@@ -192,21 +192,22 @@ async def choices(
 ) -> AsyncGenerator[tuple[int, Piece], None]:
     """Yield the pieces of all answers as (number of the answer, piece)."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)
-    room = asyncio.Semaphore(SIDE_BY_SIDE)
+    left = iter(range(ask.answers))
 
-    async def feed(number: int) -> None:
-        try:
-            async with room, aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
-                async for piece in answer:
-                    await queue.put((number, piece))
-        except Exception as error:
-            traceback.print_exception(error, file=sys.stderr)
-            await queue.put((number, Broken(broken())))
+    async def feed() -> None:
+        for number in left:
+            try:
+                async with aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
+                    async for piece in answer:
+                        await queue.put((number, piece))
+            except Exception as error:
+                traceback.print_exception(error, file=sys.stderr)
+                await queue.put((number, Broken(broken())))
         await queue.put(None)
 
-    tasks = [asyncio.create_task(feed(number)) for number in range(ask.answers)]
+    writing = min(SIDE_BY_SIDE, ask.answers)
+    tasks = [asyncio.create_task(feed()) for _ in range(writing)]
     try:
-        writing = ask.answers
         while writing:
             numbered = await queue.get()
             if numbered is None:
@@ -270,7 +271,9 @@ class _Answer:
 
     def _count(self, verdict: Verdict) -> None:
         drafted, written = len(verdict.judgements), verdict.accepted + len(verdict.forced)
-        usage = replace(
+        predicted = drafted if self._drafter == PREDICTION else 0
+        kept = min(predicted, verdict.accepted)
+        self.usage = replace(
             self.usage,
             completion=self.usage.completion + written + (verdict.next is not None),
             rounds=self.usage.rounds + (not verdict.forced),
@@ -278,14 +281,9 @@ class _Answer:
             accepted=self.usage.accepted + verdict.accepted,
             forced=self.usage.forced + len(verdict.forced),
             draft=self._drafter if drafted else self.usage.draft,
+            prediction_accepted=self.usage.prediction_accepted + kept,
+            prediction_rejected=self.usage.prediction_rejected + predicted - kept,
         )
-        if drafted and self._drafter == PREDICTION:
-            usage = replace(
-                usage,
-                prediction_accepted=usage.prediction_accepted + verdict.accepted,
-                prediction_rejected=usage.prediction_rejected + drafted - verdict.accepted,
-            )
-        self.usage = usage
         for place, score in enumerate(verdict.logprobs):
             self._scores[verdict.round, place] = score
 
@@ -293,20 +291,21 @@ class _Answer:
         rest: Sequence[Stretch] = text.parts
         for span in text.spans:
             its, rest = cut(rest, span.length)
-            if any(stretch.kind == "reasoning" for stretch in its):
+            kinds = {stretch.kind for stretch in its}
+            if "reasoning" in kinds:
                 self.usage = replace(self.usage, reasoning=self.usage.reasoning + 1)
             score = self._scores.pop((span.round, span.index), None)
             if score is not None:
                 self._behind.append(score)
                 if span.length:
-                    self._unread += self._behind
+                    self._unread += self._behind if "content" in kinds else ()
                     self._behind = []
         calls = deque(text.calls)
         for kind, part in divided(text.delta, text.stretches):
-            scores, self._unread = tuple(self._unread), []
             match kind:
                 case "content":
-                    yield Content(part, scores)
+                    yield Content(part, tuple(self._unread))
+                    self._unread = []
                 case "reasoning":
                     yield Reasoning(part)
                 case "call":

@@ -33,7 +33,7 @@ from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.messages import Messages, conversation_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import MOST_TOOLS, ChoiceFields, Function, check_choice, tools_json
+from engine.server.tools import ChoiceFields, Function, check_choice, tools_json
 
 
 class TextBlock(Body):
@@ -42,7 +42,8 @@ class TextBlock(Body):
 
 
 class Tool(Function):
-    """A tool. Tools of another `type` than "custom" run at Anthropic, and are left out."""
+    """A tool. Tools of another `type` than "custom", or OpenAI's "function", run at Anthropic, and
+    are left out."""
 
     type: str = "custom"
 
@@ -58,7 +59,7 @@ class CountTokensBody(ThinkingFields, ChoiceFields):
     model: str | None = None
     messages: Messages
     system: str | list[TextBlock] | None = None
-    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    tools: list[Tool] = Field(default_factory=list)
     output_config: OutputConfig | None = None
 
 
@@ -71,7 +72,6 @@ class MessagesBody(CountTokensBody, SamplingFields, FormFields):
     output_format: Form | None = None
 
 
-_ROLES = ("user", "assistant", "system")
 _BILLING = "x-anthropic-billing-header:"
 
 
@@ -115,12 +115,13 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     given = [body.system] if isinstance(body.system, str) else [b.text for b in body.system or ()]
     kept = [text for text in given if text and not text.startswith(_BILLING)]
     system = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
-    return conversation_of(body.messages, _ROLES, *system)
+    return conversation_of(body.messages, *system)
 
 
 def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
     """Return the tools that may be called, in OpenAI's form, without Anthropic's own."""
-    tools = [tool for tool in body.tools if tool.type == "custom" and body.may_call(tool.name)]
+    own = ("custom", "function")
+    tools = [tool for tool in body.tools if tool.type in own and body.may_call(tool.name)]
     return [tool.value() for tool in tools]
 
 

@@ -1,12 +1,12 @@
 """The server as an ASGI application: passes each request to the endpoint of its path, and writes
 errors in the client's dialect. Knows no socket."""
 
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
 from uuid import uuid4
 
 from engine.server.anthropic import count_tokens, messages
@@ -15,6 +15,7 @@ from engine.server.errors import (
     Refusal,
     anthropic_error,
     broken,
+    crowded_out,
     not_loaded,
     ollama_error,
     openai_error,
@@ -32,7 +33,7 @@ from engine.server.exchange import (
     while_there,
 )
 from engine.server.guard import Guard, check_body
-from engine.server.models import model, models
+from engine.server.models import model, models, props
 from engine.server.ollama import chat, generate, ps, show, tags, version
 from engine.server.openai import chat_completions, completions
 from engine.server.responses import responses
@@ -41,6 +42,7 @@ from engine.server.wishes import MISSING
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
 _CLOSE = {"connection": "close"}
+_BASE = re.compile("(/api/v[01](?=/)|/v1(?=/|$))+")  # also LM Studio's and OpenRouter's
 
 
 async def root(service: Service, call: Call) -> Reply:
@@ -60,6 +62,7 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/health": {"GET": health},
     "/models": {"GET": models},
     "/models/*": {"GET": model},
+    "/props": {"GET": props},
     "/chat/completions": {"POST": chat_completions},
     "/completions": {"POST": completions},
     "/responses": {"POST": responses},
@@ -72,7 +75,8 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
 }
-"""Endpoints by path and method. Paths have no /v1; "/models/*" means all paths below /models."""
+"""Endpoints by path and method. Paths have no /v1 and no /api/v0; "/models/*" means all paths below
+/models."""
 
 
 class App:
@@ -90,6 +94,8 @@ class App:
     async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         cors: Mapping[str, str] = {}
         try:
+            if scope.get("crowded"):
+                raise crowded_out()
             cors = self._guard.check_place(scope["headers"])
             if call.method == "OPTIONS" and cors:  # which a browser asks without the key
                 await self._send(call, Reply(204, dict(cors)), send)
@@ -109,7 +115,9 @@ class App:
 
         async def answer() -> None:
             try:
-                reply = await endpoint(self._service.asked_for(_model_in(call.body)), call)
+                named = call.body.get("model") if isinstance(call.body, dict) else None
+                name = named if isinstance(named, str) else ""
+                reply = await endpoint(self._service.asked_for(name), call)
             except Refusal as refusal:
                 reply = _refused(call, refusal)
             except Exception as error:
@@ -145,9 +153,7 @@ class App:
 
 def _call(scope: Scope, held: AsyncExitStack) -> Call:
     # Not from the URL, which in part is the client's Host header.
-    path = "/" + "/".join(filter(None, scope["path"].split("/")))
-    if path == "/v1" or path.startswith("/v1/"):
-        path = path.removeprefix("/v1")
+    path = _BASE.sub("", "/" + "/".join(filter(None, scope["path"].split("/"))))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     return Call(
         id="req_" + uuid4().hex[:24],
@@ -158,12 +164,6 @@ def _call(scope: Scope, held: AsyncExitStack) -> Call:
         client=client_of(headers.get("user-agent", "")),
         held=held,
     )
-
-
-def _model_in(body: Any) -> str:
-    """The model that a body names; "" where it names none."""
-    model = body.get("model") if isinstance(body, dict) else None
-    return model if isinstance(model, str) else ""
 
 
 def _refused(call: Call, refusal: Refusal) -> Reply:

@@ -2,7 +2,8 @@
 
 The checks here apply to every endpoint; the models of a dialect say what a field may hold. A field
 that a model does not have is ignored, unless `engine.server.wishes` names it; `null` is the same
-as a missing field, and PHP's `[]` as an empty object. The history (`Past`) is never refused.
+as a missing field, and so is an empty value of another kind, such as PHP's `[]` in place of an
+object. The history (`Past`) is never refused.
 """
 
 import json
@@ -28,6 +29,7 @@ from engine.server.errors import Refusal, invalid
 from engine.server.wishes import check_wishes
 
 DEEPEST = 100
+_EMPTY: tuple[Any, ...] = ("", [], {})
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -39,18 +41,13 @@ WHOLE = BeforeValidator(_whole)
 """Accepts 1.0 as 1: JSON has one kind of numbers. Write it after a field's limits."""
 
 
-MAPPING = BeforeValidator(lambda value: {} if value == [] else value)
-"""Accepts [] as {}: PHP writes an empty object as a list."""
-Object = Annotated[dict[str, Any], MAPPING]
-
-
 def _limit(value: Any) -> Any:
     value = _whole(value)
-    return None if value == -1 else value
+    return None if isinstance(value, int) and value < 0 else value
 
 
 Limit = Annotated[int | None, Field(ge=1), BeforeValidator(_limit)]
-"""The most tokens that an answer may have; -1 means no limit."""
+"""The most tokens that an answer may have; below 0 nothing limits it."""
 
 
 def named(*names: str, default: Any = None) -> Any:
@@ -71,8 +68,21 @@ class Body(BaseModel):
     @classmethod
     def _null_is_absent(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            return {} if value == [] else value
+            return value
         return {name: item for name, item in value.items() if item is not None}
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _empty_is_absent(
+        cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        try:
+            return held(value)
+        except ValidationError:
+            field = cls.model_fields[info.field_name or ""]
+            if value not in _EMPTY or field.is_required():
+                raise
+            return field.get_default(call_default_factory=True)
 
 
 class Past(Body):

@@ -23,7 +23,7 @@ class Refusal(Exception):
     message: str
     param: str | None = None
     again: bool = False
-    retry_after_seconds: int | None = None
+    retry_after_seconds: int = 2
     tokens: int = 0
     context: int = 0
     allow: str = ""
@@ -32,7 +32,7 @@ class Refusal(Exception):
     def headers(self) -> dict[str, str]:
         """The headers of the response."""
         headers = {"x-should-retry": "true" if self.again else "false"}
-        if self.retry_after_seconds is not None:
+        if self.again:
             headers["retry-after"] = str(self.retry_after_seconds)
         if self.allow:
             headers["allow"] = self.allow
@@ -59,6 +59,12 @@ def crowded(waiting: int) -> Refusal:
     return Refusal(429, "rate_limit_exceeded", message, again=True, retry_after_seconds=5)
 
 
+def crowded_out() -> Refusal:
+    """Make a refusal because too many clients are connected."""
+    message = "Too many connections are open. Try again in a second."
+    return Refusal(503, "too_many_connections", message, again=True, retry_after_seconds=1)
+
+
 def broken() -> Refusal:
     """Make a refusal because of an internal error, whose details are in the log."""
     return Refusal(500, "server_error", "Internal error. See the server's log.")
@@ -80,7 +86,7 @@ def of_failure(failed: Failed) -> Refusal:
                 context=failed.context,
             )
         case "engine":
-            return Refusal(503, "engine_failed", message, again=True, retry_after_seconds=2)
+            return Refusal(503, "engine_failed", message, again=True)
 
 
 def openai_error(refusal: Refusal) -> dict[str, Any]:

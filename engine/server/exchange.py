@@ -132,18 +132,13 @@ async def send_reply(reply: Reply, send: Send, *, head: bool = False) -> None:
     await _send_body(send, b"", more=False)
 
 
-async def while_there(receive: Receive, work: Awaitable[None]) -> bool:
-    """Do `work`, after the body was received; cancel it if the client leaves first.
-
-    Returns whether it was done.
-    """
+async def while_there(receive: Receive, work: Awaitable[None]) -> None:
+    """Do `work`, after the body was received; cancel it if the client leaves first."""
     doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
     try:
         await asyncio.wait((doing, leaving), return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
             doing.result()
-            return True
-        return False
     finally:
         for task in (doing, leaving):
             task.cancel()

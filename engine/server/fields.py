@@ -1,30 +1,31 @@
 """The fields that choose tokens, alike in all dialects, with the names of neighbours."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from engine.process.protocol import Loaded
 from engine.request import Sampling
-from engine.server.bodies import MAPPING, WHOLE, Body, named
+from engine.server.bodies import WHOLE, Body, named
 from engine.server.errors import invalid
 
-MOST_STOPS = 16
-MOST_BIASES = 1024
 SEEDS = 1 << 64
 _LONGEST_WINDOW = 1 << 20
-_GREEDY_BELOW = 0.001
 
 LENGTHS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("n_predict", "num_predict"),
 )
-Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
-Stops = Annotated[
-    Annotated[list[Stop], Field(max_length=MOST_STOPS)],
-    BeforeValidator(lambda stop: [stop] * bool(stop) if isinstance(stop, str) else stop),
-]
+
+
+def _stops(given: Any) -> Any:
+    given = [given] if isinstance(given, str) else given
+    # An empty one would end every answer at once.
+    return [stop for stop in given if stop not in ("", None)] if isinstance(given, list) else given
+
+
+Stops = Annotated[list[str], BeforeValidator(_stops)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -32,7 +33,7 @@ Penalty = Annotated[float, Field(ge=-2, le=2)]
 class SamplingFields(Body):
     """A missing field takes the model's own default."""
 
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_p: Probability | None = None
     top_k: Annotated[int, Field(ge=-1), WHOLE] | None = None
     min_p: Probability | None = None
@@ -48,9 +49,7 @@ class SamplingFields(Body):
         "seed", "random_seed", "sampling_seed"
     )
     stop: Stops = named("stop", "stop_sequences", "stop_strings", default=[])
-    logit_bias: Annotated[
-        dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MOST_BIASES), MAPPING
-    ] = Field(default_factory=dict)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(default_factory=dict)
 
 
 def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
@@ -63,7 +62,7 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
     given = {name: value for name, value in values.items() if value is not None}
     if given.get("top_p") == 0:  # the likeliest token alone; in `Sampling` it would mean "all"
         given |= {"top_p": 1.0, "temperature": 0.0}
-    if given.get("temperature", 1.0) < _GREEDY_BELOW:
+    if given.get("temperature", 1.0) < 0.001:  # below it `Sampling` has only 0
         given["temperature"] = 0.0
     if given.get("top_k") == -1:
         given["top_k"] = 0

@@ -5,7 +5,7 @@ Each dialect has a field for it. The fields of vLLM, SGLang and llama.cpp work i
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from llguidance import LLMatcher
@@ -15,13 +15,13 @@ from pydantic import Field
 from engine.replies.schemas import complaint_about, loosened, problem
 from engine.request import Grammar
 from engine.server.bodies import Body, loads, named
-from engine.server.errors import Refusal, invalid
+from engine.server.errors import invalid
 
-LARGEST_FORM_BYTES = 64 << 10
+LARGEST_FORM_BYTES = 1 << 20  # as the engine has it
 OBJECT: Mapping[str, Any] = {"type": "object"}
 
 Schema = dict[str, Any] | str
-Choices = Annotated[list[str], Field(min_length=1, max_length=1024)]
+Choices = Annotated[list[str], Field(min_length=1)]
 Source = Annotated[str, Field(min_length=1)]
 
 
@@ -67,22 +67,22 @@ def form_in(body: FormFields, own: Grammar | None = None) -> Grammar | None:
     """Return the form that a body asks for; `own` is from the dialect's field. Raises Refusal."""
     nested = body.structured_outputs or StructuredOutputs()
     place = "structured_outputs."
-    forms = [
-        own,
-        _schema(body.guided_json, "guided_json"),
-        _regex(body.guided_regex, "guided_regex"),
-        _choice(body.guided_choice, "guided_choice"),
-        _lark(body.guided_grammar, "guided_grammar"),
-        _schema(nested.json_, f"{place}json"),
-        _regex(nested.regex, f"{place}regex"),
-        _choice(nested.choice, f"{place}choice"),
-        _lark(nested.grammar, f"{place}grammar"),
-        schema_form(OBJECT, f"{place}json_object", strict=True) if nested.json_object else None,
-    ]
-    found = [form for form in forms if form is not None]
-    if len(found) > 1:
+    wished: tuple[tuple[Callable[[Any, str], Grammar], Any, str], ...] = (
+        (_schema, body.guided_json, "guided_json"),
+        (_regex, body.guided_regex, "guided_regex"),
+        (_choice, body.guided_choice, "guided_choice"),
+        (_lark, body.guided_grammar, "guided_grammar"),
+        (_schema, nested.json_, f"{place}json"),
+        (_regex, nested.regex, f"{place}regex"),
+        (_choice, nested.choice, f"{place}choice"),
+        (_lark, nested.grammar, f"{place}grammar"),
+        (_schema, OBJECT if nested.json_object else None, f"{place}json_object"),
+    )
+    forms = [make(value, param) for make, value, param in wished if value is not None]
+    forms += [own] if own is not None else []
+    if len(forms) > 1:
         raise invalid("The request has two forms of the answer. Send only one.")
-    return found[0] if found else None
+    return forms[0] if forms else None
 
 
 def grammar_of(form: Form | None, param: str, *, strict: bool = False) -> Grammar | None:
@@ -113,7 +113,7 @@ def schema_form(schema: Mapping[str, Any], param: str, *, strict: bool) -> Gramm
     return Grammar("json schema", source)
 
 
-def _schema(schema: Schema | None, param: str) -> Grammar | None:
+def _schema(schema: Any, param: str) -> Grammar:
     if isinstance(schema, str):
         try:
             schema = loads(schema)
@@ -121,34 +121,27 @@ def _schema(schema: Schema | None, param: str) -> Grammar | None:
             schema = None
         if not isinstance(schema, dict):
             raise invalid(f"{param} is not the JSON text of an object.", param)
-    return None if schema is None else schema_form(schema, param, strict=True)
+    return schema_form(schema, param, strict=True)
 
 
-def _regex(pattern: str | None, param: str) -> Grammar | None:
-    if pattern is None:
-        return None
+def _regex(pattern: str, param: str) -> Grammar:
     _check_size(pattern, param)
     if complaint := LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(pattern)):
         raise invalid(str(problem("regular expression", complaint)), param)
     return Grammar("regex", pattern)
 
 
-def _choice(choices: list[str] | None, param: str) -> Grammar | None:
-    return None if choices is None else _regex("|".join(map(re.escape, choices)), param)
+def _choice(choices: list[str], param: str) -> Grammar:
+    return _regex("|".join(map(re.escape, choices)), param)
 
 
-def _lark(source: str | None, param: str) -> Grammar | None:
-    if source is None:
-        return None
+def _lark(source: str, param: str) -> Grammar:
     _check_size(source, param)
     try:
         return Grammar("lark", any_to_lark(source))
     except Exception as error:  # the converter raises many kinds
-        raise _unreadable(param, error) from None
-
-
-def _unreadable(param: str, error: Exception) -> Refusal:
-    return invalid(f"{param} is neither Lark nor GBNF: {error}."[:500], param)
+        message = f"{param} is neither Lark nor GBNF: {error}."[:500]
+        raise invalid(message, param) from None
 
 
 def _check_size(source: str, param: str) -> None:

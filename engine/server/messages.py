@@ -5,7 +5,7 @@ possible. Pictures and files are collected unread: `engine.server.pictures` read
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from mimetypes import guess_extension
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ _TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text", "reaso
 _APART = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 _KIND = re.compile("data:([^;,]*)")
 _ROLES: dict[str, Role] = {
+    **dict.fromkeys(("user", "human"), "user"),
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("assistant", "model", "ai", "bot"), "assistant"),
     **dict.fromkeys(("tool", "function", "ipython"), "tool"),
@@ -43,7 +44,7 @@ def _parts(value: Any) -> Any:
 
 
 def _typed(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("type"), str)
+    return isinstance(part, dict) and any(isinstance(part.get(n), str) for n in ("type", "text"))
 
 
 class Part(Past):
@@ -71,7 +72,7 @@ class Part(Past):
             return {"type": "text", "text": as_text(value)}
         within = next((v for name in _WITHIN if isinstance(v := value.get(name), dict)), {})
         own = {name: v for name, v in value.items() if name not in _WITHIN or v != within}
-        return {**within, "kind": within.get("type"), **own}
+        return {"type": "text", **within, "kind": within.get("type"), **own}
 
     @property
     def told(self) -> str | None:
@@ -168,14 +169,13 @@ Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES
 
 
 def conversation_of(
-    messages: Sequence[Message], roles: Collection[str], *before: ChatMessage, goes_on: bool = True
+    messages: Sequence[Message], *before: ChatMessage, goes_on: bool = True
 ) -> tuple[ChatMessage, ...]:
     """Return the conversation that is to be answered. Raises Refusal.
 
-    `roles`: of the newest message. `goes_on`: if the last message is the assistant's, the answer
-    continues it.
+    `goes_on`: if the last message is the assistant's, the answer continues it.
     """
-    check_newest(messages[-1], f"messages[{len(messages) - 1}]", roles)
+    check_newest(messages[-1], f"messages[{len(messages) - 1}]")
     values = [*before]
     for number, message in enumerate(messages):
         values += message.told(f"messages[{number}]")
@@ -213,11 +213,11 @@ def role_of(role: str) -> Role:
     return _ROLES.get(role.lower(), "user")
 
 
-def check_newest(newest: Message, place: str, roles: Collection[str]) -> None:
-    """Raise Refusal if the newest message does not have one of these roles, or if it is the user's
-    and has parts that cannot be read. `place`: its field."""
-    if newest.role.lower() not in roles:
-        message = f"{place}.role is {newest.role!r}. Supported roles: {', '.join(roles)}."
+def check_newest(newest: Message, place: str) -> None:
+    """Raise Refusal if the newest message has a role that no API has, or if it is the user's and
+    has parts that cannot be read. `place`: its field."""
+    if newest.role.lower() not in _ROLES:
+        message = f"{place}.role is {newest.role!r}. Use system, user, assistant or tool."
         raise invalid(message, f"{place}.role")
     if role_of(newest.role) != "user" or isinstance(newest.content, str):
         return

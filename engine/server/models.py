@@ -36,9 +36,21 @@ async def model(service: Service, call: Call) -> Reply:
     return json_reply(_for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair))
 
 
+async def props(service: Service, call: Call) -> Reply:
+    """Describe the model as llama.cpp does."""
+    shown, loaded = _for_openai(service.pair), service.loaded
+    settings = {"n_ctx": loaded.context_length}
+    senses = {"vision": loaded.sees, "audio": False}
+    return json_reply(
+        {"default_generation_settings": settings, "model_alias": shown["id"]}
+        | {"total_slots": loaded.parallel, "modalities": senses}
+    )
+
+
 def _for_openai(pair: Pair) -> dict[str, Any]:
     loaded = pair.link.loaded
     context = loaded.context_length if loaded else context_of(pair.target)
+    sees = loaded is not None and loaded.sees
     return {
         "id": pair.name,
         "object": "model",
@@ -46,8 +58,12 @@ def _for_openai(pair: Pair) -> dict[str, Any]:
         "owned_by": "slipstream",
         "max_model_len": context,
         "context_length": context,
-        "capabilities": ["completion", *(["vision"] if loaded and loaded.sees else [])],
-        "state": pair.state.replace(" ", "-"),  # as LM Studio has it
+        "capabilities": ["completion", *(["vision"] if sees else [])],
+        # as LM Studio has it
+        "state": pair.state.replace(" ", "-"),
+        "type": "vlm" if sees else "llm",
+        "max_context_length": context,
+        "meta": {"n_ctx_train": context},  # as llama.cpp has it
     }
 
 

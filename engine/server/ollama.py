@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, Role
+from engine.request import ChatMessage, Grammar, Prompt, Request
 from engine.server.answers import (
     Ask,
     Began,
@@ -59,7 +59,6 @@ class Options(SamplingFields):
     fit is refused.
     """
 
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = None  # Ollama has no limit
     num_predict: Annotated[int, WHOLE] | None = named("num_predict", *LENGTHS)
     num_ctx: Annotated[int, WHOLE] | None = None
 
@@ -106,7 +105,7 @@ def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     functions = body.functions
     check_choice(body.choice, [function["name"] for function in functions])
     prompt = Prompt(
-        messages=conversation_of(body.messages, get_args(Role)),
+        messages=conversation_of(body.messages),
         tools=tools_json(functions),
         options=body.variables,
     )
@@ -164,7 +163,6 @@ class ReplyWriter:
 
     model: str
     chat: bool
-    logprobs: bool = False
     context: int = 0
     media: ClassVar[str] = LINES
     _parts: list[Json] = field(init=False, default_factory=list)
@@ -200,8 +198,7 @@ class ReplyWriter:
         called = self._called()
         match piece:
             case Content():
-                scores = {"logprobs": chat_logprobs(piece.logprobs)} if self.logprobs else {}
-                return [*called, self._part(piece.text) | scores]
+                return [*called, self._part(piece.text) | _scores(piece)]
             case Reasoning():
                 return [*called, self._part(thinking=piece.text)]
             case CallBegan():
@@ -232,8 +229,8 @@ class ReplyWriter:
             for name in ("content", "response", "thinking", "tool_calls"):
                 if name in more:
                     within[name] = within[name] + more[name] if name in within else more[name]
-            if "logprobs" in part:
-                whole["logprobs"] = whole.get("logprobs", []) + part["logprobs"]
+        if scores := [score for part in self._parts for score in part.get("logprobs", ())]:
+            whole["logprobs"] = scores
         return whole
 
     def _part(self, text: str = "", *, thinking: str = "", calls: list[Json] | None = None) -> Json:
@@ -242,13 +239,8 @@ class ReplyWriter:
         )
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         head = {"model": self.model, "created_at": now}
-        if self.chat:
-            return {
-                **head,
-                "message": {"role": "assistant", "content": text, **more},
-                "done": False,
-            }
-        return {**head, "response": text, **more, "done": False}
+        message = {"message": {"role": "assistant", "content": text, **more}}
+        return head | (message if self.chat else {"response": text, **more}) | {"done": False}
 
     def _called(self) -> list[Json]:
         """Return the object of the call that has ended; none if the call is incomplete."""
@@ -264,16 +256,24 @@ class ReplyWriter:
 
     def _end(self, ended: Ended) -> Json:
         now, usage = perf_counter_ns(), ended.usage
-        return self._part() | {
-            "done": True,
-            "done_reason": "length" if ended.reason == "length" else "stop",
-            "total_duration": now - self._began,
-            "load_duration": 0,
-            "prompt_eval_count": usage.prompt,
-            "prompt_eval_duration": self._writes - (self._reads or self._began),
-            "eval_count": usage.completion,
-            "eval_duration": now - self._writes,
-        }
+        return (
+            self._part()
+            | _scores(ended)
+            | {
+                "done": True,
+                "done_reason": "length" if ended.reason == "length" else "stop",
+                "total_duration": now - self._began,
+                "load_duration": 0,
+                "prompt_eval_count": usage.prompt,
+                "prompt_eval_duration": self._writes - (self._reads or self._began),
+                "eval_count": usage.completion,
+                "eval_duration": now - self._writes,
+            }
+        )
+
+
+def _scores(piece: Content | Ended) -> Json:
+    return {"logprobs": chat_logprobs(piece.logprobs)} if piece.logprobs else {}
 
 
 async def chat(service: Service, call: Call) -> Reply:
@@ -300,8 +300,7 @@ async def generate(service: Service, call: Call) -> Reply:
 
 
 def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
-    context = body.options.num_ctx or 0
-    return ReplyWriter(service.model, chat=chat, logprobs=body.logprobs, context=context)
+    return ReplyWriter(service.model, chat=chat, context=body.options.num_ctx or 0)
 
 
 def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
@@ -349,9 +348,6 @@ def _keep_seconds(body: AnswerFields) -> float | None:
 
 
 VERSION = "0.13.5"  # of Ollama, whose API this is; clients ask for features by it
-_NEVER = "9999-12-31T23:59:59Z"
-_LONGEST_SECONDS = 365 * 86_400.0
-_KEPT = 64  # descriptions
 
 
 async def tags(service: Service, call: Call) -> Reply:
@@ -423,8 +419,8 @@ async def _listed(pair: Pair) -> Json:
 
 def _expires(pair: Pair) -> str:
     left = pair.expires - asyncio.get_running_loop().time()
-    if left > _LONGEST_SECONDS:
-        return _NEVER
+    if left > 365 * 86_400:
+        return "9999-12-31T23:59:59Z"
     return _time(datetime.now(UTC) + timedelta(seconds=max(0.0, left)))
 
 
@@ -432,7 +428,7 @@ def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@lru_cache(_KEPT)
+@lru_cache(64)
 def _described(target: str) -> Json:
     """The size, the date and the details of the model in a folder."""
     folder = ModelFolder(Path(target))

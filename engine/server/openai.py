@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from engine.events import TokenLogprob
 from engine.process.protocol import Loaded
-from engine.request import Prompt, Request, Role
+from engine.request import Prompt, Request
 from engine.server.answers import (
     Ask,
     Began,
@@ -38,11 +38,6 @@ from engine.server.thinking import ThinkingFields
 from engine.server.tools import ToolFields, check_choice, tools_json
 from models.errors import Problem
 
-MOST_CHOICES = 8
-MOST_PROMPTS = 128
-_MAX_TOKENS = 16  # OpenAI's default for completions
-_ROLES = (*get_args(Role), "developer", "function")
-
 
 class StreamOptions(Body):
     include_usage: bool = named("include_usage", "include", default=False)
@@ -54,7 +49,7 @@ class ChoosingFields(SamplingFields, FormFields):
     FORM = "response_format"
     model: str = ""
     response_format: Form | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
+    n: Annotated[int, Field(ge=1, le=128), WHOLE] = 1  # OpenAI's limit
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     usage: StreamOptions = StreamOptions()  # as OpenRouter has it
@@ -94,20 +89,17 @@ Ids = Annotated[list[Token], Field(min_length=1)]
 
 
 class CompletionBody(ChoosingFields):
-    prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
+    prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=2048)]
     suffix: str | None = None
-    max_tokens: Limit = named(*LENGTHS, default=_MAX_TOKENS)
+    max_tokens: Limit = named(*LENGTHS, default=16)  # OpenAI's default
     logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
 
     @property
-    def prompts(self) -> list[str | list[int]]:
+    def prompts(self) -> list[Any]:
         """The prompts, as a list even if the client sent one."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if isinstance(self.prompt[0], int):
-            return [self.prompt]
-        return self.prompt
+        alone = isinstance(self.prompt, str) or isinstance(self.prompt[0], int)
+        return [self.prompt] if alone else self.prompt
 
 
 def request_of(
@@ -139,7 +131,7 @@ def chat_ask(body: ChatBody, service: Service) -> Ask:
     check_choice(body.choice, [function["name"] for function in functions])
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
-        messages=conversation_of(body.messages, _ROLES, goes_on=body.goes_on),
+        messages=conversation_of(body.messages, goes_on=body.goes_on),
         tools=tools_json(functions),
         options=body.variables,
     )
@@ -220,6 +212,7 @@ class _Choice:
                 self.calls[piece.index]["function"]["arguments"] += piece.text
             case Ended():
                 self.end, self.usage, self.reason = piece, piece.usage, piece.reason
+                self.scores += piece.logprobs
 
 
 class _Writer[B: ChoosingFields](ABC):
@@ -284,7 +277,7 @@ class ChatWriter(_Writer[ChatBody]):
             case Content():
                 delta, scores = {"content": piece.text}, self._scores(piece.logprobs)
             case Reasoning():
-                delta = _reasoning(piece.text)
+                delta = {self.body.reasoning_field: piece.text}
             case CallBegan(index, id, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": id, "type": "function", "function": function}
@@ -293,6 +286,7 @@ class ChatWriter(_Writer[ChatBody]):
                 delta = {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
             case Ended():
                 delta, reason = {}, piece.reason
+                scores = self._scores(piece.logprobs) if piece.logprobs else None
             case _:
                 return None
         return {"index": number, "delta": delta, "finish_reason": reason, "logprobs": scores}
@@ -303,7 +297,7 @@ class ChatWriter(_Writer[ChatBody]):
         if choice.calls:
             message |= {"content": content or None, "tool_calls": choice.calls}
         if choice.reasoning:
-            message |= _reasoning("".join(choice.reasoning))
+            message[self.body.reasoning_field] = "".join(choice.reasoning)
         return {
             "index": number,
             "message": message,
@@ -315,10 +309,6 @@ class ChatWriter(_Writer[ChatBody]):
         return {"content": chat_logprobs(tokens), "refusal": None} if self.body.logprobs else None
 
 
-def _reasoning(text: str) -> Json:
-    return {"reasoning_content": text, "reasoning": text}  # clients read the one or the other
-
-
 class TextWriter(_Writer[CompletionBody]):
     """Writes completions of texts."""
 
@@ -327,20 +317,20 @@ class TextWriter(_Writer[CompletionBody]):
             case Content():
                 return self._shown(number, piece.text, piece.logprobs or None, None)
             case Ended():
-                return self._shown(number, "", None, piece.reason)
+                return self._shown(number, "", piece.logprobs or None, piece.reason)
         return None
 
     def value(self, number: int, choice: _Choice) -> Json:
-        last = choice.end.logprobs if choice.end and not choice.end.stop_string else ()
-        text = "".join(choice.texts)
-        return self._shown(number, text, (*choice.scores, *last), choice.reason)
+        return self._shown(number, "".join(choice.texts), choice.scores, choice.reason)
 
     def _shown(
         self, number: int, text: str, scores: Sequence[TokenLogprob] | None, reason: str | None
     ) -> Json:
-        shown = scores is not None and self.body.logprobs is not None
-        logprobs = text_logprobs(scores or ()) if shown else None
+        logprobs = text_logprobs(scores) if scores and self.body.logprobs is not None else None
         return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": reason}
+
+
+_SUMMED = ("rounds", "drafted", "accepted", "forced")
 
 
 def usage_json(usages: list[Usage], *, n: int) -> Json:
@@ -359,10 +349,7 @@ def usage_json(usages: list[Usage], *, n: int) -> Json:
             "rejected_prediction_tokens": sum(usage.prediction_rejected for usage in usages),
         },
         "slipstream": {
-            "rounds": sum(usage.rounds for usage in usages),
-            "drafted": sum(usage.drafted for usage in usages),
-            "accepted": sum(usage.accepted for usage in usages),
-            "forced": sum(usage.forced for usage in usages),
+            **{name: sum(getattr(usage, name) for usage in usages) for name in _SUMMED},
             "draft": next((usage.draft for usage in usages if usage.draft), None),
         },
     }

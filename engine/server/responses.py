@@ -40,7 +40,7 @@ from engine.server.messages import MOST_MESSAGES, Message, check_newest, sent_in
 from engine.server.messages import Content as MessageContent
 from engine.server.service import Service, frames
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import MOST_TOOLS, ChoiceFields, Function, Name, check_choice, tools_json
+from engine.server.tools import ChoiceFields, Function, Name, check_choice, tools_json
 
 
 class Item(Message):
@@ -62,14 +62,10 @@ class FunctionTool(Function):
     type: Literal["function"]
 
 
-class TextFormat(Body):
-    type: Literal["text"]
-
-
-class GrammarFormat(Body):
-    type: Literal["grammar"]
-    syntax: Literal["lark", "regex"]
-    definition: str
+class InputFormat(Body):
+    type: Literal["text", "grammar"] = "text"
+    syntax: Literal["lark", "regex"] = "lark"
+    definition: str = ""
 
 
 class CustomTool(Body):
@@ -78,7 +74,7 @@ class CustomTool(Body):
     type: Literal["custom"]
     name: Name
     description: str | None = None
-    format: Annotated[TextFormat | GrammarFormat, Field(discriminator="type")] | None = None
+    format: InputFormat = InputFormat()
 
 
 class Namespace(Body):
@@ -126,7 +122,7 @@ class ResponsesBody(SamplingFields, FormFields, ThinkingFields, ChoiceFields):
         default_factory=list
     )
     instructions: str | None = None
-    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    tools: list[Tool] = Field(default_factory=list)
     parallel_tool_calls: bool = True
     text: TextConfig = TextConfig()
     stream: bool = False
@@ -179,7 +175,7 @@ def _known(tools: Iterable[Tool], namespace: str | None) -> Iterator[KnownTool]:
 
 def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
-    if isinstance(tool.format, GrammarFormat):
+    if tool.format.type == "grammar":
         kind = "Lark grammar" if tool.format.syntax == "lark" else "regular expression"
         text["description"] = f"A text that matches this {kind}:\n{tool.format.definition}"
     return {
@@ -198,7 +194,7 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 def _pattern(tool: CustomTool) -> str:
     """Return the regular expression that a custom tool's text must match; "" without one, if it
     cannot be enforced, and for a Lark grammar, which the model only reads."""
-    if not isinstance(tool.format, GrammarFormat) or tool.format.syntax == "lark":
+    if tool.format.type == "text" or tool.format.syntax == "lark":
         return ""
     pattern = tool.format.definition
     schema = json.dumps({"type": "string", "pattern": f"^(?:{pattern})$"})
@@ -275,7 +271,6 @@ ASKED: dict[str, Any] = {
     "truncation": "disabled",
 }
 """The fields of the request that a response repeats, with their defaults."""
-_ROLES = ("user", "assistant", "system", "developer")
 _NEVER = ("service_tier", "store")  # not repeated: always the default
 
 
@@ -348,7 +343,7 @@ def _messages(item: Item, place: str, *, newest: bool) -> Iterator[ChatMessage]:
         return
     if type in ("", "message"):
         if newest:
-            check_newest(item, place, _ROLES)
+            check_newest(item, place)
         yield from item.told(place)
     elif type.endswith("_output"):
         pictures = sent_in(item.output, f"{place}.output")
@@ -553,7 +548,10 @@ class ResponseWriter:
 
     def _end(self, ended: Ended) -> list[Json]:
         status = "incomplete" if ended.reason == "length" else "completed"
-        done = self._close(status)
+        rest: list[Json] = []
+        if ended.logprobs and self._open is not None and self._open.kind == "output_text":
+            rest = self._grow("", ended.logprobs)
+        done = [*rest, *self._close(status)]
         self.whole |= {"status": status, "usage": _usage(ended.usage)}
         if status == "incomplete":
             self.whole["incomplete_details"] = {"reason": "max_output_tokens"}

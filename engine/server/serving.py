@@ -15,6 +15,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from engine.server.errors import Refusal, invalid, openai_error
+from engine.server.exchange import Receive, Scope, Send, json_reply
 from models.errors import Problem
 
 MOST_CONNECTIONS = 64
@@ -65,10 +67,24 @@ class TimedProtocol(H11Protocol):
         self._has_read()
 
     def send_400_response(self, msg: str) -> None:
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
+        self._refuse(invalid(msg, code="invalid_request"))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer bytes that are not a request, and close the connection."""
+        reply = json_reply(openai_error(refusal), refusal.status, refusal.headers)
+        assert isinstance(reply.body, bytes)
+        headers = [*reply.headers.items(), ("content-length", str(len(reply.body)))]
+        answer = (
+            h11.Response(status_code=reply.status, headers=[*headers, ("connection", "close")]),
+            h11.Data(data=reply.body),
+            h11.EndOfMessage(),
+        )
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
+        with suppress(h11.LocalProtocolError):
+            for part in answer:
+                self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def _let_read(self) -> None:
         """Give the client its time to read."""
@@ -101,12 +117,7 @@ class TimedProtocol(H11Protocol):
             self._timer = self.loop.call_later(waiting, self._too_slow)
 
     def _too_slow(self) -> None:
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            with suppress(h11.LocalProtocolError):
-                headers = [("connection", "close"), ("content-length", "0")]
-                response = h11.Response(status_code=408, headers=headers)
-                self.transport.write(self.conn.send(response) or b"")
-        self.transport.close()
+        self._refuse(Refusal(408, "timeout", "The request did not arrive in time.", again=True))
         self.loop.call_soon(self.transport.abort)
 
 
@@ -128,8 +139,12 @@ class Serving:
         *,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["crowded"] = len(self.transports) >= most_connections
+            await app(scope, receive, send)
+
         config = uvicorn.Config(
-            app,
+            counted,
             http=protocol,
             ws="none",
             lifespan="off",
@@ -140,7 +155,6 @@ class Serving:
             access_log=False,
             log_config=None,
             log_level="critical",
-            limit_concurrency=most_connections,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_ENDING_SECONDS,
             h11_max_incomplete_event_size=LARGEST_HEAD_BYTES,

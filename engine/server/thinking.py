@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from engine.request import Thinking, thinking_of
-from engine.server.bodies import WHOLE, Body, Object, named
+from engine.server.bodies import WHOLE, Body, named
 
 Budget = Annotated[
     Annotated[int, Field(ge=0), WHOLE] | None,
@@ -61,7 +61,7 @@ class ThinkingFields(Body):
         *("reasoning_budget", "reasoning_budget_tokens"),
     )
     include_reasoning: bool = True
-    chat_template_kwargs: Object = Field(default_factory=dict)
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def wish(self) -> Thinking:
@@ -79,6 +79,13 @@ class ThinkingFields(Body):
     def hidden(self) -> bool:
         """Whether the reasoning is left out of the response."""
         return not self.include_reasoning or any(wish.exclude for wish in self._wishes)
+
+    @property
+    def reasoning_field(self) -> str:
+        """The name of the reasoning in a response: OpenRouter's, if the client has its words.
+        Clients that read both names would show a text twice."""
+        theirs = self.reasoning is not None or "include_reasoning" in self.model_fields_set
+        return "reasoning" if theirs else "reasoning_content"
 
     @property
     def variables(self) -> str:

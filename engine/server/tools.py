@@ -4,13 +4,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from engine.server.bodies import Body, Object, named
+from engine.server.bodies import Body, named
 from engine.server.errors import invalid
 
-MOST_TOOLS = 256
-Name = Annotated[str, Field(min_length=1, max_length=256)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class Function(Body):
@@ -18,8 +17,14 @@ class Function(Body):
 
     name: Name
     description: str = ""
-    parameters: Object = named("parameters", "input_schema", default={})
+    parameters: dict[str, Any] = named("parameters", "input_schema", default={})
     strict: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        inner = value.get("function") if isinstance(value, dict) else None
+        return {**value, **inner} if isinstance(inner, dict) else value
 
     def value(self, name: str = "") -> dict[str, Any]:
         """The function for prompts and grammars, under another `name` if one is given."""
@@ -36,6 +41,14 @@ class FunctionTool(Body):
 
     type: Literal["function"] = "function"
     function: Function
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nested(cls, value: Any) -> Any:
+        """The tools of the other dialects have their fields at the top."""
+        flat = isinstance(value, dict) and "function" not in value and "name" in value
+        own = flat and value.get("type") in (None, "function", "custom")
+        return {"function": value} if own else value
 
 
 class Named(Body):
@@ -110,7 +123,7 @@ class ChoiceFields(Body):
 class ToolFields(ChoiceFields):
     """The tools of a chat, and the choice among them."""
 
-    tools: list[FunctionTool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    tools: list[FunctionTool] = Field(default_factory=list)
 
     @property
     def functions(self) -> list[dict[str, Any]]:

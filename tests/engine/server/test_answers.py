@@ -79,19 +79,19 @@ def test_reasoning_of_each_syntax(template, text, tmp_path):
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
     choice, _ = answered(str(tmp_path), saying(*(text[at:][:5] for at in range(0, len(text), 5))))
     message = choice["message"]
-    assert (message["reasoning"], message["content"]) == ("Hm.", "Four.")
+    assert (message["reasoning_content"], message["content"]) == ("Hm.", "Four.")
 
 
 def test_reasoning_that_the_prompt_began_is_told_apart(thinker):
     choice, _ = answered(thinker, saying("Let me see.</think>Yes.", ending="<think>\n"))
-    assert choice["message"]["reasoning"] == "Let me see."
+    assert choice["message"]["reasoning_content"] == "Let me see."
     assert choice["message"]["content"] == "Yes."
 
 
 def test_a_stop_string_ends_the_content_and_not_the_reasoning(thinker):
     play = saying("<think>a STOP b</think>", "one ST", "OP two", "three", then="hang")
     choice, generate = answered(thinker, play, stop=["STOP"])
-    assert choice["message"]["reasoning"] == "a STOP b"
+    assert choice["message"]["reasoning_content"] == "a STOP b"
     assert choice["message"]["content"] == "one "
     assert choice["finish_reason"] == "stop"
     assert generate.request.stops == ("STOP",)

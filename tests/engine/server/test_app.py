@@ -59,7 +59,7 @@ async def test_health_says_whether_something_is_loaded():
         assert response.headers["x-should-retry"] == "true"
 
 
-READ = ["/", "/health", "/models", "/models/*"]
+READ = ["/", "/health", "/models", "/models/*", "/props"]
 READ += ["/api/tags", "/api/ps", "/api/version"]
 WRITTEN = ["/chat/completions", "/completions", "/responses", "/messages", "/messages/count_tokens"]
 WRITTEN += ["/api/chat", "/api/generate", "/api/show"]
@@ -83,11 +83,15 @@ BODY = {"messages": [{"role": "user", "content": "hello you"}]}
 
 async def test_models_have_the_shape_that_the_client_reads():
     async with asking() as (client, _):
-        for path in ("/v1/models", "/models/", "/v1/models?", "/v1/models?limit=1000"):
+        for path in ("/v1/models", "/models/", "/api/v0/models", "/v1/models?limit=1000"):
             listed = (await client.get(path)).json()
             (model,) = listed["data"]
             assert (listed["object"], model["id"], model["object"]) == ("list", "tiny", "model")
             assert model["max_model_len"] == model["context_length"] == 4096
+            assert model["max_context_length"] == model["meta"]["n_ctx_train"] == 4096
+            assert (model["type"], model["state"]) == ("llm", "loaded")
+        props = (await client.get("/props")).json()
+        assert props["default_generation_settings"]["n_ctx"] == 4096
         headers = {"anthropic-version": "2023-06-01"}
         listed = (await client.get("/v1/models", headers=headers)).json()
         (model,) = listed["data"]

@@ -265,7 +265,7 @@ async def test_only_the_newest_question_is_refused():
             (chat, {"role": "user", "content": {"a": 1}}, "messages[1].content"),
             (chat, {"role": "user", "content": [{"type": "input_audio"}]}, "content[0].type"),
             (responses, {"type": "item_reference", "id": "msg_1"}, "input[1]"),
-            (anthropic, {"role": "tool", "content": "x"}, "messages[1].role"),
+            (anthropic, {"role": "wizard", "content": "x"}, "messages[1].role"),
             (ollama, {"role": "wizard"}, "messages[1].role"),
         ):
             path, body = dialect()

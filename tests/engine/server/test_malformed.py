@@ -12,7 +12,6 @@ from engine.process.protocol import Generate
 from engine.server.bodies import DEEPEST
 from tests.support.engine.asking import asking, run
 
-ROLE_AND_TEXT = [{"role": "user", "content": "hello you"}]
 DATA = Path(__file__).parents[2] / "data"
 BODIES: dict[str, dict[str, Any]] = json.loads((DATA / "server_bodies.json").read_text())
 NO_JSON = [
@@ -151,14 +150,3 @@ def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds):
         assert refused > rounds / 2
 
     run(ask(), seconds=600)
-
-
-def test_numbers_that_are_whole_are_taken_as_such():
-    async def ask():
-        async with asking() as (client, _):
-            body = {"max_tokens": 8.0, "messages": ROLE_AND_TEXT}
-            assert (await client.post("/v1/messages", json=body)).status_code == 200
-            half = await client.post("/v1/messages", json={**body, "max_tokens": 8.5})
-            assert half.status_code == 400
-
-    run(ask())

@@ -123,6 +123,7 @@ async def test_a_wrong_chunk_ends_the_connection():
         for end in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
             answer = await server.said(head + end)
             assert answer.startswith(b"HTTP/1.1 400"), end
+            assert code_in(answer) == "invalid_request"
 
 
 async def test_a_head_that_does_not_end_is_not_waited_for():
@@ -139,12 +140,19 @@ async def test_a_head_that_does_not_end_is_not_waited_for():
         trickling.cancel()
 
 
+def code_in(answer):
+    """The code of the error that is the whole body."""
+    return json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"]
+
+
 async def test_a_second_head_that_does_not_end_is_not_waited_for_either():
     async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
         writer.write(f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET /hea")
-        assert (await reader.read()).startswith(b"HTTP/1.1 408")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert code_in(answer) == "timeout"
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for():
@@ -192,6 +200,8 @@ def test_more_connections_than_there_should_be_are_told_so():
             )
             answer = await server.said(head.encode())
             assert answer.startswith(b"HTTP/1.1 503")
+            assert b"\r\nretry-after: 1\r\n" in answer
+            assert code_in(answer) == "too_many_connections"
             for _, writer in idle:
                 writer.transport.abort()
             while not (await server.said(head.encode())).startswith(b"HTTP/1.1 200"):

@@ -1,5 +1,6 @@
 """What neighbours' clients send: done, refused by name, or harmless, in each dialect."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fie
 from engine.server.openai import ChatBody, CompletionBody
 from engine.server.responses import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
-from tests.support.engine.asking import asking, events, run
+from tests.support.engine.asking import asking, run
 from tests.support.engine.scripted_host import LOADED, script
 
 HELLO = [{"role": "user", "content": "hello you"}]
@@ -168,16 +169,6 @@ def test_other_names_of_neighbours_are_done_in_each_dialect(path):
     assert (chosen.sampling.min_p, chosen.sampling.top_k) == (0.5, 3)
 
 
-def test_options_of_ollama_may_stand_anywhere():
-    inside, beside = run(
-        outcomes("/api/chat", {"options": {"think": False, "seed": 5}}, {"think": False, "seed": 5})
-    )
-    assert inside == beside
-    assert inside[1].thinking == "off"
-    (words,) = run(outcomes("/api/chat", {"options": {"mirostat": 2}}))
-    assert "mirostat" in words
-
-
 @pytest.mark.parametrize("path", CHATS)
 async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
     template = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
@@ -194,11 +185,14 @@ async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
                 assert ("Hidden" in text, "Shown" in text) == (not wish, True), text
 
 
-async def test_a_stream_ends_with_the_usage_by_openrouters_name_too():
-    async with asking() as (client, _):
-        for wish in ({"usage": {"include": True}}, {"stream_options": {"include_usage": True}}):
-            response = await client.post(CHAT, json=BODIES[CHAT] | wish | {"stream": True})
-            assert events(response)[-2][1]["usage"]["completion_tokens"] > 0
+@pytest.mark.parametrize("path", CHATS[:-1])
+def test_the_number_of_tools_and_the_size_of_a_form_are_the_models_matter(path):
+    tool = {"name": "f", "type": "function", "parameters": {"type": "object"}}
+    schema = {"enum": [f"the value with the number {number:09}" for number in range(2000)]}
+    form = {"guided_json": {"type": "object", "properties": {"a": schema}}}
+    tools, held = run(outcomes(path, {"tools": [tool] * 259}, form))
+    assert len(json.loads(tools[0].tools)) in (1, 259)  # of one name: responses have one
+    assert len(held[1].grammar.source) > 70_000
 
 
 def test_the_likeliest_token_is_not_penalized_by_default():
