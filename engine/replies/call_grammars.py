@@ -32,8 +32,8 @@ class Calls:
     """Grammar bodies of a family's calls, each after its `trigger`.
 
     In a `section`, all calls of a reply are between `opening` and `closing`; otherwise each has its
-    own trigger. `between` separates them. `single`: a reply has at most one call. `unmarked`:
-    the beginnings of calls that have no mark of their own.
+    own trigger. `between` separates them. `unmarked`: the beginnings of calls that have no mark of
+    their own; then a reply has at most one.
     """
 
     trigger: str
@@ -42,7 +42,6 @@ class Calls:
     closing: str
     between: str
     section: bool
-    single: bool
     unmarked: tuple[str, ...]
 
     def behind_trigger(self, *, parallel: bool) -> str:
@@ -54,7 +53,7 @@ class Calls:
     def whole(self, rules: Rules, *, parallel: bool) -> str:
         """The grammar body of a reply that consists of calls."""
         call = f"{rules.mark(self.trigger)} {self.behind_trigger(parallel=parallel)}"
-        if self.section or self.single or not parallel:
+        if self.section or self.unmarked or not parallel:
             return call
         return f"{call} ({self.between} {call})*"
 
@@ -77,7 +76,6 @@ def calls_of(rows: Sequence[CallRow], rules: Rules, tools: Sequence[Tool]) -> Ca
         closing=rules.mark(row.closing),
         between=rules.mark(row.between),
         section=bool(row.opening),
-        single=row.unmarked,  # templates refuse to render several
         unmarked=tuple(row.trigger for row in rows) if row.unmarked else (),
     )
 
@@ -93,11 +91,7 @@ def understood(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def arguments_of(rules: Rules, tool: Tool) -> str:
     """A rule for a tool's arguments as JSON; returns its name."""
-    return rules.json(_schema(tool))
-
-
-def _schema(tool: Tool) -> dict[str, Any]:
-    return {**tool.parameters, "type": "object"} if tool.strict else {"type": "object"}
+    return rules.json({**(tool.parameters if tool.strict else {}), "type": "object"})
 
 
 def _json(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
@@ -118,17 +112,10 @@ def _tags(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
         if not tool.strict:
             return f"({part('TAGGED', words)})*"
         _refuse_beyond(tool, tool.parameters)
-        parts = [
-            (
-                part(
-                    text(name),
-                    _tagged_value(rules, tool, schema, end, words),
-                    types=tool.types(schema),
-                ),
-                must,
-            )
-            for name, schema, must in _parameters(tool, allowed=r'[^<>\n"]+')
-        ]
+        parts = []
+        for name, schema, must in _parameters(tool, allowed=r'[^<>\n"]+'):
+            value = _tagged_value(rules, tool, schema, end, words)
+            parts.append((part(text(name), value, types=tool.types(schema)), must))
         return members(rules, parts)
 
     return arguments

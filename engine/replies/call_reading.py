@@ -6,7 +6,8 @@ value that does not fit the schema is passed on as text, and the tool may compla
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from engine.replies.calls import Calls
@@ -20,7 +21,7 @@ from engine.replies.json_text import (
     read_string,
     value_of,
 )
-from engine.replies.literals import pass_literal, pass_members
+from engine.replies.literals import pass_literal, pass_members, scalar
 from engine.replies.tools import Tool, type_of
 
 _NAME = re.compile(r"[\w.-]+")
@@ -46,9 +47,15 @@ def read_calls(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
             incoming.take(len(between))
             continue
         next_call = pieces(row.begin)[:1] if row.opening else ()
-        if not next_call or not (yield from incoming.comes(*next_call)):
+        if next_call and (yield from incoming.comes(*next_call)):
+            continue
+        lines = row.between == "\n" and not row.begin  # each call is a line
+        if not lines or (yield from incoming.comes(*pieces(row.closing)[:1])) or incoming.over:
             break
     yield from _take_mark(incoming, row.closing)
+    again = [mark for mark in pieces(row.end + row.closing) if len(mark) > 2 and mark[0] in "<["]
+    while again and (yield from incoming.comes(*again)):
+        yield from _take_mark(incoming, (yield from incoming.comes(*again)) or "")
 
 
 def expect_mark(incoming: Incoming, mark: str) -> Reading[str]:
@@ -150,27 +157,23 @@ def _json(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     yield from _take_mark(incoming, row.end)
 
 
-def _python(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
-    """Read a call in Python's notation. The end of `name.call(...)`, which Llama writes for its own
-    tools, does not belong to the name."""
+def _values(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
+    """Read a call in Python's or Gemma's notation. The end of `name.call(...)`, which Llama writes
+    for its own tools, does not belong to the name."""
     name = yield from _named(incoming, row)
-    calls.begin(name.removesuffix(".call") or name)
-    yield from pass_members(incoming, calls.arguments, ")")
-    yield from expect_mark(incoming, row.end)
-    calls.end()
-
-
-def _literals(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
-    name = yield from _named(incoming, row)
-    close = {"{": "}", "(": ")"}.get((yield from incoming.peek()))
-    if close is None:
+    if row.unmarked and not calls.knows(name):
         raise Unreadable
-    incoming.take(1)
-    calls.begin(name)
+    close = ")"
+    if row.form == "literals":
+        close = {"{": "}", "(": ")"}.get((yield from incoming.peek()), "")
+        incoming.take(len(close))
+        if not close:
+            raise Unreadable
+    calls.begin(name if calls.knows(name) else name.removesuffix(".call") or name)
     yield from pass_members(incoming, calls.arguments, close, row.quote)
     yield from incoming.expect(close)
     calls.end()
-    yield from _take_mark(incoming, row.end)
+    yield from _take_mark(incoming, row.end.removeprefix(close))
 
 
 def _tags(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
@@ -204,14 +207,17 @@ def _value(
         types = {"string"} if kind in ("true", "string") else types - {"string"}
     calls.arguments(f'{before}"{escaped(key)}": ')
     end = pieces(closing)[0]
-    ends = [end]
+    unclosed = [f"{opening}{name}{pieces(keyed)[0]}" for name in tool.properties if name != key]
+    unclosed.append((row.end + row.closing).strip())
+    unclosed = [] if calls.certain else [*unclosed, *(f"\n{mark}" for mark in unclosed)]
+    ends = [end, *unclosed]
     if keyed.endswith("\n"):
         ends.append(f"\n{end}")
         if (yield from incoming.peek()) == "\n":
             incoming.take(1)
     if row.quote and (yield from incoming.comes(row.quote)):
         incoming.take(len(row.quote))
-        ends = [f"]]>{end}"]
+        ends, unclosed = [f"]]>{end}"], []
     if types == {"string"}:
         calls.arguments('"')
         found = yield from incoming.text_until(ends, lambda text: calls.arguments(escaped(text)))
@@ -222,7 +228,8 @@ def _value(
         calls.arguments(_typed("".join(parts), types))
     if not found:
         raise Unreadable
-    incoming.take(len(found))
+    if found not in unclosed:
+        incoming.take(len(found))
     return ", "
 
 
@@ -289,16 +296,30 @@ def _members(
 
 def _typed(text: str, types: set[str]) -> str:
     """The JSON text of a raw value: "007" with {"string"} gives '"007"'."""
-    bare = text.strip()
-    bare = _PYTHON.get(bare, bare)
-    try:
-        kind = type_of(value_of(bare))
-    except ValueError:
-        bare = _from_python(bare) if bare[:1] in ("{", "[") else ""
-        kind = "object" if bare.startswith("{") else "array"
-    if bare and (not types or kind in types or (kind == "integer" and "number" in types)):
-        return bare
+    for spelling in _spellings(text.strip(), known=bool(types)):
+        kind = type_of(value_of(spelling))
+        if not types or kind in types or (kind == "integer" and "number" in types):
+            return spelling
     return f'"{escaped(text)}"'
+
+
+def _spellings(text: str, *, known: bool) -> Iterator[str]:
+    """Yield the JSON texts that a raw value can mean. Only where a schema has its type: words
+    in any case, numbers of any notation, and a value within quotes."""
+    word = _PYTHON.get(text, text)
+    with suppress(ValueError):
+        value = value_of(word)
+        yield word
+        if known and isinstance(value, str):
+            yield from _spellings(value.strip(), known=True)
+    if text[:1] in ("{", "[") and (found := _from_python(text)):
+        yield found
+    if known and (found := scalar(text)):
+        yield found
+        with suppress(ValueError):
+            yield from [str(int(float(found)))] * float(found).is_integer()
+    if known and len(text) > 1 and text[0] == text[-1] == "'":
+        yield from _spellings(text[1:-1].strip(), known=True)
 
 
 def _from_python(text: str) -> str:
@@ -319,6 +340,6 @@ _READERS = {
     "json": _json,
     "tags": _tags,
     "nested": _nested,
-    "python": _python,
-    "literals": _literals,
+    "python": _values,
+    "literals": _values,
 }

@@ -16,14 +16,15 @@ class Calls:
     The last piece of the arguments comes with the end of the call, so arguments that parse always
     belong to a whole call, never to a call that was cut off.
 
-    Attributes: `whole`, the number of calls that have ended; `begun`, whether a call is under way.
+    Attributes: `certain`; `whole`, the number of calls that have ended; `begun`, whether a call is
+    under way.
     """
 
     def __init__(
         self, incoming: Incoming, emit: Callable[[], None], tools: Sequence[Tool], *, certain: bool
     ) -> None:
         self._incoming, self._emit, self._tools = incoming, emit, tools
-        self._certain = certain
+        self.certain = certain
         self._open: list[CallPiece] = []  # of a call that may be none
         self._passed_on: list[CallPiece] = []
         self._held = ""
@@ -56,7 +57,7 @@ class Calls:
 
     def give_up(self) -> None:
         """Discard the call in progress: the text was not a call."""
-        if self.begun and self._certain:
+        if self.begun and self.certain:
             self._emit()
         self._open.clear()
         self.begun, self._held = False, ""
@@ -69,7 +70,7 @@ class Calls:
 
     def _add(self, piece: CallPiece) -> None:
         self._open.append(piece)
-        if piece.ended or self._certain:
+        if piece.ended or self.certain:
             self._passed_on += self._open
             self._open.clear()
             self._emit()

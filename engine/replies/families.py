@@ -46,9 +46,14 @@ class CallRow:
     unmarked: bool = False
 
     @property
+    def starts(self) -> str:
+        """The text with which the calls begin."""
+        return self.opening or self.begin
+
+    @property
     def trigger(self) -> str:
         """The first mark, which shows that a call begins."""
-        found = _TRIGGER.match(self.opening or self.begin)
+        found = _TRIGGER.match(self.starts)
         return found[0] if found else ""
 
     @property
@@ -101,8 +106,16 @@ _BARE = replace(_OBJECT, unmarked=True)  # as small models write it, without the
 _FENCED = replace(_BARE, begin='```json\n{"name": "', end="}\n```")
 _DOUBLED = replace(_BARE, begin='{{"name": "', end="}}")  # as Qwen2.5-Coder's template shows it
 _LLAMA = replace(_OBJECT, named='", "parameters": ', between="; ", unmarked=True)
-_LIST = replace(_OBJECT, between=", ")
-_MISTRAL = replace(_LIST, opening="[TOOL_CALLS]{gap}[", closing="]")
+_GIGACHAT = replace(_OBJECT, begin='<|function_call|>{"name": "')
+_GIGACHAT_3 = replace(_OBJECT, begin='<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "')
+
+
+def _listed(opening: str, closing: str) -> CallRow:
+    return replace(_OBJECT, between=", ", opening=opening, closing=closing)
+
+
+_PHI = _listed("<|tool_call|>{gap}[", "]{gap}<|/tool_call|>")
+_MISTRAL = _listed("[TOOL_CALLS]{gap}[", "]")
 _MISTRAL_ARGS = CallRow("json", begin="[TOOL_CALLS]", named="[ARGS]")
 _MISTRAL_IDS = replace(_MISTRAL_ARGS, named="[CALL_ID]{id}[ARGS]")
 _MISTRALS = (
@@ -112,7 +125,7 @@ _MISTRALS = (
     replace(_OBJECT, begin='[TOOL_CALLS]{"name": "'),
 )
 _APRIEL = replace(
-    _LIST, end=', "id": "{id}"}', opening="<tool_calls>{gap}[", closing="]{gap}</tool_calls>"
+    _MISTRAL, end=', "id": "{id}"}', opening="<tool_calls>{gap}[", closing="]{gap}</tool_calls>"
 )
 _COHERE = CallRow(
     "object",
@@ -123,6 +136,7 @@ _COHERE = CallRow(
     between=",\n    ",
     closing="\n]<|END_ACTION|>",
 )
+_COHERE_TEXTS = ("<|START_TEXT|>", "<|END_TEXT|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>")
 _COHERE_TURNS = ("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>")
 _COMMAND = replace(
     _COHERE,
@@ -178,12 +192,6 @@ _QWEN = CallRow(
     between="\n",
 )
 _QWEN_BARE = replace(_QWEN, begin="<function=")
-_SEED = replace(
-    _QWEN,
-    begin="<seed:tool_call>\n<function=",
-    key=("<parameter=", ">", "</parameter>\n"),
-    end="</function>\n</seed:tool_call>",
-)
 _GLM = CallRow(
     "tags",
     begin="<tool_call>",
@@ -268,17 +276,19 @@ _LFM = CallRow(
     between=", ",
     closing="]{gap}<|tool_call_end|>",
 )
+_OLMO = replace(_LFM, opening="<function_calls>\n", between="\n", closing="\n</function_calls>")
+_PYTHONIC = replace(_LFM, opening="[", closing="]", unmarked=True)
 _GEMMA = CallRow("literals", begin="<|tool_call>call:", end="<tool_call|>", quote='<|"|>')
 _FUNCTION_GEMMA = CallRow(
     "literals", begin="<start_function_call>call:", end="<end_function_call>", quote="<escape>"
 )
 
 Family = Literal[
-    "none", "found", "harmony", "gemma", "function gemma", "glm", "lfm", "seed", "minimax",
+    "none", "found", "harmony", "gemma", "function gemma", "glm", "lfm", "olmo", "minimax",
     "minimax m1", "minimax 3", "dsml", "dsml v3", "deepseek", "deepseek r1", "kimi", "kimi 3", "hy",
-    "solar", "atem", "minicpm", "apertus", "apriel", "nemotron", "cohere", "command", "granite",
-    "gigachat", "gigachat 3", "functionary", "firefunction", "qwen xml", "mistral args", "mistral",
-    "hermes", "llama",
+    "hunyuan", "solar", "atem", "minicpm", "apriel", "nemotron", "cohere", "command", "phi",
+    "granite", "gigachat", "gigachat 3", "firefunction", "qwen xml", "mistral args", "mistral",
+    "hermes", "pythonic", "llama",
 ]  # fmt: skip
 
 FAMILIES: dict[Family, FamilyRow] = {
@@ -293,14 +303,12 @@ FAMILIES: dict[Family, FamilyRow] = {
     "function gemma": FamilyRow((_FUNCTION_GEMMA,), (("<start_function_call>",),)),
     "glm": FamilyRow((_GLM,), (("<arg_key>", "<tool_call>"),)),
     "lfm": FamilyRow(
-        (_LFM, replace(_LIST, opening=_LFM.opening, closing=_LFM.closing)),
+        (_LFM, _listed(_LFM.opening, _LFM.closing)),
         (("<|tool_call_start|>",), ("<|tool_list_start|>",), ("List of tools: ",)),
     ),
-    "seed": FamilyRow((_SEED,), (("<seed:tool_call>", "<function="),)),
+    "olmo": FamilyRow((_OLMO,), (("<function_calls>",),)),
     "minimax": FamilyRow((_MINIMAX,), (("<minimax:tool_call>", "<invoke name="),)),
-    "minimax 3": FamilyRow(
-        (_MINIMAX_3,), (("]<]minimax[>[", "<invoke name="),), skipped=("</mm:think>",)
-    ),
+    "minimax 3": FamilyRow((_MINIMAX_3,), (("]<]minimax[>[", "<invoke name="),)),
     "minimax m1": FamilyRow(
         (replace(_OBJECT, opening="<tool_calls>\n", between="\n", closing="\n</tool_calls>"),),
         (("<tool_calls>", "<end_of_sentence>"),),
@@ -316,6 +324,7 @@ FAMILIES: dict[Family, FamilyRow] = {
             for begin in (_KIMI.begin, "<|tool_call_begin|>")
         ),
         (("<|tool_calls_section_begin|>",),),
+        skipped=("<|tool_call_section_begin|>", "<|tool_call_section_end|>"),
     ),
     "kimi 3": FamilyRow(
         (_KIMI_3,),
@@ -327,6 +336,11 @@ FAMILIES: dict[Family, FamilyRow] = {
         (_HY,),
         (("<tool_sep", "<arg_key", "opensource"),),
         ReasoningMarks("<think:opensource>", "</think:opensource>"),
+    ),
+    "hunyuan": FamilyRow(
+        (_listed(_APRIEL.opening, _APRIEL.closing),),
+        (("<|extra_0|>", "<|extra_4|>"), ("<｜hy_Assistant｜>",)),
+        skipped=("<answer>", "</answer>"),
     ),
     "solar": FamilyRow(
         (_SOLAR,),
@@ -342,64 +356,32 @@ FAMILIES: dict[Family, FamilyRow] = {
         "to={id}<|message|>",
     ),
     "minicpm": FamilyRow((_MINICPM,), (('<function name="', "<param name="),)),
-    "apertus": FamilyRow(
-        (
-            CallRow(
-                "json",
-                begin='{"',
-                named='": ',
-                end="}",
-                opening="<|tools_prefix|>{gap}[",
-                between=", ",
-                closing="]{gap}<|tools_suffix|>",
-            ),
-        ),
-        (("<|tools_prefix|>",),),
-        ReasoningMarks("<|inner_prefix|>", "<|inner_suffix|>"),
-    ),
-    "nemotron": FamilyRow(
-        (replace(_LIST, opening="<TOOLCALL>{gap}[", closing="]{gap}</TOOLCALL>"),),
-        (("<TOOLCALL>",),),
-    ),
+    "nemotron": FamilyRow((_listed("<TOOLCALL>{gap}[", "]{gap}</TOOLCALL>"),), (("<TOOLCALL>",),)),
     "cohere": FamilyRow(
         (_COHERE,),
         (("<|START_ACTION|>",),),
-        skipped=(
-            *("<|START_TEXT|>", "<|END_TEXT|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-            *_COHERE_TURNS,
-        ),
+        skipped=(*_COHERE_TEXTS, *_COHERE_TURNS),
     ),
     "command": FamilyRow(
         (_COMMAND,), (("Action:", "```json", "<|CHATBOT_TOKEN|>"),), skipped=_COHERE_TURNS
     ),
-    "granite": FamilyRow(
-        (replace(_LIST, opening="<|tool_call|>{gap}[", closing="]"),), (("<|tool_call|>",),)
-    ),
-    "gigachat": FamilyRow(
-        (replace(_OBJECT, begin='<|function_call|>{"name": "'),),
-        (("<|function_call|>", "<|role_sep|>"),),
-    ),
-    "gigachat 3": FamilyRow(
-        (replace(_OBJECT, begin='<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "'),),
-        (("function call", "<|role_sep|>"),),
-    ),
-    "functionary": FamilyRow(
-        (CallRow("json", begin="<function=", named=">", end="</function>"),),
-        (("<function=example_function_name>{",),),
-    ),
-    "firefunction": FamilyRow(
-        (replace(_LIST, opening="functools{gap}[", closing="]"),), (("functools[",),)
-    ),
+    "phi": FamilyRow((_PHI,), (("<|tool_call|>", "<|/tool_call|>"),)),
+    "granite": FamilyRow((_listed("<|tool_call|>{gap}[", "]"),), (("<|tool_call|>",),)),
+    "gigachat": FamilyRow((_GIGACHAT,), (("<|function_call|>", "<|role_sep|>"),)),
+    "gigachat 3": FamilyRow((_GIGACHAT_3,), (("function call", "<|role_sep|>"),)),
+    "firefunction": FamilyRow((_listed("functools{gap}[", "]"),), (("functools[",),)),
     "apriel": FamilyRow((_APRIEL,), (("<tool_calls>", "</tool_calls>"),)),
     "qwen xml": FamilyRow((_QWEN, _QWEN_BARE, _HERMES), (("<tool_call>", "<function="),)),
     "mistral args": FamilyRow((_MISTRAL_ARGS, *_MISTRALS), (("[TOOL_CALLS]", "[ARGS]"),)),
     "mistral": FamilyRow(_MISTRALS, (("[TOOL_CALLS]",),)),
     "hermes": FamilyRow((_HERMES, _BARE, _FENCED, _DOUBLED), (("<tool_call>",),)),
+    "pythonic": FamilyRow((_PYTHONIC,), (("[func_name1(",),)),
     "llama": FamilyRow(
         (
             _LLAMA,
             replace(_LLAMA, opening="<|python_tag|>", unmarked=False),
             CallRow("python", begin="<|python_tag|>", named="(", end=")"),
+            _PYTHONIC,
         ),
         (("<|start_header_id|>", "tool_calls", '"parameters": '),),
     ),

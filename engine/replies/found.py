@@ -32,7 +32,7 @@ def call_row(single: str, *, two: str = "", wide: str = "") -> CallRow | None:
     opening, begin, end, between, closing = "", head, tail, "", ""
     behind = two.partition(VALUE)[2].partition(NAME)[0]
     if behind:
-        behind = behind[len(_up_to_arguments(single, tail)) :]
+        behind = behind[len(single.partition(VALUE)[2].removesuffix(tail)) :]
         begin = _alike(head[::-1], behind[::-1])[::-1]
         if _PART_OF_TAG.search(head.removesuffix(begin)):
             begin = begin.partition(">")[2]
@@ -102,11 +102,6 @@ def _tags_form(single: str, wide: str) -> _Found | None:
         return None
     named, end = before.removesuffix(opening), tail.removeprefix(closing)
     return ("tags", head, named, (opening, keyed, closing), end) if end.strip() else None
-
-
-def _up_to_arguments(single: str, tail: str) -> str:
-    """Return the text between a value and the end of the arguments."""
-    return single.partition(VALUE)[2].removesuffix(tail)
 
 
 def _alike(single: str, other: str) -> str:

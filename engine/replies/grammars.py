@@ -105,11 +105,10 @@ def grammar_of_prose(syntax: ReplySyntax, *, prompt_ending: str) -> Grammar:
     over = syntax.reasoning_is_over(prompt_ending)
     if syntax.family == "harmony":
         return Grammar("lark", rules.grammar(_channels(rules, (), "auto", "", reasoning=not over)))
-    bare = [call.begin[:1] for call in row.calls if call.unmarked]
-    prose = rules.text_without(
-        [call.trigger for call in row.calls if not call.unmarked],
-        beginning_otherwise=[*bare, syntax.reasoning.opening] if syntax.reasoning else bare,
-    )
+    bare = [call.starts[:1] for call in row.calls if call.unmarked]
+    bare += [syntax.reasoning.opening] if syntax.reasoning else []
+    marked = [call.trigger for call in row.calls if not call.unmarked]
+    prose = rules.prose(bare, without=marked, empty=False)
     if skipped := _skipped(rules):
         around = f"({either(list(map(rules.mark, skipped)))})*"
         prose = f"{around} {prose} {around}"
@@ -175,7 +174,8 @@ def _reply(
     opening = reasoning.opening if reasoning else ""
     bare = [row for row in rules.syntax.row.calls[1:] if row.unmarked and not calls.unmarked]
     begun = calls.unmarked or tuple(row.begin for row in bare)
-    prose = rules.text_beginning_otherwise([opening, *begun])
+    plain = [mark for mark in (opening, *begun) if mark and not rules.begins_special(mark)]
+    prose = rules.prose(plain)
     skipped = _skipped(rules)
     if skipped and rules.begins_special(calls.trigger):
         prose = f"({prose} | {either(list(map(rules.mark, skipped)))})*"

@@ -80,23 +80,18 @@ class Rules:
             return f"{terminal} {self.mark(mark)}"
         return self.add(f"{terminal} {text(mark)}", options="[lazy]")
 
-    def text_beginning_otherwise(self, beginnings: Sequence[str]) -> str:
-        """Return a terminal for text that begins with none of `beginnings`, with any white space in
-        them or before them."""
-        plain = [mark for mark in beginnings if mark and not self.begins_special(mark)]
-        if not plain:
+    def prose(
+        self, beginnings: Sequence[str], *, without: Sequence[str] = (), empty: bool = True
+    ) -> str:
+        """A terminal for text that begins with none of `beginnings`, nor after white space, and has
+        none of the marks `without` in it, with any white space in them. `empty`: it may be."""
+        begun = [rf"\s*{spaced(mark)}" for mark in beginnings if mark]
+        inside = [f".*{spaced(mark)}" for mark in without if not self.begins_special(mark)]
+        barred = "|".join([*inside, *begun])
+        if empty and not barred:
             return "TEXT"
-        begun = "|".join(map(spaced, plain))
-        return self.add(rf"/(.|\n)*/ & ~/(?s:\s*({begun}).*)/", terminal=True)
-
-    def text_without(self, marks: Sequence[str], *, beginning_otherwise: Sequence[str]) -> str:
-        """A terminal for text that says something and has none of `marks` in it; it begins with
-        none of `beginning_otherwise`, nor after white space."""
-        inside = [spaced(mark) for mark in marks if mark and not self.begins_special(mark)]
-        begun = [rf"\s*{spaced(mark)}" for mark in beginning_otherwise if mark]
-        barred = "|".join([*(f".*{mark}" for mark in inside), *begun])
-        without = rf" & ~/(?s:({barred}).*)/" if barred else ""
-        return self.add(rf"/(?s:.*\S.*)/{without}", terminal=True)
+        otherwise = rf" & ~/(?s:({barred}).*)/" if barred else ""
+        return self.add(rf"/(?s:.*{'' if empty else r'\S.*'})/{otherwise}", terminal=True)
 
     def begins_special(self, mark: str) -> bool:
         return self._special.match(mark) is not None

@@ -81,7 +81,7 @@ def pass_literal(
         yield from incoming.expect(close)
     elif not (yield from _pass_text(incoming, emit, quote)):
         word = (yield from incoming.word(_BARE)).strip()
-        found = _scalar(word)
+        found = scalar(word)
         if found is None and not quote and not word.isdigit():  # such as 007
             raise Unreadable
         emit(found or f'"{escaped(word)}"')
@@ -157,7 +157,7 @@ def _python_escape(incoming: Incoming) -> Reading[str]:
     return _ESCAPES.get(two[1], two)
 
 
-def _scalar(word: str) -> str | None:
+def scalar(word: str) -> str | None:
     """A number or a word as JSON; None for anything else. Integers are not changed."""
     if found := _WORDS.get(word.lower()):
         return found

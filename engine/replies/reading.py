@@ -22,6 +22,8 @@ from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
 from engine.stretches import Kind, Stretch, divided
 
+_QUOTES = ("`", "'", '"')
+
 
 class ReplyReader:
     """Reads one reply while it is written. The stretches of all pushes and of `finish` together
@@ -49,6 +51,8 @@ class ReplyReader:
         self._incoming = Incoming()
         self._stretches: list[Stretch] = []
         self._covered = 0  # characters that have a stretch
+        self._cut = self._calls_end = False  # a whole call was read last
+        self._last = ""  # the last character of the content
         self._calls = Calls(self._incoming, self._call_text, tools, certain=certain)
         self._marked: dict[str, list[CallRow]] = {}  # by the marks at which calls begin
         self._unmarked: list[CallRow] = []
@@ -76,9 +80,11 @@ class ReplyReader:
         """End the reply; return the stretches of the text that was held back.
 
         `cut`: the model was not ready. Then an unfinished mark at the end is a mark, and an
-        unfinished call is a call, if a mark began it.
+        unfinished call is a call, if a mark began it. After a whole call an unfinished mark is a
+        mark in any case.
         """
-        self._incoming.end(cut=cut)
+        self._cut = cut
+        self._incoming.end(cut=cut or self._calls_end)
         found = [*self._advance()]
         self._incoming.take_all()
         self._cover("mark", 0)
@@ -101,6 +107,8 @@ class ReplyReader:
     def _content(self, text: str) -> None:
         if text:
             self._cover("content", len(text))
+            self._last = text[-1]
+            self._calls_end &= text.isspace()
 
     def _reasoned(self, text: str) -> None:
         self._cover("reasoning", len(text))
@@ -117,11 +125,12 @@ class ReplyReader:
 
     def _reply(self, inside_reasoning: bool) -> Reading[None]:
         reasoning, row = self._syntax.reasoning, self._syntax.row
-        marks = [*self._marked, *row.skipped]
-        if reasoning and reasoning.opening.startswith(self._syntax.special or "\0"):
-            # A special token: no text spells it, so look everywhere.
-            marks.append(reasoning.opening.rstrip())
-        beginning, behind_mark = True, False
+        opening = reasoning.opening.rstrip() if reasoning else ""
+        closing = reasoning.closing if reasoning else ""
+        marks = [*self._marked, *row.skipped, *filter(None, (opening, closing))]
+        # No text spells a special token.
+        token = opening.startswith(self._syntax.special or "\0")
+        beginning, behind_mark, named = True, False, False
         if inside_reasoning and reasoning:
             yield from self._reasoning()
             behind_mark = True
@@ -135,17 +144,24 @@ class ReplyReader:
             if not mark:
                 return
             self._incoming.remember()
-            yield from self._incoming.spaces()
+            space = yield from self._incoming.spaces()
             if mark in self._marked:
                 beginning = behind_mark = yield from self._call(self._marked[mark], mark)
                 continue
-            if reasoning and (yield from self._incoming.comes(reasoning.opening.rstrip())):
-                mark = reasoning.opening.rstrip()  # that another mark begins
-            yield from self._incoming.expect(mark)
-            self._incoming.taken()
-            if mark not in row.skipped:
+            text = not token and mark not in row.skipped
+            if opening and (yield from self._incoming.comes(opening)):
+                mark = opening  # that another mark begins
+            named = named or (not space and self._last in _QUOTES)
+            about = text and (mark == opening or named)  # the text is about the marks
+            if text and self._last and not about:
+                self._content(self._incoming.taken())
+            self._incoming.take(len(mark))
+            words, beginning, behind_mark = self._incoming.taken(), not about, not about
+            if about:
+                self._content(words)
+                named = mark == opening
+            elif mark == opening:
                 yield from self._reasoning()
-            beginning = behind_mark = True
 
     def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
         """Read reasoning, a header or an unmarked call, which can only be at the beginning of a
@@ -172,7 +188,7 @@ class ReplyReader:
                 return True
         if self._unmarked:
             first = yield from incoming.peek()
-            if rows := [row for row in self._unmarked if first and row.begin.startswith(first)]:
+            if rows := [row for row in self._unmarked if first and row.starts.startswith(first)]:
                 return (yield from self._call(rows, first))
         space = incoming.taken()
         if space and not (self._marked and (yield from incoming.comes(*self._marked))):
@@ -234,11 +250,12 @@ class ReplyReader:
                 if unfinished:
                     self._incoming.take_all()
                 text = self._incoming.taken()
-                if unfinished and (self._certain or not row.unmarked):
+                if unfinished and self._cut and (self._certain or not row.unmarked):
                     self._cover("call", len(text))
-                else:
+                elif not unfinished or self._cut or text.strip() not in (mark, row.opening):
                     self._content(text if text.strip() else text + self._incoming.take(len(mark)))
                 return False
             self._incoming.taken()
+            self._calls_end = True
             return True
         return False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llguidance import LLMatcher
+from llguidance import LLMatcher, LLTokenizer
 
 from models.errors import Problem
 
@@ -27,6 +27,9 @@ JSON: "JsonCompileOptions" = {
 """JSON as Python writes it: ", " between items, ": " after a key, no other blanks."""
 
 _LENIENT: "JsonCompileOptions" = {**JSON, "coerce_one_of": True, "lenient": True}
+_BYTES = LLTokenizer("byte")
+_LONGEST_TRIAL = 1000  # bytes
+_TRIED = sorted(range(256), key=lambda byte: (b'"],'.find(byte) % 256, byte == ord("}")))
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
 _NESTED = {"items", "additionalItems", "additionalProperties", "not", "contains", "propertyNames"}
@@ -44,24 +47,15 @@ _SAYS_NOTHING: Mapping[str, tuple[Any, ...]] = {
 }
 _UNKNOWN = re.compile(r"Unimplemented keys: (\[.*\])")
 _REFUSALS = {  # llguidance's error -> our message and remedy
-    r"Unimplemented keys: \[(.*)\]": (
-        "The {kind} uses {0}, which is not supported.",
-        "Remove it, and check the answer yourself.",
-    ),
-    r"oneOf constraints are not supported": (
-        'The {kind} uses "oneOf", but several of its alternatives can match at once.',
+    r"Unimplemented keys: \[(.*)\]": ("The {kind} uses {0}, which is not supported.", "Remove it."),
+    "oneOf constraints": (
+        'Alternatives of "oneOf" in the {kind} exclude no other.',
         'Use "anyOf".',
     ),
-    r"Resource '(.*)' is not present": (
-        "The {kind} refers to {0}, which is not downloaded.",
-        'Copy the referenced schema into its "$defs".',
-    ),
-    r"^NoExtension": ("No text matches the {kind}.", "Correct it."),
-    r"Expecting object schema": ("The {kind} is not an object.", "Send an object, such as {}."),
-    r"recursion|too deeply nested|nest limit": (
-        "The {kind} is nested too deeply.",
-        "Reduce its nesting.",
-    ),
+    "Resource '(.*)' is": ("The {kind} refers to {0}, which is not loaded.", 'Copy it to "$defs".'),
+    r"^NoExtension\w*(.*)": ("The {kind} allows no text{0}.", "Correct it."),
+    "Expecting object": ("The {kind} is not an object.", "Send an object, such as {}."),
+    "recursion|deeply|nest limit|Too many": ("The {kind} is nested too deeply.", "Nest it less."),
 }
 
 
@@ -106,6 +100,11 @@ def _loose(schema: dict[str, Any], unknown: Collection[str]) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if key not in unknown}
     if "pattern" in kept and complaint_about({"type": "string", "pattern": kept["pattern"]}):
         del kept["pattern"]
+    if patterns := kept.get("patternProperties"):  # of known names alone, one allows no other
+        known = {
+            name for name in patterns for key in kept.get("properties", ()) if re.search(name, key)
+        }
+        kept["patternProperties"] = {name: patterns[name] for name in patterns.keys() - known}
     if "oneOf" in kept and "anyOf" not in kept:
         kept["anyOf"] = kept.pop("oneOf")
     return kept
@@ -144,7 +143,22 @@ def _complaints(schema: Mapping[str, Any], options: "JsonCompileOptions") -> tup
     except ValueError as error:
         return str(error), []
     refused, said = LLMatcher.validate_grammar_with_warnings(grammar)
-    return ("\n".join(said) or "It is refused", []) if refused else ("", said)
+    return ("\n".join(said) or "It is refused", []) if refused else (_dead_end(grammar), said)
+
+
+def _dead_end(grammar: str) -> str:
+    """The reason why a long text that follows a grammar cannot go on; "" if it can.
+
+    It has all properties in their order, the shortest values, and no item that may be missing.
+    """
+    matcher, written = LLMatcher(_BYTES, grammar, log_level=0), bytearray()
+    while not matcher.is_stopped() and len(written) < _LONGEST_TRIAL:
+        mask = int.from_bytes(matcher.compute_bitmask(), "little")
+        token = next((byte for byte in _TRIED if mask >> byte & 1), _BYTES.eos_token)
+        if matcher.is_error() or not matcher.consume_token(token):
+            return f"{telling_line(matcher.get_error())} after {written.decode(errors='replace')!r}"
+        written.append(token & 0xFF)
+    return ""
 
 
 def mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:

@@ -40,22 +40,19 @@ class ReplySyntax:
 
     def reasoning_is_over(self, prompt: str) -> bool:
         """Whether the prompt, by its last characters, has closed the reasoning already."""
-        marks = self.reasoning
-        return marks is not None and prompt.rstrip().endswith(marks.closing)
+        return bool(self.reasoning and prompt.rstrip().endswith(self.reasoning.closing))
 
 
 _NO_ROW = FamilyRow()
-_THINK = ReasoningMarks("<think>", "</think>")
 REASONING = (
-    _THINK,
+    ReasoningMarks("<think>", "</think>"),
     ReasoningMarks("<thinking>", "</thinking>"),
     ReasoningMarks("[THINK]", "[/THINK]"),
-    ReasoningMarks("<longcat_think>", "</longcat_think>"),
+    *(ReasoningMarks(f"<{n}>", f"</{n}>") for n in ("longcat_think", "seed:think", "mm:think")),
     ReasoningMarks("<|think:start|>", "<|think:end|>"),
     ReasoningMarks("<|channel>thought\n", "<channel|>"),
-    ReasoningMarks("<seed:think>", "</seed:think>"),
-    ReasoningMarks("<mm:think>", "</mm:think>"),
     ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>"),
+    ReasoningMarks("<|inner_prefix|>", "<|inner_suffix|>"),
     ReasoningMarks("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 )
 """All known pairs, except harmony's, which uses channels, and pairs of single families."""
@@ -91,20 +88,16 @@ def syntax_of(
 
 
 def _family(template: str, tokens: Collection[str], *, knows_tools: bool) -> Family:
-    for family, row in FAMILIES.items():
-        if any(all(word in template for word in words) for words in row.shown_by):
-            return family
-    if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
-        return "lfm"  # converted templates of LFM2 sometimes have no calls
+    for shown in (template, tokens):  # a template may have no calls, and the tokenizer their marks
+        for family, row in FAMILIES.items():
+            if any(all(word in shown for word in words) for words in row.shown_by):
+                return family
     return "none" if knows_tools else "hermes"
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:
     """The reasoning marks: both in the template, or the closing one, or both in the tokenizer."""
-    for marks in REASONING:
-        if marks.closing in template and marks.opening.rstrip() in template:
-            return marks
-    for marks in REASONING:
-        if marks.closing in template or {marks.opening, marks.closing} <= set(tokens):
-            return marks
-    return None
+    shown = [marks for marks in REASONING if marks.closing in template]
+    both = [marks for marks in shown if marks.opening.rstrip() in template]
+    known = [marks for marks in REASONING if {marks.opening, marks.closing} <= set(tokens)]
+    return next(iter([*both, *shown, *known]), None)

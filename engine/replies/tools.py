@@ -19,9 +19,14 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
 
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The schemas of its parameters, by their names."""
+        return _mapping(self.parameters, "properties")
+
     def schema_of(self, parameter: str) -> Mapping[str, Any]:
         """The schema of one parameter; empty if the tool has none."""
-        return self.resolved(_mapping(self.parameters, "properties").get(parameter))
+        return self.resolved(self.properties.get(parameter))
 
     def types(self, schema: Mapping[str, Any]) -> set[str]:
         """The JSON types that a parameter's schema allows; empty if it names none."""

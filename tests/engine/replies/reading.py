@@ -43,10 +43,11 @@ class Reply:
     parts: list[tuple[Kind, str]] = field(default_factory=list)
 
 
-def read(syntax, pieces, *, tools=TOOLS, inside_reasoning=False):
-    """The whole reply; checks that its stretches cover it and its calls are whole."""
+def read(syntax, pieces, *, tools=TOOLS, inside_reasoning=False, certain=False):
+    """The whole reply; checks that its stretches cover it and its calls are whole. `certain`: a
+    grammar has held it."""
     ending = syntax.reasoning.opening if inside_reasoning and syntax.reasoning else ""
-    reader = ReplyReader(syntax, tools=tools, prompt_ending=ending)
+    reader = ReplyReader(syntax, tools=tools, prompt_ending=ending, certain=certain)
     stretches, calls = [], list[CallPiece]()
     for piece in pieces:
         stretches += reader.push(piece)
@@ -64,7 +65,7 @@ def read(syntax, pieces, *, tools=TOOLS, inside_reasoning=False):
             case "reasoning":
                 reply.reasoning += part
             case "call":
-                part = _call(reply, left)
+                part = _call(reply, left) if left or not certain else ""
         if stretch.kind != "mark":
             before = reply.parts[-1:]
             if stretch.kind != "call" and before and before[0][0] == stretch.kind:

@@ -1,5 +1,7 @@
 """Replies of each family, as its models write them: calls, reasoning and text apart."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,51 +15,8 @@ from tests.engine.replies.reading import cut, read
 
 THINK = REASONING[0]
 BONN: dict[str, Any] = {"city": "Bonn", "days": 3}
-WRITTEN: dict[Family, str] = {
-    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
-    '{"city": "Bonn", "days": 3}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "deepseek r1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
-    "get_weather\n```json\n"
-    '{"city": "Bonn", "days": 3}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "dsml": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n'
-    '<｜DSML｜parameter name="city" string="true">Bonn</｜DSML｜parameter>\n'
-    '<｜DSML｜parameter name="days" string="false">3'
-    "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
-    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
-    '<|tool_call_argument_begin|>{"city": "Bonn", "days": 3}<|tool_call_end|>'
-    "<|tool_calls_section_end|>",
-    "kimi 3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="0"<|sep|>'
-    '<|open|>argument key="city" type="string"<|sep|>Bonn<|close|>argument<|sep|>'
-    '<|open|>argument key="days" type="integer"<|sep|>3<|close|>argument<|sep|>'
-    "<|close|>call<|sep|><|close|>tools<|sep|>",
-    "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Bonn'
-    '</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n</minimax:tool_call>',
-    "minimax 3": ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_weather">]<]minimax[>['
-    "<city>Bonn]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n"
-    "]<]minimax[>[</tool_call>",
-    "cohere": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", '
-    '"parameters": {"city": "Bonn", "days": 3}}\n]<|END_ACTION|>',
-    "seed": "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Bonn</parameter>\n"
-    "<parameter=days>3</parameter>\n</function>\n</seed:tool_call>",
-    "nemotron": '<TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}]'
-    "</TOOLCALL>",
-    "granite": '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}]',
-    "apertus": '<|tools_prefix|>[{"get_weather": {"city": "Bonn", "days": 3}}]<|tools_suffix|>',
-    "apriel": '<tool_calls>[{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}, '
-    '"id": "0"}]</tool_calls>',
-    "minicpm": '<function name="get_weather"><param name="city">Bonn</param><param name="days">3'
-    "</param></function>",
-    "hy": "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
-    "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>Bonn"
-    "</arg_value:opensource>\n<arg_key:opensource>days</arg_key:opensource>\n"
-    "<arg_value:opensource>3</arg_value:opensource>\n</tool_call:opensource>\n"
-    "</tool_calls:opensource>",
-    "solar": "<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>get_weather<|tool_call:args|>"
-    '{"city": "Bonn", "days": 3}<|tool_call:end|><|calls|>',
-    "atem": '<atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="city">'
-    'Bonn</atem:parameter>\n<atem:parameter name="days">3</atem:parameter>\n</atem:invoke>\n'
-    "</atem:function_calls>",
-}
+DATA = Path(__file__).parents[2] / "data" / "replies"
+WRITTEN: dict[Family, str] = json.loads((DATA / "written.json").read_text(encoding="utf-8"))
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -112,6 +71,9 @@ def test_forms_that_models_write_beside_their_own():
             BONN | {"city": "</param>"},
         ),
         ("qwen xml", write_call("hermes", "get_weather", BONN), BONN),
+        ("kimi", WRITTEN["kimi"].replace("calls_section", "call_section"), BONN),
+        ("llama", "[get_weather(city='Bonn', days=3)]", BONN),
+        ("hunyuan", f"<answer>{write_call('hunyuan', 'get_weather', BONN)}</answer>", BONN),
         ("deepseek r1", WRITTEN["deepseek"], BONN),
     ):
         found = read(syntax(family), text)

@@ -23,6 +23,7 @@ from tests.engine.replies.reading import read
 TOOL = Tool(NAME, {"type": "object", "properties": {KEY: {"type": "string"}}})
 UNSEEN = (
     *("llama", "harmony", "minimax 3", "lfm", "gemma", "function gemma", "kimi 3", "firefunction"),
+    *("olmo", "pythonic"),
 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -16,6 +17,7 @@ from engine.stretches import Kind, divided, joined, said
 from tests.engine.replies.reading import TOOLS, certain_calls, cut, read
 from tests.support.mostly_slow import examples
 
+DATA = Path(__file__).parents[2] / "data" / "replies"
 THINK = REASONING[0]
 HERMES = ReplySyntax("hermes", THINK)
 LLAMA = ReplySyntax("llama")
@@ -23,7 +25,7 @@ XML = ReplySyntax("qwen xml", THINK)
 GLM = ReplySyntax("glm", THINK)
 MISTRAL = ReplySyntax("mistral", REASONING[2], ("[THINK]", "[TOOL_CALLS]"))
 LFM = ReplySyntax("lfm", THINK)
-GEMMA = ReplySyntax("gemma", REASONING[5], ("<channel|>", "<|channel>"))
+GEMMA = ReplySyntax("gemma", REASONING[7], ("<channel|>", "<|channel>"))
 FUNCTION_GEMMA = ReplySyntax("function gemma")
 HARMONY = ReplySyntax("harmony")
 
@@ -263,30 +265,62 @@ def test_a_line_break_in_a_string_is_escaped():
 
 
 def test_the_schema_says_what_a_raw_value_is():
-    for schema, text, value in (
-        ({"type": "string"}, "null", "null"),
-        ({"type": "string"}, " 007\n", " 007\n"),
-        ({"type": ["string", "null"]}, "null", None),
-        ({"type": ["string", "null"]}, "5", "5"),
-        ({"enum": ["1", "2"]}, "1", "1"),
-        ({"enum": [1, 2]}, "1", 1),
-        ({"anyOf": [{"$ref": "#/$defs/word"}, {"type": "null"}]}, "5", "5"),
-        ({"$ref": "#/$defs/word"}, "5", "5"),
-        ({"$ref": "#/$defs/nothing"}, "5", 5),
-        ({}, "[1]", [1]),
-        ({}, "a", "a"),
-        ({"type": "integer"}, "9007199254740993", 9007199254740993),
-        ({"type": "integer"}, "three", "three"),
-        ({"type": "number"}, "1", 1),
-        ({"type": "boolean"}, "True", True),
-        ({"type": "object"}, '{"a": NaN}', '{"a": NaN}'),
-    ):
+    for line in (DATA / "values.jsonl").read_text(encoding="utf-8").splitlines():
+        schema, text, value = json.loads(line)
         defined = {"word": {"type": "string"}}
         tool = Tool("f", {"type": "object", "properties": {"a": schema}, "$defs": defined})
         reply = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
         (call,) = read(GLM, reply, tools=(tool,)).calls
         assert call == ("f", {"a": value})
         assert type(call[1]["a"]) is type(value)
+
+
+def test_a_value_that_is_not_closed_ends_where_the_next_begins():
+    xml = "<tool_call>\n<function=get_weather>\n<parameter=city>\nBonn\n<parameter=days>\n3\n"
+    glm = "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Bonn"
+    for syntax, text in (
+        (XML, f"{xml}</parameter>\n</function>\n</tool_call>"),
+        (XML, f"{xml}</function>\n</tool_call>"),
+        (GLM, f"{glm}<arg_key>days</arg_key><arg_value>3</arg_value></tool_call>"),
+        (ReplySyntax("minimax"), write_call("minimax", *BONN).replace("Bonn</parameter>", "Bonn")),
+    ):
+        assert read(syntax, text).calls == [BONN], text
+    other = xml.replace("=days", "=day") + "</parameter>\n</function>\n</tool_call>"
+    assert read(XML, other).calls == [("get_weather", {"city": "Bonn\n<parameter=day>\n3"})]
+
+
+def test_marks_that_are_left_over_are_not_content():
+    for syntax, text, content in (
+        (HERMES, "First.</think>Final.", "First.Final."),
+        (HERMES, "<think>Hm.</think>First.\n</think>\n\nFinal.", "First.\nFinal."),
+        (MISTRAL, "[/THINK]Hi", "Hi"),
+        (HERMES, "The tags <think> and </think>.", "The tags <think> and </think>."),
+        (HERMES, "Close it with `</think>`.", "Close it with `</think>`."),
+        (HERMES, f"{CALL}\n<tool_call", ""),
+        (HERMES, f"{CALL}<tool_call>", ""),
+        (HERMES, f"{CALL}\n</tool_call>So.", "So."),
+        (GEMMA, "<|tool_call>call:get_time{}<tool_call|><|tool_call", ""),
+        (HERMES, "So <tool_call", "So <tool_call"),
+        (ReplySyntax("hunyuan", THINK), "<think>Hm.</think>\n<answer>\nHi\n</answer>", "Hi"),
+        (ReplySyntax("kimi"), "So<|tool_call_section_begin|><|tool_call_section_end|>", "So"),
+    ):
+        assert read(syntax, text).content == content, text
+
+
+def test_calls_as_a_list_or_as_lines_of_python():
+    for syntax, text in (
+        (LLAMA, "[get_weather(city='Bonn', days=3), get_time(zone=\"x\")]"),
+        (ReplySyntax("pythonic"), "[get_weather(city='Bonn', days=3),get_time(zone='x')]"),
+        (
+            ReplySyntax("olmo"),
+            "<function_calls>\nget_weather(city='Bonn', days=3)\nget_time(zone='x')\n"
+            "</function_calls>",
+        ),
+    ):
+        reply = read(syntax, text)
+        assert (reply.calls, reply.content) == ([BONN, ("get_time", {"zone": "x"})], "")
+    for text in ("[1, 2]", "[other(a=1)]", "[link](get_time())"):
+        assert read(LLAMA, text).content == text
 
 
 IN_OTHER_CLOTHES = (

@@ -56,7 +56,7 @@ def test_rendered_calls_are_read(tokenizer, case, data):
     places = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
     found = read(syntax_in(case), cut(text, places), inside_reasoning=False)
     assert found.calls == wanted
-    assert (found.content, found.reasoning) == (_lone_end(case, thinks), thinks)
+    assert (found.content, found.reasoning) == ("", thinks)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -87,8 +87,3 @@ def test_reasoning_that_the_prompt_closes_is_over(tokenizer):
     prompt = render(tokenizer, Prompt(messages=chat, options='{"enable_thinking": false}'))
     assert not syntax_in(case).begins_inside(prompt)
     assert syntax_in(case).reasoning_is_over(prompt)
-
-
-def _lone_end(case, thinks):
-    """GLM's template writes the end of a reasoning that is not there."""
-    return "" if thinks or case.name != "glm" else "</think>"
