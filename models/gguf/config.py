@@ -14,17 +14,9 @@ from models.gguf.positions import rope_scaling
 
 # Control tokens that end an answer in every model family that has them.
 END_TOKENS = (
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "</s>",
-    "<end_of_turn>",
-    "<|return|>",
-    "<|call|>",
-    "<|end|>",
-)
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>",
+    "<end_of_turn>", "<|return|>", "<|call|>", "<|end|>",
+)  # fmt: skip
 CONTROL = 3  # tokenizer.ggml.token_type
 
 # In all architectures, where a row says nothing else.
@@ -35,19 +27,12 @@ _FLOATS: dict[str, str | tuple[str, float]] = {
 }
 # Settings that no row has, with the values at which they change nothing.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "attention.causal": (True,),
-    "attention.scale": (0.0,),
-    "attn_logit_softcapping": (0.0,),
-    "embedding_scale": (0.0, 1.0),
-    "expert_shared_count": (0,),
-    "expert_weights_scale": (0.0, 1.0),
-    "final_logit_softcapping": (0.0,),
-    "logit_scale": (0.0, 1.0),
-    "pooling_type": (0,),
-    "residual_scale": (0.0, 1.0),
-    "rope.scaling.yarn_attn_factor": (1.0,),
+    "attention.causal": (True,), "attention.scale": (0.0,), "attn_logit_softcapping": (0.0,),
+    "embedding_scale": (0.0, 1.0), "expert_shared_count": (0,), "expert_weights_scale": (0.0, 1.0),
+    "final_logit_softcapping": (0.0,), "logit_scale": (0.0, 1.0), "pooling_type": (0,),
+    "residual_scale": (0.0, 1.0), "rope.scaling.yarn_attn_factor": (1.0,),
     "rope.scaling.yarn_ext_factor": (-1.0, 1.0),
-}
+}  # fmt: skip
 
 
 def architecture_of(file: GgufFile) -> Architecture:

@@ -20,6 +20,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from models.errors import Problem
+from models.gguf.ollama import as_llama_cpp_writes
 
 MAGIC = b"GGUF"
 MAXIMUM_NAME_BYTES = 65_535
@@ -31,19 +32,10 @@ _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.ASCII | re.IGNORECASE 
 _MAXIMUM_PARTS = 1_000
 _STRING, _ARRAY = 8, 9
 _LENGTH = struct.Struct("<Q")
-_SCALARS: dict[int, numpy.dtype[Any]] = {
-    0: numpy.dtype("<u1"),
-    1: numpy.dtype("<i1"),
-    2: numpy.dtype("<u2"),
-    3: numpy.dtype("<i2"),
-    4: numpy.dtype("<u4"),
-    5: numpy.dtype("<i4"),
-    6: numpy.dtype("<f4"),
-    7: numpy.dtype("?"),
-    10: numpy.dtype("<u8"),
-    11: numpy.dtype("<i8"),
-    12: numpy.dtype("<f8"),
-}
+_KINDS = ("<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?", "<u8", "<i8", "<f8")
+_SCALARS: dict[int, numpy.dtype[Any]] = dict(
+    zip((*range(8), 10, 11, 12), map(numpy.dtype, _KINDS), strict=True)
+)
 
 
 @dataclass(frozen=True)
@@ -151,13 +143,12 @@ def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
     first = _read_one(path, lists_of_strings=lists_of_strings)
     count = first.integer("split.count", 0)
     if count <= 1:
-        return first
+        return as_llama_cpp_writes(first)
     files = parts(path)
     if first.integer("split.no", 0) != 0 or len(files) != count:
         raise Problem(
             f"{path.name} is one of the {count} files of a model that was split.",
-            "Name the first of them, which ends in -00001-of-"
-            f"{count:05}.gguf, and keep all in one folder.",
+            f"Name the first, which ends in -00001-of-{count:05}.gguf. Keep all in one folder.",
         )
     tensors = dict(first.tensors)
     for number, part in enumerate(files[1:], start=1):
@@ -168,10 +159,8 @@ def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
             raise _broken(part, f"tensor {shown(min(twice))} is in another part, too")
         tensors |= later.tensors
     if first.integer("split.tensors.count", len(tensors)) != len(tensors):
-        raise _broken(
-            path, f"its parts have {len(tensors)} tensors, which is not the number stated"
-        )
-    return replace(first, tensors=tensors)
+        raise _broken(path, f"its parts have {len(tensors)} tensors, and it states another number")
+    return as_llama_cpp_writes(replace(first, tensors=tensors))
 
 
 def _read_one(path: Path, *, lists_of_strings: bool) -> GgufFile:
@@ -309,9 +298,7 @@ class _Header:
                 "Use a file in a common format such as Q4_0, Q4_K_M, Q8_0 or F16.",
             ) from error
         block, block_bytes = GGML_QUANT_SIZES[kind]
-        elements = 1
-        for length in shape:
-            elements *= length
+        elements = math.prod(shape)
         if elements == 0 or shape[-1] % block:
             raise _broken(self.path, f"tensor {shown(name)} has the shape {list(shape)}")
         size_bytes = elements // block * block_bytes
@@ -329,10 +316,6 @@ class _Header:
                 raise _broken(self.path, f"tensor {shown(tensor.name)} overlaps another")
             end = offset + tensor.size_bytes
             if end > len(self.data):
-                raise _broken(
-                    self.path,
-                    f"tensor {shown(tensor.name)} ends at byte {end:,}, "
-                    f"but the file has only {len(self.data):,}",
-                )
+                raise _broken(self.path, f"it ends before tensor {shown(tensor.name)} does")
             tensors[tensor.name] = replace(tensor, offset=offset)
         return tensors

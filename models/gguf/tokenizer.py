@@ -46,16 +46,10 @@ _SPLIT_BY = {
     "gpt-4o": _CASED_WORDS % {"ending": "(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "digits": "{1,3}"},
 }
 _SAME_AS = {
-    "llama3": "llama-bpe",
-    "llama-v3": "llama-bpe",
-    "lfm2": "llama-bpe",
-    "pixtral": "llama-bpe",
-    "smaug-bpe": "dbrx",
-    "llama4": "gpt-4o",
-    "deepseek-r1-qwen": "qwen2",
-    "starcoder": "smollm",
+    "llama3": "llama-bpe", "llama-v3": "llama-bpe", "lfm2": "llama-bpe", "pixtral": "llama-bpe",
+    "smaug-bpe": "dbrx", "llama4": "gpt-4o", "deepseek-r1-qwen": "qwen2", "starcoder": "smollm",
     "default": "gpt-2",
-}
+}  # fmt: skip
 # Tokenizers that take a word that is a token as it is, and begin a text with a token.
 _WHOLE_WORDS = ("llama-bpe", "tekken")
 

@@ -29,16 +29,11 @@ from numpy.typing import NDArray
 
 GROUP_SIZE = 32
 FLOATS = (GGMLQuantizationType.F32, GGMLQuantizationType.F16, GGMLQuantizationType.BF16)
+_KIND = GGMLQuantizationType
 _BITS = {
-    GGMLQuantizationType.Q4_0: 4,
-    GGMLQuantizationType.Q4_1: 4,
-    GGMLQuantizationType.Q4_K: 4,
-    GGMLQuantizationType.MXFP4: 4,
-    GGMLQuantizationType.Q5_0: 5,
-    GGMLQuantizationType.Q5_1: 5,
-    GGMLQuantizationType.Q5_K: 5,
-    GGMLQuantizationType.Q6_K: 8,
-    GGMLQuantizationType.Q8_0: 8,
+    **dict.fromkeys((_KIND.Q4_0, _KIND.Q4_1, _KIND.Q4_K, _KIND.MXFP4), 4),
+    **dict.fromkeys((_KIND.Q5_0, _KIND.Q5_1, _KIND.Q5_K), 5),
+    **dict.fromkeys((_KIND.Q6_K, _KIND.Q8_0), 8),
 }
 _REQUANTIZED_BITS = 6
 _U8 = numpy.uint8

@@ -16,7 +16,9 @@ from mlx_lm.utils import load_model
 
 from models.errors import Problem
 from models.gguf import importing as importer
+from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
+from models.gguf.ollama import as_llama_cpp_writes
 from tests.support.models.tiny_gguf import KINDS, TOKENS, TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
@@ -311,3 +313,23 @@ def test_rows_are_converted_in_chunks(tmp_path, monkeypatch):
     for name, weights in expected.items():
         if weights.ndim == 2:
             numpy.testing.assert_array_equal(found[name], weights, err_msg=name)
+
+
+def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
+    TinyGguf("gpt-oss").write(tmp_path / "a.gguf")
+    file = read_gguf(tmp_path / "a.gguf")
+    metadata = {name.replace("gpt-oss", "gptoss"): value for name, value in file.metadata.items()}
+    metadata["general.architecture"] = "gptoss"
+    del metadata["gptoss.expert_feed_forward_length"], metadata["gptoss.rope.scaling.type"]
+    norm, sinks = ("post_attention_norm", "ffn_norm"), ("attn_sinks.weight", "attn_sinks")
+    tensors = {n.replace(*norm).replace(*sinks): tensor for n, tensor in file.tensors.items()}
+    assert as_llama_cpp_writes(replace(file, metadata=metadata, tensors=tensors)) == file
+    older = {"rope.global.freq_base": 5e5, "rope.freq_base": None, "context_length": 131072}
+    older |= {"attention.layer_norm_rms_epsilon": None, "rope.scaling.type": None}
+    extra = {f"gemma3.{name}": value for name, value in older.items()}
+    tower = {"v.blk.0.attn_q.weight": (4, 4), "mm.mm_input_projection.weight": (4, 4)}
+    TinyGguf("gemma3", extra=extra, more_tensors=tower).write(tmp_path / "b.gguf")
+    import_gguf(tmp_path / "b.gguf", tmp_path / "b")
+    config = json.loads((tmp_path / "b" / "config.json").read_text())
+    found = config["rope_theta"], config["rms_norm_eps"], config["rope_scaling"]["factor"]
+    assert found == (5e5, 1e-6, 8.0)

@@ -77,29 +77,14 @@ def header(counts=bytes(16), version=3):
 
 
 def test_no_gguf_at_all(tmp_path, subtests):
+    one, many, array = (n.to_bytes(8, "little") for n in (1, 1 << 60, 9))
+    key = header(bytes(8) + one) + one + b"k"
     for data in [
-        b"",
-        b"GGUF",
-        b"no" * 25,
-        header(version=1),
-        header(version=0x03000000),
-        header(),
-        header(b"\xff" * 16),
-        header((1 << 40).to_bytes(8, "little") + bytes(8)),
-        header(bytes(8) + (1 << 60).to_bytes(8, "little")),
-        header(bytes(8) + (1).to_bytes(8, "little")) + b"\xff" * 20,
-        # an array of 2**60 numbers
-        header(bytes(8) + (1).to_bytes(8, "little"))
-        + (1).to_bytes(8, "little")
-        + b"k"
-        + (9).to_bytes(4, "little")
-        + (4).to_bytes(4, "little")
-        + (1 << 60).to_bytes(8, "little"),
-        # arrays of arrays
-        header(bytes(8) + (1).to_bytes(8, "little"))
-        + (1).to_bytes(8, "little")
-        + b"k"
-        + ((9).to_bytes(4, "little") + (1).to_bytes(8, "little")) * 400,
+        *(b"", b"GGUF", b"no" * 25, header(version=1), header(version=0x03000000), header()),
+        *(header(b"\xff" * 16), header(b"\1" * 8 + bytes(8)), header(bytes(8) + many)),
+        header(bytes(8) + one) + b"\xff" * 20,
+        key + array[:4] + b"\4\0\0\0" + many,  # an array of 2**60 numbers
+        key + (array[:4] + one) * 400,  # arrays of arrays
     ]:
         with subtests.test(data=data):
             (tmp_path / "a.gguf").write_bytes(data)

@@ -48,15 +48,8 @@ def test_ids_equal_those_of_the_real_tokenizer(kind):
     for text, ids in zip(TEXTS, expected, strict=True):
         found = [real_ids[i] for i in tokenizer.encode(text, add_special_tokens=False).ids]
         assert found == ids, text
-
-
-@pytest.mark.parametrize("kind", ["smollm", "gpt-2"])
-def test_decoding_gives_the_text_back(kind):
-    metadata, _, _ = fixture_metadata(kind)
-    tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
-    for text in TEXTS:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        assert tokenizer.decode(ids, skip_special_tokens=False) == text
+        if kind in ("smollm", "gpt-2"):
+            assert tokenizer.decode([*map(real_ids.index, ids)], skip_special_tokens=False) == text
 
 
 def test_transformers_keeps_the_tokenizer_as_it_is(tmp_path):
