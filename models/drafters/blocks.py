@@ -120,9 +120,10 @@ def read(published: Published) -> DrafterDescription:
         free = block - proposed  # what a published config proposes settles it
     elif (anchored := published.flag("sample_from_anchor")) is not None:
         free = 0 if anchored else 1
-    key, shift = published.packaging.taps
+    (key, shift), own = published.packaging.taps, published.packaging.name == "z-lab"
     taps = published.ids(key, shift=shift)
-    if taps is None and depth is not None and depth <= MOST_LAYERS:
+    if taps is None and own and depth is not None and depth <= MOST_LAYERS:
+        # Its own code chooses so; the choice of others is not known.
         taps = _spread(published.number("num_hidden_layers") or 1, depth)
     if block is None:
         raise published.silence("the size of its block")
@@ -138,7 +139,7 @@ def read(published: Published) -> DrafterDescription:
 
 
 def _spread(count: int, depth: int) -> tuple[int, ...]:
-    """Return DFlash's default taps: evenly over the layers 1 to depth - 3, counted from 0."""
+    """Return z-lab's default taps: evenly over the layers 1 to depth - 3, counted from 0."""
     if count == 1:
         return (depth // 2 + 1,)
     return tuple(round(1 + i * (depth - 4) / (count - 1)) + 1 for i in range(count))
