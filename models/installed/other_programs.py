@@ -7,6 +7,7 @@ never changes anything there.
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from models.errors import Problem
@@ -15,11 +16,14 @@ from models.installed import added_folders
 from models.installed.inventory import ModelPlace
 from models.model_folder import ModelFolder
 
-_LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")  # the second one until 2025
+_LM_STUDIO, _BEFORE_2025 = ".lmstudio", ".cache/lm-studio/models"
+_LM_STUDIO_IS_AT, _CHOSEN = ".lmstudio-home-pointer", "downloadsFolder"
 _OLLAMA, _OLLAMA_VARIABLE = ".ollama/models", "OLLAMA_MODELS"
+OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # of a service on Linux
 _OWN_PREFIXES = ("registry.ollama.ai/library/", "registry.ollama.ai/")  # which Ollama leaves out
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})", re.ASCII)
 _MAXIMUM_MANIFEST_BYTES = 1_000_000
+_ONE_FILE = "Choose a model that is whole in one file."
 _LAYER = "application/vnd.ollama.image."
 
 type Found = tuple[ModelPlace, Problem | None]
@@ -30,11 +34,23 @@ def other_models(user_home: Path) -> Iterator[Found]:
 
     A model without a reason may be unusable, too: it was not opened yet.
     """
-    for folder in _LM_STUDIO:
-        for name, path in added_folders.places(user_home / folder):
+    for folder in _of_lm_studio(user_home):
+        for name, path in added_folders.places(folder):
             yield ModelPlace(name, ModelFolder(path), "lm-studio", removable=False), None
     named = os.environ.get(_OLLAMA_VARIABLE)
-    yield from _in_ollama(written_path(named) if named else user_home / _OLLAMA)
+    for root in [written_path(named)] if named else (user_home / _OLLAMA, OLLAMA_SERVICE):
+        yield from _in_ollama(root)
+
+
+def _of_lm_studio(user_home: Path) -> dict[Path, None]:
+    """The folders of LM Studio, which lets the user move them."""
+    home = user_home / _LM_STUDIO
+    with suppress(OSError, ValueError, Problem):
+        home = written_path((user_home / _LM_STUDIO_IS_AT).read_text(encoding="utf-8").strip())
+    chosen = home / "models"
+    with suppress(OSError, KeyError, TypeError, Problem):
+        chosen = written_path(read_json_object(home / "settings.json")[_CHOSEN])
+    return dict.fromkeys((chosen, home / "models", user_home / _BEFORE_2025))
 
 
 def ollama_name(blob: Path) -> str:
@@ -77,13 +93,9 @@ def _blob(root: Path, manifest: Path, name: str) -> Path:
     layers = [each for each in layers if isinstance(each, dict)] if isinstance(layers, list) else []
     kinds = [layer.get("mediaType") for layer in layers]
     if f"{_LAYER}adapter" in kinds:
-        raise Problem(
-            f"{name} is an adapter on another model.", "Choose a model that is whole in one file."
-        )
+        raise Problem(f"{name} is an adapter on another model.", _ONE_FILE)
     if kinds.count(f"{_LAYER}model") != 1:
-        raise Problem(
-            f"Ollama keeps {name} in another way than in one GGUF file.", "Choose another model."
-        )
+        raise Problem(f"Ollama keeps {name} in another way than in one GGUF file.", _ONE_FILE)
     layer = layers[kinds.index(f"{_LAYER}model")]
     digest = _DIGEST.fullmatch(str(layer.get("digest")))
     if digest is None:

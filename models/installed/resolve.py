@@ -48,6 +48,10 @@ _LOOKAHEAD = re.compile(r"(\d{1,2}),(\d{1,2}),(\d{1,2})", re.ASCII)
 _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are done, and all."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
     """A drafter: its name as the user wrote it, and its folder if it has weights."""
@@ -79,7 +83,7 @@ def open_target(
     home: Path | None = None,
     cache: Path | None = None,
     begins: Callable[[Step], None] = lambda step: None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ModelFolder:
     """Open the target that `text` names; the starter model if `text` is empty or names it.
 
@@ -101,7 +105,7 @@ def resolve_target(
     *,
     home: Path | None = None,
     cache: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ModelFolder:
     """The model to chat with that `text` names: a path, a hub id, or a name.
 
@@ -127,7 +131,7 @@ def resolve_drafter(
     *,
     home: Path | None = None,
     cache: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> DrafterFolder:
     """Return the drafter of any kind that `text` names, as `resolve_target` does."""
     found = _find(text, home=home, cache=cache, drafts=True)
@@ -386,11 +390,7 @@ def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry
 
 
 def _usable(
-    folder: ModelFolder,
-    home: Path | None,
-    progress: Callable[[int, int], None] | None,
-    *,
-    name: str,
+    folder: ModelFolder, home: Path | None, progress: Progress | None, *, name: str
 ) -> ModelFolder:
     """Return the entry's folder, as it was read for the list; GGUF files are imported first."""
     if not is_gguf(folder.path):
@@ -429,18 +429,14 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}
         if wanted in names and not download.over:
-            name, why = download.repository, download.problem or f"it is {download.status}"
-            return Problem(
-                f"{name} is not downloaded yet: {why.rstrip('.')}.",
-                f"To continue it: slipstream models pull {name}",
-            )
-    for left in incomplete(home=home, cache=cache):
-        if wanted in _parts(left.name):
-            return Problem(
-                f"{left.name} is not whole: a download of it broke off.",
-                f"To continue it: slipstream models pull {left.name}",
-            )
-    return None
+            why = (download.problem or f"it is {download.status}").rstrip(".")
+            return _to_go_on(download.repository, f"is not downloaded yet: {why}")
+    left = [left.name for left in incomplete(home=home, cache=cache) if wanted in _parts(left.name)]
+    return _to_go_on(left[0], "is not whole: its download broke off") if left else None
+
+
+def _to_go_on(name: str, why: str) -> Problem:
+    return Problem(f"{name} {why}.", f"To continue it: slipstream models pull {name}")
 
 
 def _unknown(text: str, models: Sequence[Installed]) -> Problem:

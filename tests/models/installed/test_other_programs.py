@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.installed import store
+from models.installed import other_programs, store
 from models.installed.resolve import resolve_drafter, resolve_target
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.models.tiny_store import cached, model_files, write
@@ -25,6 +25,7 @@ def person(tmp_path, monkeypatch):
     folder = tmp_path / "person"
     folder.mkdir()
     monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(other_programs, "OLLAMA_SERVICE", tmp_path / "service")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OLLAMA_MODELS", raising=False)
@@ -84,6 +85,24 @@ def test_lm_studio(person, cache):
     assert sorted(person.rglob("*")) == before
 
 
+def test_folders_that_were_moved(person, cache, monkeypatch):
+    for path in ("studio/models/a/first", "disk/a/second", ".lmstudio/models/a"):
+        write(person / path, model_files())
+    (person / ".lmstudio-home-pointer").write_text(f"{person / 'studio'}\n")
+    settings = person / "studio" / "settings.json"
+    settings.write_text(json.dumps({"downloadsFolder": str(person / "disk")}))
+    in_ollama(
+        other_programs.OLLAMA_SERVICE, "registry.ollama.ai/library/tiny:3b", {"model": gguf()}
+    )
+    assert {*listed(cache)} == {"a/first", "a/second", "tiny:3b"}
+    for damaged in ("[]", "{", '{"downloadsFolder": 5}', '{"downloadsFolder": "\\u0000"}'):
+        settings.write_text(damaged)
+        assert {*listed(cache)} == {"a/first", "tiny:3b"}
+    in_ollama(person / "ollama", "registry.ollama.ai/library/other:3b", {"model": gguf()})
+    monkeypatch.setenv("OLLAMA_MODELS", str(person / "ollama"))
+    assert {*listed(cache)} == {"a/first", "other:3b"}
+
+
 def test_ollama(person, cache):
     root = person / ".ollama" / "models"
     in_ollama(
@@ -106,14 +125,6 @@ def test_ollama(person, cache):
     assert [name for name, model in found.items() if model.problem] == ["hf.co/anna/tiny-GGUF:Q8_0"]
 
 
-def test_the_folder_that_ollama_is_told_of(person, cache, tmp_path, monkeypatch):
-    in_ollama(tmp_path / "disk", "registry.ollama.ai/library/tiny:3b", {"model": gguf()})
-    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "disk"))
-    assert set(listed(cache)) == {"tiny:3b"}
-    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "gone"))
-    assert listed(cache) == {}
-
-
 def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person, cache):
     root = person / ".ollama" / "models"
     data, place = {"model": gguf()}, "registry.ollama.ai/library"
@@ -121,32 +132,28 @@ def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person, cache):
     whole = in_ollama(root, f"{place}/whole:1", data).read_text()
     in_ollama(root, f"{place}/adapted:1", {**data, "adapter": b"x"})
     in_ollama(root, f"{place}/in-parts:1", {"tensor": b"x"})
-    for name, text in {
-        "no-json": "{",
-        "a-list": "[]",
-        "no-layers": "{}",
-        "outside": whole.replace("sha256:", "../../sha256:"),
-        "missing": whole.replace(blob.name[-8:], "0" * 8),
-        "cut": whole.replace(f'"size": {len(data["model"])}', '"size": 5'),
-    }.items():
+    damaged, otherwise = "manifest of {} is damaged", "keeps {} in another way"
+    written = {
+        "no-json": ("{", damaged),
+        "a-list": ("[]", damaged),
+        "no-layers": ("{}", otherwise),
+        "outside": (whole.replace("sha256:", "../../sha256:"), damaged),
+        "missing": (whole.replace(blob.name[-8:], "0" * 8), "file of {} is missing"),
+        "cut": (whole.replace(f'"size": {len(data["model"])}', '"size": 5'), "is not whole"),
+    }
+    for name, (text, _) in written.items():
         in_ollama(root, f"{place}/{name}:1", data).write_text(text)
     (root / "manifests" / place / "dangling").mkdir()
     (root / "manifests" / place / "dangling" / "1").symlink_to(root / "nowhere")
     (root / "manifests" / place / ".DS_Store").write_bytes(b"x")
     found = listed(cache)
     assert found.pop("whole:1").problem == ""
-    assert {name: model.problem for name, model in found.items()} == {
-        "adapted:1": "adapted:1 is an adapter on another model.",
-        "in-parts:1": "Ollama keeps in-parts:1 in another way than in one GGUF file.",
-        "no-json:1": "Ollama's manifest of no-json:1 is damaged.",
-        "a-list:1": "Ollama's manifest of a-list:1 is damaged.",
-        "no-layers:1": "Ollama keeps no-layers:1 in another way than in one GGUF file.",
-        "outside:1": "Ollama's manifest of outside:1 is damaged.",
-        "missing:1": "The file of missing:1 is missing in Ollama's folder.",
-        "cut:1": "The file of cut:1 in Ollama's folder is not whole.",
-        "dangling:1": "Ollama's manifest of dangling:1 is damaged.",
-    }
-    assert all(model.remedy for model in found.values())
+    wanted = {name: why for name, (_, why) in written.items()}
+    wanted |= {"adapted": "adapter", "in-parts": otherwise, "dangling": damaged}
+    assert found.keys() == {f"{name}:1" for name in wanted}
+    for name, why in wanted.items():
+        assert why.format(f"{name}:1") in found[f"{name}:1"].problem
+        assert found[f"{name}:1"].remedy
 
 
 JSON = st.recursive(
