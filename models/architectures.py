@@ -2,25 +2,14 @@
 
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 # The keys of mlx_lm.utils.MODEL_REMAPPING; a test compares them.
-BUILT_AS_ANOTHER = frozenset(
-    {
-        "deepseek_v41_text",
-        "falcon_mamba",
-        "gemma4_unified",
-        "iquestcoder",
-        "joyai_llm_flash",
-        "kimi_k2",
-        "llava",
-        "minimax_m2",
-        "mistral",
-        "phi-msft",
-        "qwen2_5_vl",
-        "xverse",
-    }
-)
+BUILT_AS_ANOTHER = frozenset({
+    "deepseek_v41_text", "falcon_mamba", "gemma4_unified", "iquestcoder", "joyai_llm_flash",
+    "kimi_k2", "llava", "minimax_m2", "mistral", "phi-msft", "qwen2_5_vl", "xverse",
+})  # fmt: skip
 
 
 def spelled(model_type: str) -> str:
@@ -28,6 +17,7 @@ def spelled(model_type: str) -> str:
     return "lfm2-vl" if model_type == "lfm2_vl" else model_type
 
 
+@cache
 def known_to_mlx(model_type: str) -> bool:
     """Whether mlx-lm has a module for that model type."""
     model_type = spelled(model_type)

@@ -228,15 +228,13 @@ class Catalog:
 
     def find(self, name: str) -> CatalogModel | None:
         """Return the model of that name, in capitals or not; None if it is not listed."""
-        return next(
-            (self.models[each] for each in self.models if each.lower() == name.lower()), None
-        )
+        found = (model for each, model in self.models.items() if each.lower() == name.lower())
+        return next(found, None)
 
     def relative(self, name: str) -> CatalogModel | None:
         """Return a target that is the same model, perhaps in other bits; None if there is none."""
-        return next(
-            (each for each in self.targets if plain_name(each.name) == plain_name(name)), None
-        )
+        alike = (each for each in self.targets if plain_name(each.name) == plain_name(name))
+        return next(alike, None)
 
     def like(self, target: ModelSize) -> CatalogModel | None:
         """Return the largest target with the same architecture and vocabulary; None if there is

@@ -10,11 +10,9 @@ import fcntl
 import json
 import os
 import shutil
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -92,34 +90,6 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
     if not isinstance(value, dict):
         raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
     return value
-
-
-@contextmanager
-def without_byte_order_marks(folder: Path) -> Iterator[Path]:
-    """Yield the folder in a form for programs that refuse a byte order mark in JSON, such as
-    mlx-lm.
-
-    That is `folder` itself or, inside the block, a folder of links next to copies without their
-    marks.
-    """
-    marked = [path for path in folder.glob("*.json") if _is_marked(path)]
-    if not marked:
-        yield folder
-        return
-    with TemporaryDirectory(prefix="slipstream-") as name:
-        for path in folder.iterdir():
-            if path in marked:
-                (Path(name) / path.name).write_bytes(path.read_bytes()[len(BOM_UTF8) :])
-            else:
-                (Path(name) / path.name).symlink_to(path.absolute())
-        yield Path(name)
-
-
-def _is_marked(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(BOM_UTF8)) == BOM_UTF8
 
 
 def write_json(path: Path, value: object) -> None:

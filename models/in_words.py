@@ -13,13 +13,9 @@ CONTROLS = re.compile(
 )
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _AGES = (  # the least seconds, and the name
-    (86_400 * 365, "year"),
-    (86_400 * 30, "month"),
-    (86_400 * 7, "week"),
-    (86_400, "day"),
-    (3_600, "hour"),
-    (60, "minute"),
-)
+    (86_400 * 365, "year"), (86_400 * 30, "month"), (86_400 * 7, "week"), (86_400, "day"),
+    (3_600, "hour"), (60, "minute"),
+)  # fmt: skip
 _SIZE = re.compile(r"(a|e)?\d+(\.\d+)?[mb]|\d+x\d+b", re.IGNORECASE)
 _PACKAGING = re.compile(  # what a name says of files, not of the model
     r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|i?q\d|k|m|s|\.gguf",

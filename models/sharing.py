@@ -13,24 +13,10 @@ from models.memory.shape import read_shape
 Mode = Literal["pipeline", "tensor"]
 
 # Only architectures that were compared with one process, by tests/engine/cluster.
-_PIPELINES = frozenset(
-    {
-        "deepseek_v2",
-        "deepseek_v3",
-        "glm4_moe",
-        "gpt_oss",
-        "kimi_k2",
-        "llama",
-        "ministral3",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "qwen3_5",
-        "qwen3_5_moe",
-        "qwen3_moe",
-        "qwen3_next",
-    }
-)
+_PIPELINES = frozenset({
+    "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "kimi_k2", "llama", "ministral3",
+    "mistral", "qwen2", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+})  # fmt: skip
 _DIVIDED = _PIPELINES - {"qwen3_next"}
 _BY_MODE: dict[Mode, frozenset[str]] = {"pipeline": _PIPELINES, "tensor": _DIVIDED}
 

@@ -35,7 +35,7 @@ from engine.process.protocol import (
 from engine.process.supervision import grace_seconds
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
-from models.files import without_byte_order_marks
+from models.for_libraries import TOKENIZER, for_libraries
 from models.model_folder import ModelFolder
 
 _LAST_WORDS_SECONDS = 0.5  # a process that fails for good ends within this time
@@ -75,8 +75,8 @@ class ChildSession:
         self._child: LineChild | None = None
         self._why = ""  # why the process ended, until the user has been told
         loaded = self._begin()
-        with without_byte_order_marks(folder.path) as place:
-            tokenizer = load_tokenizer(place, {"trust_remote_code": False})
+        with for_libraries(folder.path) as place:
+            tokenizer = load_tokenizer(place, TOKENIZER)
         self.target = FarTarget(tokenizer, loaded.context_length, loaded.sampling, folder)
 
     @property

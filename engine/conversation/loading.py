@@ -30,7 +30,7 @@ from engine.vision import Tower
 from engine.vision.tower import tower_of
 from models.drafters.folders import PUBLISHED
 from models.errors import Problem
-from models.files import without_byte_order_marks
+from models.for_libraries import TOKENIZER, for_libraries
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder
 
@@ -83,11 +83,9 @@ def load(
     """
     folder.check()
     with as_problem(folder.path) as printed:
-        with redirect_stdout(printed), without_byte_order_marks(folder.path) as place:
+        with redirect_stdout(printed), for_libraries(folder.path) as place:
             model = build_model(place, folder.config)
-            tokenizer = load_tokenizer(
-                place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
-            )
+            tokenizer = load_tokenizer(place, TOKENIZER, eos_token_ids=sorted(folder.ends) or None)
         precision = _hold(model, bits, expand)
         if not backend().exact_rows:
             with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):
@@ -95,6 +93,8 @@ def load(
         cut(model)
         _read_weights(model)
     sampling, remark = default_sampling(folder)
+    if not tokenizer.has_chat_template:
+        remark = f"This model has no chat template, so it reads chats as plain text. {remark}"
     if macos := macos_to_update():
         remark = f"macOS {macos} can give wrong answers on an M5. Update to macOS 26.2. {remark}"
     return LoadedModel(
@@ -131,7 +131,7 @@ def attends_to(caches: QuantizedCaches, folder: ModelFolder) -> bool:
     """Return whether a model can read quantized caches. No weights are read; where they cannot be,
     `load` says why."""
     try:
-        with redirect_stdout(StringIO()), without_byte_order_marks(folder.path) as place:
+        with redirect_stdout(StringIO()), for_libraries(folder.path) as place:
             model = build_model(place, folder.config)
     except (Exception, SystemExit):
         return True

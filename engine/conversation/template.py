@@ -142,23 +142,19 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, shown: Shown | None = None) ->
     _refuse_half_characters(prompt)
     if not prompt.messages:
         return _begun(tokenizer, encode_piece(tokenizer, prompt.text, first=True))
-    return [
-        token
-        for number, piece in enumerate(pieces(tokenizer, prompt, shown))
-        for token in encode_piece(tokenizer, piece, first=number == 0)
-    ]
+    read = enumerate(pieces(tokenizer, prompt, shown))
+    tokens = [token for n, piece in read for token in encode_piece(tokenizer, piece, first=n == 0)]
+    return tokens if tokenizer.has_chat_template else _begun(tokenizer, tokens)
 
 
 def pieces(tokenizer: Any, prompt: Prompt, shown: Shown | None = None) -> Iterator[str]:
     """Yield a chat in pieces that are encoded one by one. Raises `Problem`, as `render` does."""
     shield = _shield(tokenizer, prompt)
-    if tokenizer.has_chat_template:
-        rendered = _rendered(tokenizer, prompt, shield)
-    else:
-        rendered = "\n\n".join(shield.over(message.content) for message in prompt.messages)
-    for piece, plain in (shown or Shown()).over(shield.pieces(rendered)):
+    plain = "\n\n".join(shield.over(message.content) for message in prompt.messages)
+    rendered = _rendered(tokenizer, prompt, shield) if tokenizer.has_chat_template else plain
+    for piece, named in (shown or Shown()).over(shield.pieces(rendered)):
         # The halves of a name spell no token.
-        yield from filter(None, (piece[:1], piece[1:])) if plain else (piece,)
+        yield from filter(None, (piece[:1], piece[1:])) if named else (piece,)
 
 
 def render(tokenizer: Any, prompt: Prompt) -> str:

@@ -38,7 +38,7 @@ _CASED_WORDS = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%(ending)s"
     r"|\p{N}%(digits)s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_SPLIT_BY = {
+SPLIT_BY = {
     "llama-bpe": _WORDS % "{1,3}",
     "dbrx": _WORDS % "{1,3}",
     "qwen2": _WORDS % "",
@@ -139,15 +139,15 @@ def _byte_level(metadata: Mapping[str, Any], vocabulary: dict[str, int]) -> tupl
         merges.append((left, right))
     tokenizer = Tokenizer(BPE(vocabulary, merges, ignore_merges=name in _WHOLE_WORDS))
     first: pre_tokenizers.PreTokenizer
-    if name in _SPLIT_BY:
-        first = pre_tokenizers.Split(Regex(_SPLIT_BY[name]), "isolated")
+    if name in SPLIT_BY:
+        first = pre_tokenizers.Split(Regex(SPLIT_BY[name]), "isolated")
     elif name == "smollm":
         first = pre_tokenizers.Digits(individual_digits=True)
     elif name != "gpt-2":
         raise Problem(
             f"The GGUF file splits text in a way that is unknown: {shown(name)}.", _REMEDY
         )
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=name not in _SPLIT_BY)
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=name not in SPLIT_BY)
     if name == "gpt-2":
         tokenizer.pre_tokenizer = to_bytes
     else:

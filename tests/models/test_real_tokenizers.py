@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -46,69 +47,28 @@ PAD, UNKNOWN, BYTE = "<pad>", "<unk>", "!"
 SPACE_T, SPACES = "Ġt", "ĠĠ"
 
 
-def token(index, target, drafter):
-    return TokenDifference("token", index, target, drafter)
-
-
-# target, drafter: the first difference that matters; None: the drafter may draft.
-EXPECTED = {
-    ("gemma-3", "gemma-3"): None,
-    ("gemma-3", "gpt-2"): token(0, PAD, BYTE),
-    ("gemma-3", "llama-3.0"): token(0, PAD, BYTE),
-    ("gemma-3", "llama-3.2"): token(0, PAD, BYTE),
-    ("gemma-3", "nemo"): token(0, PAD, UNKNOWN),
-    ("gemma-3", "qwen-2.5"): token(0, PAD, BYTE),
-    ("gemma-3", "qwen-3"): token(0, PAD, BYTE),
-    ("gpt-2", "gemma-3"): token(0, BYTE, PAD),
-    ("gpt-2", "gpt-2"): None,
-    ("gpt-2", "llama-3.0"): token(256, SPACE_T, SPACES),
-    ("gpt-2", "llama-3.2"): token(256, SPACE_T, SPACES),
-    ("gpt-2", "nemo"): token(0, BYTE, UNKNOWN),
-    ("gpt-2", "qwen-2.5"): token(256, SPACE_T, SPACES),
-    ("gpt-2", "qwen-3"): token(256, SPACE_T, SPACES),
-    ("llama-3.0", "gemma-3"): token(0, BYTE, PAD),
-    ("llama-3.0", "gpt-2"): token(256, SPACES, SPACE_T),
-    ("llama-3.0", "llama-3.0"): None,
+# The first difference that matters to a target and a drafter, or the other way round.
+FAMILIES = ("gpt-2", "llama-3.0", "llama-3.2", "qwen-2.5", "qwen-3")
+DIFFER = {
+    **{("gemma-3", other): (0, PAD, BYTE) for other in FAMILIES},
+    ("gemma-3", "nemo"): (0, PAD, UNKNOWN),
+    **{(other, "nemo"): (0, BYTE, UNKNOWN) for other in FAMILIES},
+    **{("gpt-2", other): (256, SPACE_T, SPACES) for other in FAMILIES[1:]},
     # Llama 3.1 gave names to reserved tokens, and moved the numbers of the others.
-    ("llama-3.0", "llama-3.2"): token(
-        128004, "<|reserved_special_token_2|>", "<|finetune_right_pad_id|>"
+    ("llama-3.0", "llama-3.2"): (
+        *(128004, "<|reserved_special_token_2|>", "<|finetune_right_pad_id|>"),
     ),
-    ("llama-3.0", "nemo"): token(0, BYTE, UNKNOWN),
     # Qwen has no tokens of several digits: what follows the first is moved up.
-    ("llama-3.0", "qwen-2.5"): token(410, "00", "ith"),
-    ("llama-3.0", "qwen-3"): token(410, "00", "ith"),
-    ("llama-3.2", "gemma-3"): token(0, BYTE, PAD),
-    ("llama-3.2", "gpt-2"): token(256, SPACES, SPACE_T),
-    ("llama-3.2", "llama-3.0"): token(
-        128004, "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>"
-    ),
-    ("llama-3.2", "llama-3.2"): None,
-    ("llama-3.2", "nemo"): token(0, BYTE, UNKNOWN),
-    ("llama-3.2", "qwen-2.5"): token(410, "00", "ith"),
-    ("llama-3.2", "qwen-3"): token(410, "00", "ith"),
-    ("nemo", "gemma-3"): token(0, UNKNOWN, PAD),
-    ("nemo", "gpt-2"): token(0, UNKNOWN, BYTE),
-    ("nemo", "llama-3.0"): token(0, UNKNOWN, BYTE),
-    ("nemo", "llama-3.2"): token(0, UNKNOWN, BYTE),
-    ("nemo", "nemo"): None,
-    ("nemo", "qwen-2.5"): token(0, UNKNOWN, BYTE),
-    ("nemo", "qwen-3"): token(0, UNKNOWN, BYTE),
-    ("qwen-2.5", "gemma-3"): token(0, BYTE, PAD),
-    ("qwen-2.5", "gpt-2"): token(256, SPACES, SPACE_T),
-    ("qwen-2.5", "llama-3.0"): token(410, "ith", "00"),
-    ("qwen-2.5", "llama-3.2"): token(410, "ith", "00"),
-    ("qwen-2.5", "nemo"): token(0, BYTE, UNKNOWN),
-    ("qwen-2.5", "qwen-2.5"): None,
-    # Qwen 3 has all of Qwen 2.5's tokens and four more, so it drafts for one side only.
-    ("qwen-2.5", "qwen-3"): token(151665, None, "<tool_response>"),
-    ("qwen-3", "gemma-3"): token(0, BYTE, PAD),
-    ("qwen-3", "gpt-2"): token(256, SPACES, SPACE_T),
-    ("qwen-3", "llama-3.0"): token(410, "ith", "00"),
-    ("qwen-3", "llama-3.2"): token(410, "ith", "00"),
-    ("qwen-3", "nemo"): token(0, BYTE, UNKNOWN),
-    ("qwen-3", "qwen-2.5"): None,
-    ("qwen-3", "qwen-3"): None,
+    **dict.fromkeys(product(FAMILIES[1:3], FAMILIES[3:]), (410, "00", "ith")),
+    ("qwen-2.5", "qwen-3"): (151665, None, "<tool_response>"),
 }
+# target, drafter: the difference; None: the drafter may draft.
+EXPECTED = {(name, name): None for name in PACKAGES}
+for (one, other), (index, token, another) in DIFFER.items():
+    EXPECTED[one, other] = TokenDifference("token", index, token, another)
+    EXPECTED[other, one] = TokenDifference("token", index, another, token)
+# Qwen 3 has all of Qwen 2.5's tokens and four more, so it drafts for one side only.
+EXPECTED["qwen-3", "qwen-2.5"] = None
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ from engine.conversation.configuration import build_model
 from engine.conversation.loading import as_problem
 from engine.device import raw_bytes
 from models.errors import Problem
-from models.files import new_folder, without_byte_order_marks
+from models.files import new_folder
+from models.for_libraries import for_libraries
 from models.in_words import size
 from models.model_folder import ADAPTER_WEIGHTS, ModelFolder, adapted_model, inspect
 from models.safetensors_file import SafetensorsWriter, TensorLayout
@@ -150,7 +151,7 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     with (
         as_problem(source) as printed,
         redirect_stdout(printed),
-        without_byte_order_marks(source) as place,
+        for_libraries(source) as place,
     ):
         config = load_config(place)
         return build_model(place, config), config
@@ -168,7 +169,7 @@ def _fuse(model: nn.Module, adapter: Path) -> None:
     with (
         as_problem(adapter, "does not fit the model", remedy) as printed,
         redirect_stdout(printed),
-        without_byte_order_marks(adapter) as place,
+        for_libraries(adapter) as place,
     ):
         load_adapters(model, str(place))
     fused = [(name, m.fuse()) for name, m in model.named_modules() if hasattr(m, "fuse")]
