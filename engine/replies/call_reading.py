@@ -314,10 +314,10 @@ def _spellings(text: str, *, known: bool) -> Iterator[str]:
             yield from _spellings(value.strip(), known=True)
     if text[:1] in ("{", "[") and (found := _from_python(text)):
         yield found
-    if known and (found := scalar(text)):
-        yield found
+    if known and (number := scalar(text)):
+        yield number
         with suppress(ValueError):
-            yield from [str(int(float(found)))] * float(found).is_integer()
+            yield from [str(int(float(number)))] * float(number).is_integer()
     if known and len(text) > 1 and text[0] == text[-1] == "'":
         yield from _spellings(text[1:-1].strip(), known=True)
 

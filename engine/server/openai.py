@@ -99,7 +99,7 @@ class CompletionBody(ChoosingFields):
     def prompts(self) -> list[Any]:
         """The prompts, as a list even if the client sent one."""
         alone = isinstance(self.prompt, str) or isinstance(self.prompt[0], int)
-        return [self.prompt] if alone else self.prompt
+        return [self.prompt] if alone else [*self.prompt]
 
 
 def request_of(

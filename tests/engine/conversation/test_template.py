@@ -102,16 +102,16 @@ def test_what_the_assistant_wrote_keeps_the_tokens_that_it_may_write(tokenizer):
 
 def test_names_of_special_tokens_in_a_text_are_tokens(tokenizer):
     tokens = encode_prompt(tokenizer, Prompt(text="<user>a<eos>"))
-    assert [t for t in tokens if t in _ids(tokenizer, "<user>", "<eos>")] == _ids(
-        tokenizer, "<user>", "<eos>"
-    )
+    ids = _ids(tokenizer, "<user>", "<eos>")
+    assert [token for token in tokens if token in ids] == ids
 
 
 def test_a_text_begins_once():
     tokenizer = load_tokenizer(STORIES)
     begin = tokenizer.bos_token_id
-    for text in ("Once", tokenizer.bos_token + "Once"):
-        tokens = encode_prompt(tokenizer, Prompt(text=text))
+    texts = (Prompt(text="Once"), Prompt(text=tokenizer.bos_token + "Once"))
+    for prompt in (*texts, QUESTION):  # it has no template
+        tokens = encode_prompt(tokenizer, prompt)
         assert tokens[0] == begin
         assert tokens.count(begin) == 1
 
