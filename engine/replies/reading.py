@@ -127,9 +127,10 @@ class ReplyReader:
         reasoning, row = self._syntax.reasoning, self._syntax.row
         opening = reasoning.opening.rstrip() if reasoning else ""
         closing = reasoning.closing if reasoning else ""
-        marks = [*self._marked, *row.skipped, *filter(None, (opening, closing))]
         # No text spells a special token.
         token = opening.startswith(self._syntax.special or "\0")
+        marks = [*self._marked, *row.skipped, *filter(None, (opening, closing))]
+        trim = bool(self._marked or row.skipped or token)
         beginning, behind_mark, named = True, False, False
         if inside_reasoning and reasoning:
             yield from self._reasoning()
@@ -140,7 +141,7 @@ class ReplyReader:
                 continue
             if self._incoming.over:
                 return
-            mark = yield from self._incoming.text_until(marks, self._content, trim=bool(marks))
+            mark = yield from self._incoming.text_until(marks, self._content, trim=trim)
             if not mark:
                 return
             self._incoming.remember()

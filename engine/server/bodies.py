@@ -73,7 +73,7 @@ class Body(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _empty_is_absent(
+    def _not_judged(
         cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         try:

@@ -66,11 +66,9 @@ class TimedProtocol(H11Protocol):
         super().resume_writing()
         self._has_read()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(invalid(msg, code="invalid_request"))
-
-    def _refuse(self, refusal: Refusal) -> None:
-        """Answer bytes that are not a request, and close the connection."""
+    def send_400_response(self, msg: str, *, late: bool = False) -> None:
+        """Refuse bytes that are not a request, or a request that is `late`, and close."""
+        refusal = Refusal(408, "timeout", msg, again=True) if late else invalid(msg)
         reply = json_reply(openai_error(refusal), refusal.status, refusal.headers)
         assert isinstance(reply.body, bytes)
         headers = [*reply.headers.items(), ("content-length", str(len(reply.body)))]
@@ -117,7 +115,7 @@ class TimedProtocol(H11Protocol):
             self._timer = self.loop.call_later(waiting, self._too_slow)
 
     def _too_slow(self) -> None:
-        self._refuse(Refusal(408, "timeout", "The request did not arrive in time.", again=True))
+        self.send_400_response("The request did not arrive in time.", late=True)
         self.loop.call_soon(self.transport.abort)
 
 
@@ -140,7 +138,8 @@ class Serving:
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            scope["crowded"] = len(self.transports) >= most_connections
+            connections = self._server.server_state.connections
+            scope["crowded"] = len(connections) >= most_connections
             await app(scope, receive, send)
 
         config = uvicorn.Config(

@@ -22,7 +22,7 @@ class Function(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat(cls, value: Any) -> Any:
+    def _object(cls, value: Any) -> Any:
         inner = value.get("function") if isinstance(value, dict) else None
         return {**value, **inner} if isinstance(inner, dict) else value
 

@@ -123,7 +123,7 @@ async def test_a_wrong_chunk_ends_the_connection():
         for end in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
             answer = await server.said(head + end)
             assert answer.startswith(b"HTTP/1.1 400"), end
-            assert code_in(answer) == "invalid_request"
+            assert code_in(answer) == "invalid_value"
 
 
 async def test_a_head_that_does_not_end_is_not_waited_for():
