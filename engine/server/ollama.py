@@ -342,7 +342,7 @@ def _keep_seconds(body: AnswerFields) -> float | None:
     if given is None:
         return None
     try:
-        return keep_seconds(given if isinstance(given, str) else f"{given:f}")
+        return keep_seconds(given if isinstance(given, str) else f"{given + 0.0:f}")  # not -0
     except Problem as problem:
         raise invalid(str(problem), "keep_alive") from None
 
