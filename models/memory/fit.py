@@ -139,15 +139,15 @@ def cache_bytes(
     Includes the marks of earlier turns to which windows and recurrent states can return.
     """
     held = 0
-    for layer in shape.layers:
+    for layer, count in shape.kinds:
         if layer.kind == "recurrent":
             rows = _chunk_rows(shape, machine)
             one = (layer.state + rows * layer.row_state) * value_bytes
-            held += (2 + BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
+            held += count * (2 + BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
         elif layer.kind != "none":
             width = layer.key_width + layer.value_width
             number = _number_bytes(value_bytes, cache_bits if layer.kind == "full" else None)
-            copies = 1 + (BOOKMARKS if layer.kind == "window" else 0)
+            copies = count * (1 + (BOOKMARKS if layer.kind == "window" else 0))
             held += copies * round(_positions(layer, context, machine) * width * number)
     return held
 
@@ -259,12 +259,9 @@ class _Pair:
             if not self._recorded_layers:
                 phases.append(self._pass(self._drafter, context, self._rows(self._drafter)))
             else:  # a head reads in steps, and fewer states wait for it with each
-                begun, all_of_it = (
-                    min(context, PREFILL_ROWS),
-                    self._pass(self._drafter, context, PREFILL_ROWS),
-                )
-                phases.append(waiting + self._pass(self._drafter, begun, PREFILL_ROWS))
-                phases.append(waiting * PREFILL_ROWS // RECORDED + all_of_it)
+                at_once, rows = min(context, PREFILL_ROWS), PREFILL_ROWS
+                phases.append(waiting + self._pass(self._drafter, at_once, rows))
+                phases.append(waiting * rows // RECORDED + self._pass(self._drafter, context, rows))
         return states + max(phases)
 
     def _rows(self, model: _Model) -> int:
@@ -275,10 +272,10 @@ class _Pair:
         """Return the temporary memory of a pass over `rows` rows: scores, or the states of a
         recurrence, which a CPU computes row by row; and values between layers, on Metal of
         several layers."""
-        shape, rows = model.shape, min(rows, context)
-        seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
+        shape, rows, layers = model.shape, min(rows, context), dict(model.shape.kinds)
+        seen = max((_positions(layer, context, self._machine) for layer in layers), default=0)
         table = shape.attention_heads * rows * seen
-        exact = max((layer.exact_state for layer in shape.layers), default=0)
+        exact = max((layer.exact_state for layer in layers), default=0)
         between = rows * (8 * shape.hidden_size + 3 * shape.active_width) * model.held_bytes
         if not self._machine.unified:
             return _FLOAT32 * max(table, rows * exact) + between
@@ -322,7 +319,7 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:
     """Return how many rows of a prompt a pass reads."""
-    blocks = any(layer.kind in ("full", "window") for layer in shape.layers)
+    blocks = any(layer.kind in ("full", "window") for layer, _ in shape.kinds)
     return CACHE_BLOCK if blocks and not machine.unified else PREFILL_ROWS
 
 

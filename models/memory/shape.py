@@ -4,8 +4,9 @@ Reads a config as mlx-lm does. Knows names and defaults of architectures; nothin
 nothing of machines. A layer of unknown kind counts as full attention, which keeps the most.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from models.errors import Problem
@@ -65,7 +66,8 @@ class Layer:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A model's sizes. `active_width`: the inner width of the feed-forward layer for one token,
-    over all its experts; `largest_matrix`: the number of weights of the largest."""
+    over all its experts; `largest_matrix`: the number of weights of the largest; `kinds`: the
+    different layers, and how many there are of each."""
 
     layers: tuple[Layer, ...]
     hidden_size: int
@@ -75,6 +77,10 @@ class Shape:
     head_dim: int
     largest_matrix: int
     context_length: int | None = None
+    kinds: tuple[tuple[Layer, int], ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(Counter(self.layers).items()))
 
 
 def read_shape(config: Mapping[str, Any]) -> Shape:
