@@ -1,8 +1,9 @@
-"""Shows that each proof in tests/promises.toml catches the fault that tests/mutants.toml names.
+"""Shows that tests catch the faults that they are for: each promise's proof that of
+tests/mutants.toml, and a package's tests those of tests/mutants/PACKAGE.toml.
 
-Each fault is written into a copy of the tree, where the promise's proof alone runs: it must fail,
-and pass without the fault. `make mutants ARGS="WORD ..."` tries those whose promise has one of the
-words.
+Each fault is written into a copy of the tree, where its proof alone runs: it must fail, and pass
+without the fault. `make mutants ARGS="WORD ..."` tries those whose name has one of the words: a
+promise, or "PACKAGE: fault".
 """
 
 import os
@@ -13,6 +14,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from shutil import copy2
 from tempfile import TemporaryDirectory
@@ -24,8 +26,18 @@ PASSED, FAILED = 0, 1  # pytest's status
 
 
 def table(name: str) -> dict[str, Any]:
-    """Return a table of tests/, by the promise."""
+    """Return a table of tests/, by the promise or by the fault."""
     return tomllib.loads((ROOT / "tests" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def mutants() -> dict[str, dict[str, str]]:
+    """Return all mutants with their proofs, by name: those of promises, then each package's."""
+    proofs = table("promises")
+    found = {name: {**mutant, "proof": proofs[name]} for name, mutant in table("mutants").items()}
+    for file in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
+        listed = table(f"mutants/{file.stem}").items()
+        found |= {f"{file.stem}: {name}": mutant for name, mutant in listed}
+    return found
 
 
 def copy_tree(to: Path) -> None:
@@ -47,8 +59,9 @@ def mutated(source: str, mutant: Mapping[str, str]) -> str:
 
 
 def status_of(proof: str, tree: Path) -> int:
-    """Run a proof in the tree. Returns pytest's status; if it hangs, that of a failure."""
-    words = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", proof)
+    """Run a proof in the tree: tests with spaces between them. Returns pytest's status; if it
+    hangs, that of a failure."""
+    words = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *proof.split())
     with subprocess.Popen(
         [str(tree / ".venv" / "bin" / "python"), *words],
         cwd=tree,
@@ -67,22 +80,27 @@ def status_of(proof: str, tree: Path) -> int:
 
 def main(words: list[str]) -> int:
     """Try the mutants, and return how many were not caught."""
-    proofs, missed = table("promises"), 0
+    missed = 0
     with TemporaryDirectory() as folder:
         tree = Path(folder)
         copy_tree(tree)
-        for promise, mutant in table("mutants").items():
-            if words and not any(word in promise for word in words):
+
+        @cache
+        def is_sound(proof: str) -> bool:
+            return status_of(proof, tree) == PASSED
+
+        for name, mutant in mutants().items():
+            if words and not any(word in name for word in words):
                 continue
-            file, proof, began = tree / mutant["file"], proofs[promise], time.monotonic()
+            file, began = tree / mutant["file"], time.monotonic()
             sound = file.read_text(encoding="utf-8")
             file.write_text(mutated(sound, mutant), encoding="utf-8")
-            caught = status_of(proof, tree) == FAILED
+            caught = status_of(mutant["proof"], tree) == FAILED
             file.write_text(sound, encoding="utf-8")
-            caught = caught and status_of(proof, tree) == PASSED
+            caught = is_sound(mutant["proof"]) and caught
             missed += not caught
             seconds = time.monotonic() - began
-            print(f"{'caught' if caught else 'MISSED'} {seconds:4.0f} s  {promise}", flush=True)
+            print(f"{'caught' if caught else 'MISSED'} {seconds:4.0f} s  {name}", flush=True)
     return missed
 
 
