@@ -17,12 +17,11 @@ from tests.lab.simulate.traces import AnswerTrace
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultRow:
+@dataclass(frozen=True, kw_only=True)
+class PlayedRow:
     """A policy on a curve, over the answers of a category at a temperature.
 
-    Seconds are simulated. `length`: committed tokens a pass. `fixed`: the best fixed drafting
-    known in hindsight.
+    Seconds are simulated. `length`: committed tokens a pass.
     """
 
     curve: str
@@ -31,15 +30,21 @@ class ResultRow:
     tokens: int
     seconds: float
     plain_seconds: float
-    fixed_seconds: float
-    oracle_seconds: float
-    fixed: str
     length: float
 
     @property
     def to_plain(self) -> float:
         """How many times as fast as plain decoding. The promise: never below 0.98."""
         return self.plain_seconds / self.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow(PlayedRow):
+    """The same beside `fixed`, the best fixed drafting known in hindsight, and an oracle."""
+
+    fixed_seconds: float
+    oracle_seconds: float
+    fixed: str
 
     @property
     def fixed_regret(self) -> float:
@@ -105,28 +110,35 @@ class Episode:
         """The results of every category."""
         if not self._fixed:
             self._fixed = [fixed_runs(phase, conditions) for phase in self._phases]
+        rows = zip(self.play_alone(make_policy, conditions), self._phases, self._fixed, strict=True)
+        return [_beside_references(row, phase, fixed, conditions) for row, phase, fixed in rows]
+
+    def play_alone(self, make_policy: MakePolicy, conditions: Conditions) -> list[PlayedRow]:
+        """The same without references, which take most of the time."""
         policy = make_policy(conditions)
-        return [
-            _play(phase, policy, conditions, fixed)
-            for phase, fixed in zip(self._phases, self._fixed, strict=True)
-        ]
+        return [_play(phase, policy, conditions) for phase in self._phases]
 
 
-def _play(
-    phase: Phase, policy: DraftLengthPolicy, conditions: Conditions, fixed: Sequence[FixedRun]
-) -> ResultRow:
-    """The result of the policy in a phase, beside its references."""
+def _play(phase: Phase, policy: DraftLengthPolicy, conditions: Conditions) -> PlayedRow:
     rounds = tuple(replay(phase, policy, conditions))
-    best, fixed_seconds = best_fixed(fixed, conditions)
-    return ResultRow(
+    return PlayedRow(
         curve=conditions.curve.name,
         temperature=phase.answers[0].temperature,
         category=phase.answers[0].category,
         tokens=phase.tokens,
         seconds=seconds(rounds, conditions),
         plain_seconds=seconds(plain_run(phase, conditions).rounds, conditions),
+        length=phase.tokens / len(rounds),
+    )
+
+
+def _beside_references(
+    row: PlayedRow, phase: Phase, fixed: Sequence[FixedRun], conditions: Conditions
+) -> ResultRow:
+    best, fixed_seconds = best_fixed(fixed, conditions)
+    return ResultRow(
+        **vars(row),
         fixed_seconds=fixed_seconds,
         oracle_seconds=seconds(oracle(phase, conditions), conditions),
         fixed=best.name,
-        length=phase.tokens / len(rounds),
     )

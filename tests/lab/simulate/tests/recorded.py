@@ -9,7 +9,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
-from tests.lab.simulate.run import ResultRow
+from tests.lab.simulate.run import PlayedRow, ResultRow
 from tests.lab.simulate.traces import AnswerTrace, RecordedDraft, load_trace
 
 TRACE = Path(__file__).parents[3] / "data" / "traces" / "starter.jsonl.gz"
@@ -56,7 +56,7 @@ ORACLE_REGRET = 0.08  # of the oracle in expectation
 FLOOR = 0.98  # times plain decoding
 
 
-def below_the_floor(rows: Iterable[ResultRow], *, floor: float = FLOOR) -> list[str]:
+def below_the_floor(rows: Iterable[PlayedRow], *, floor: float = FLOOR) -> list[str]:
     """The rows that are slower than plain decoding, in words."""
     return [f"{_name(row)}: {row.to_plain:.3f} x plain" for row in rows if row.to_plain < floor]
 
@@ -70,5 +70,5 @@ def with_regrets(rows: Iterable[ResultRow]) -> list[str]:
     ]
 
 
-def _name(row: ResultRow) -> str:
+def _name(row: PlayedRow) -> str:
     return f"{row.curve}, {row.category}, temperature {row.temperature:g}"

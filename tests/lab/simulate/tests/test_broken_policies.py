@@ -103,7 +103,8 @@ def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried():
 
 @pytest.mark.parametrize(("make", "curve"), [(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")])
 def test_who_does_not_stop_falls_below_the_floor(make, curve):
-    rows = play([without_acceptance(each) for each in committed_answers(0.0)], make, curve)
+    answers = [without_acceptance(each) for each in committed_answers(0.0)]
+    rows = Episode(answers).play_alone(make, Conditions(curve=find_curves([curve])[0]))
     assert len(below_the_floor(rows)) == len(rows)
 
 

@@ -28,11 +28,11 @@ TEXT = "abc abc abc abc ab"
 def pair(tmp_path_factory):
     """A target that soon repeats itself, and a model that guesses its tokens now and then."""
     folder = tmp_path_factory.mktemp("pair")
-    model = write_folder("llama", folder / "target", seed=3)
+    model = write_folder("llama", folder / "target", seed=3, layers=1)
     for layer in model.layers:  # it sees but the last token
         layer.self_attn.o_proj.weight = 0.0 * layer.self_attn.o_proj.weight
     save_model(folder / "target", model)
-    write_folder("llama", folder / "model")
+    write_folder("llama", folder / "model", layers=1)
     save_model(folder / "model", noisy(model))
     return folder / "target", folder / "model"
 
