@@ -54,6 +54,7 @@ from tests.support.engine.helpers import (
     task,
     write,
 )
+from tests.support.engine.near_ties import Rounding
 from tests.support.engine.plain_texts import PlainTexts
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
 from tests.support.engine.trees import Guessing, Shaped
@@ -249,12 +250,17 @@ def test_layers_that_are_begun_one_by_one(architecture):
 # As on a Mac
 
 
-def ties_of(case, trials, *, check_caches=True):
-    """How many near ties there are in as many runs as on a Mac, and how many differ otherwise."""
+@functools.lru_cache(maxsize=2)
+def texts_on_a_mac(case: Case) -> tuple[PlainTexts, list[Rounding]]:
+    """The case's plain texts, and how passes round along them."""
     make = functools.partial(decoder, model_of(case), quantized=case.quantized, block=case.block)
     texts = PlainTexts(make, rows=ROWS)
-    plain = texts.plain(PROMPT, COUNT)
-    roundings = texts.roundings(PROMPT, plain.text)
+    return texts, texts.roundings(PROMPT, texts.plain(PROMPT, COUNT).text)
+
+
+def ties_of(case, trials, *, check_caches=True):
+    """How many near ties there are in as many runs as on a Mac, and how many differ otherwise."""
+    texts, roundings = texts_on_a_mac(case)
     forks = [
         fork
         for kind, length in trials
