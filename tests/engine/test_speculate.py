@@ -149,10 +149,10 @@ def test_no_tokens_wanted():
 def test_prompt_of_one_token():
     for architecture in ARCHITECTURES:
         model = shallow(architecture)
-        expected = plainly(model, count=20, prompt=[5])
+        expected = plainly(model, count=8, prompt=[5])
         target, tokens = decoder(model), [5]
         drafter = Known([5, *expected], wrong=now_and_then(4))
-        assert write(target, drafter, Fixed(3), tokens, task(20)).tokens == expected
+        assert write(target, drafter, Fixed(3), tokens, task(8)).tokens == expected
 
 
 def test_drafter_is_told_what_stood():
@@ -369,7 +369,7 @@ def test_sampled_run_leaves_the_caches_right(architecture):
     model = shallow(architecture)
     for kind in ("model", "early-exit", "cascade"):
         target, tokens = decoder(model), list(PROMPT)
-        write(target, DRAFTERS[kind](target), Fixed(5), tokens, task(40, sampling=SAMPLED))
+        write(target, DRAFTERS[kind](target), Fixed(5), tokens, task(14, sampling=SAMPLED))
         assert_as_fresh(target, tokens, decoder(model))
 
 

@@ -31,12 +31,12 @@ from tests.support.engine.helpers import (
     task,
     write,
 )
-from tests.support.engine.tiny import build
+from tests.support.engine.tiny import shallow
 from tests.support.engine.trees import Guessing
 from tests.support.mostly_slow import mostly_slow
 
 BRANCHING = ("llama", "gemma3_text")
-COUNT = 40
+COUNT = 24
 BLOCK = 64
 SIZES = (2, 5, 9, 16)
 CERTAIN = {
@@ -66,7 +66,7 @@ def branched(run):
     mostly_slow(product(BRANCHING, SIZES), quick=[("llama", 16), ("gemma3_text", 5)]),
 )
 def test_trees_change_nothing(architecture, size):
-    model = build(architecture)
+    model = shallow(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
     for seed in range(3):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
@@ -92,7 +92,7 @@ def test_trees_larger_than_the_room(architecture):
 
 @pytest.mark.parametrize("size", mostly_slow(SIZES, quick=[5]))
 def test_the_text_ends_inside_a_tree(size):
-    model = build("llama")
+    model = shallow("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
     for count in (1, 2, 3, 5, 8, 13, 19):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
@@ -108,7 +108,7 @@ def test_the_text_ends_inside_a_tree(size):
 
 @pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
 def test_closed_after_any_item_leaves_what_was_committed(architecture):
-    model = build(architecture)
+    model = shallow(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
     for items in range(1, 9):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
@@ -139,7 +139,7 @@ class Breaking(Unconstrained):
 
 @pytest.mark.parametrize("where", ["a pass", "an acceptance", "a grammar"])
 def test_an_error_leaves_what_was_committed(where):
-    model = build("gemma3_text")
+    model = shallow("gemma3_text")
     text = plainly(model, count=COUNT, block=BLOCK)
     target, tokens, to_do = decoder(model, block=BLOCK), list(PROMPT), task(COUNT)
     for _ in target.prefill(tokens):
@@ -170,7 +170,7 @@ def test_an_error_leaves_what_was_committed(where):
 
 @pytest.mark.parametrize("unread", mostly_slow([1, 2, 3, 7], quick=[3]))
 def test_more_than_one_unread_token_in_front_of_a_tree(unread):
-    model = build("gemma3_text")
+    model = shallow("gemma3_text")
     text = plainly(model, count=COUNT, block=BLOCK)
     target, tokens = decoder(model, block=BLOCK), list(PROMPT)
     for _ in target.prefill(tokens[: len(PROMPT) - unread + 1]):
@@ -199,7 +199,7 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread):
     ),
 )
 def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture, name):
-    model = build(architecture)
+    model = shallow(architecture)
     to_do = task(COUNT, sampling=CERTAIN[name], seed=3)
     plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do).tokens
     for size in SIZES:
@@ -210,7 +210,7 @@ def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture, name
 
 
 def test_log_probabilities_are_those_of_the_path():
-    model = build("llama")
+    model = shallow("llama")
     to_do = replace(task(COUNT), logprobs=3)
     plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do)
     run = write(
@@ -249,7 +249,7 @@ class Alternating(Unconstrained):
 
 
 def test_a_grammar_is_asked_about_each_path():
-    model = build("llama")
+    model = shallow("llama")
 
     def run(drafter, policy):
         to_do = replace(task(COUNT), constraint=Alternating(PROMPT[-1]))
@@ -284,7 +284,7 @@ class Offering(Guessing):
     mostly_slow(["llama", "qwen3_5", "lfm2", "mamba"], quick=["llama", "qwen3_5"]),
 )
 def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture):
-    model = build(architecture)
+    model = shallow(architecture)
     text = plainly(model, count=COUNT)
     target, drafter = decoder(model), Offering([*PROMPT, *text])
     run = write(target, drafter, FixedTree(9), list(PROMPT), task(COUNT))
@@ -295,7 +295,7 @@ def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture):
 
 def test_it_is_tried_once_and_only_where_there_are_alternatives():
     trials: list[int] = []
-    model = build("llama")
+    model = shallow("llama")
     target = Decoder(model, trial=lambda: bool(trials.append(1)) or True)
     tokens = list(PROMPT)
     write(target, Known([*PROMPT, 1, 2]), FixedTree(4), tokens, task(9))
@@ -313,7 +313,7 @@ class Straight(Guessing):
 
 
 def test_a_tree_that_is_a_chain_is_treated_as_one():
-    model = build("llama")
+    model = shallow("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
     drafter = Straight([*PROMPT, *text], wrong=now_and_then(2))
     run = write(decoder(model, block=BLOCK), drafter, FixedTree(5), list(PROMPT), task(COUNT))

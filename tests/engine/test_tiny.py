@@ -68,12 +68,10 @@ def test_mlx_lm_loads_the_folder(architecture, dtype, bits, tmp_path):
 def test_stories_260k_tells_a_story():
     model, tokenizer = mlx_lm.load(str(FOLDER_260K))
 
-    text = mlx_lm.generate(model, tokenizer, "Once upon a time", max_tokens=200)
+    text = mlx_lm.generate(model, tokenizer, "Once upon a time", max_tokens=70)
 
     # What llama2.c's own test expects of the original at temperature 0.
     assert text.startswith(
         ", there was a little girl named Lily. She loved to play outside in the park. "
         "One day, she saw a big, red ball. She wanted to play with it, but it was too high.\n"
-        "Lily's mom said, \"Lily, let's go to the park.\" Lily was sad and didn't know what to do. "
-        'She said, "I want to play with your ball, but I can\'t find it."\n'
     )

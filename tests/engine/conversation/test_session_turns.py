@@ -46,7 +46,7 @@ def conversation(tokenizer, architecture, kind):
     messages = list(QUESTION)
     for question in ("And then? Tell me more about it.", "Why so, of all things?", None):
         fresh = new_session(tokenizer, architecture, "none")
-        request = Request(max_tokens=12)
+        request = Request(max_tokens=8)
         before = list(session._tokens)
         prompt = session.encode(chat(messages))
         events = collect(session, session.answer(messages, request))
@@ -194,7 +194,7 @@ def test_drafter_reads_no_more_than_is_new(architecture, tokenizer):
     drafter = session.drafter
     assert isinstance(drafter, ModelDrafter)
     own = drafter._decoder
-    request = Request(max_tokens=24)
+    request = Request(max_tokens=10)
 
     answer = text_of(collect(session, session.answer(QUESTION, request)))
     messages = [*QUESTION, reply(answer), ChatMessage("user", "Go on")]

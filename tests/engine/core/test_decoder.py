@@ -11,7 +11,7 @@ from engine.core.decoder import Decoder
 from engine.device import BACKENDS, GPU
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
-from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.tiny import ARCHITECTURES, build, shallow
 from tests.support.mostly_slow import mostly_slow
 
 RECURRENT = ("qwen3_5", "lfm2", "mamba")
@@ -51,7 +51,7 @@ def prefill(of, count):
     ),
 )
 def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture, afterwards):
-    model = build(architecture)
+    model = shallow(architecture)
     for layer in range(len(model.layers)):
         for length in (0, 13, 41):
             reader = decoder(model)
@@ -65,7 +65,7 @@ def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture, afterwards)
 
 @pytest.mark.parametrize("architecture", mostly_slow(RECURRENT, quick=["qwen3_5"]))
 def test_error_without_a_mark_costs_reading_again(architecture):
-    model = build(architecture)
+    model = shallow(architecture)
     reader = decoder(model)
     prefill(reader, 13)
     fail_once(reader, [1, 2], 1, afterwards=True)
@@ -106,7 +106,7 @@ def test_pieces_do_not_matter(architecture):
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_prefill_reads_all_but_the_last(architecture):
-    reader = decoder(build(architecture))
+    reader = decoder(shallow(architecture))
     lengths = prefill(reader, 60)
     assert lengths == sorted(set(lengths))
     assert lengths[-1] == reader.length == 60
@@ -116,13 +116,13 @@ def test_prefill_reads_all_but_the_last(architecture):
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_prefill_of_next_to_nothing(count):
-    reader = decoder(build("llama"))
+    reader = decoder(shallow("llama"))
     assert list(reader.prefill(TOKENS[:count])) == []
     assert reader.length == 0
 
 
 def test_prefill_goes_in_chunks_that_can_be_cancelled_between():
-    reader = Decoder(build("llama"))
+    reader = Decoder(shallow("llama"))
     steps = reader.prefill([1] * 1200)
     first = next(steps)
     steps.close()
@@ -135,7 +135,7 @@ def test_prefill_goes_in_chunks_that_can_be_cancelled_between():
 @pytest.mark.cpu
 def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(monkeypatch):
     seconds_per_token, now = 0.04, 0.0
-    reader = Decoder(build("llama"))
+    reader = Decoder(shallow("llama"))
 
     def read(tokens):
         nonlocal now
@@ -163,7 +163,7 @@ def test_prefill_stops_where_caches_become_quantized():
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_settle_leaves_room_for_what_it_says(architecture):
-    model = build(architecture)
+    model = shallow(architecture)
     for unread in (1, 5, 9, 30):
         reader = decoder(model)
         prefill(reader, 40)
@@ -189,7 +189,7 @@ def test_vocabulary_is_what_the_model_gives():
 
 
 def test_two_decoders_of_a_model_do_not_meet():
-    model = build("qwen3_5")
+    model = shallow("qwen3_5")
     first, second = decoder(model), decoder(model)
     prefill(first, 20)
     assert second.length == 0
@@ -200,7 +200,7 @@ def test_two_decoders_of_a_model_do_not_meet():
 
 def test_a_copy_asks_the_model_for_nothing():
     """A passing question would wait for it."""
-    model = build("llama")
+    model = shallow("llama")
     first = decoder(model)
     with mock.patch.object(type(model), "__call__", side_effect=AssertionError):
         second, _ = first.copy()
@@ -239,7 +239,7 @@ def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
     )
     if gpu:
         monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
-    reader = decoder(build("llama"))
+    reader = decoder(shallow("llama"))
 
     reader.read(mx.array(TOKENS[:3]))
 

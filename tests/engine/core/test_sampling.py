@@ -43,7 +43,7 @@ from engine.tree import Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table
-from tests.support.engine.tiny import build, noisy
+from tests.support.engine.tiny import noisy, shallow
 from tests.support.mostly_slow import mostly_slow
 
 PENALTIES = {
@@ -459,22 +459,22 @@ def plain_greedy(model, prompt, count, sampling):
 @pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased"]))
 def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty):
     sampling = PENALTIES[penalty]
-    model = build("llama")
+    model = shallow("llama")
     prompt = [5, 3, 5, 8, 13, 5]
-    expected = plain_greedy(model, prompt, 30, sampling)
-    assert expected != plain_greedy(model, prompt, 30, Sampling())  # the penalties do something
+    expected = plain_greedy(model, prompt, 18, sampling)
+    assert expected != plain_greedy(model, prompt, 18, Sampling())  # the penalties do something
     drafting_model = noisy(model)
     accepted = 0
 
     for length in (0, 1, 2, 4, 8):
         drafter = ModelDrafter(Decoder(drafting_model), vocabulary=64)
         tokens = list(prompt)
-        task = Task(sampling, seed=0, max_tokens=30, ends=frozenset())
+        task = Task(sampling, seed=0, max_tokens=18, ends=frozenset())
         for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
             accepted += item.accepted if isinstance(item, RoundVerdict) else 0
         assert tokens == expected, f"at length {length}"
 
-    assert accepted > 15
+    assert accepted > 10
 
 
 VIEWS = frozenset(

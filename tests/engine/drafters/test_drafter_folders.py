@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -123,12 +124,12 @@ FAULTS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_damaged_folders_are_refused(name, tmp_path):
-    kind, found = KINDS[name], {}
+    kind, found, sound = KINDS[name], {}, tmp_path / "sound"
+    sound.mkdir()
+    kind.write(sound)
+    assert obstacle(kind, sound) == "", "without the fault it loads"
     for number, (fault, damage) in enumerate(FAULTS.items()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        kind.write(folder)
-        assert obstacle(kind, folder) == "", "without the fault it loads"
+        folder = copytree(sound, tmp_path / str(number))
         damage(folder)
         found[fault] = obstacle(kind, folder)
     assert not {"", "no remedy"} & set(found.values()), found
@@ -243,11 +244,12 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_does_not_fit_is_refused_with_its_obstacle(name, tmp_path):
+    sound = tmp_path / "sound"
+    sound.mkdir()
+    KINDS[name].write(sound)
     for expected, faults in CASES[name].items():
         for number, damage in enumerate(faults):
-            folder = tmp_path / f"{expected} {number}"
-            folder.mkdir()
-            KINDS[name].write(folder)
+            folder = copytree(sound, tmp_path / f"{expected} {number}")
             damage(folder)
             assert obstacle(KINDS[name], folder) == expected, (expected, number)
 

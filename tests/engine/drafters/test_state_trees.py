@@ -165,8 +165,8 @@ def test_greedy_answers_are_the_targets_own(architecture, kind, tmp_path):
         drafter = untrained_medusa(target)
     else:
         drafter = eagle_drafter(kind, target, tmp_path)
-    run = write(target, drafter, Shaped(SHAPE), list(TOKENS), task(24))
-    assert run.tokens == plainly(target.model, count=24, prompt=TOKENS)
+    run = write(target, drafter, Shaped(SHAPE), list(TOKENS), task(12))
+    assert run.tokens == plainly(target.model, count=12, prompt=TOKENS)
     assert any(draft and draft.parents for draft, _ in run.rounds)
 
 
