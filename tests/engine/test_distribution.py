@@ -23,7 +23,7 @@ from engine.core.rounds import RoundDraft
 from engine.core.sampling import noise
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -31,13 +31,6 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.engine.core.test_sampling import slow_scores
-from tests.support.engine.accept_mutants import (
-    block_stops_at_first_fall,
-    bonus_from_q,
-    resampled_from_p,
-    too_willing,
-)
-from tests.support.engine.acceptance import as_rule
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -55,7 +48,7 @@ from tests.support.engine.drawn_texts import (
     write,
 )
 from tests.support.engine.first_two import exact_first_two, q_before_the_sampler_chain
-from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.support.engine.markov import decoder, exact, joint, random_table
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
 
@@ -73,7 +66,7 @@ CHAINS = {
 
 
 def test_first_three_tokens():
-    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), WARM, texts=400)
+    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), WARM, texts=150)
 
     assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
 
@@ -95,13 +88,13 @@ def test_first_three_tokens_of_repeatable_texts(length):
     """Over all seeds; with one seed there is one text, whatever is drafted."""
     repeatable = replace(WARM, repeatable=True)
     drafter = model_drafter(DRAFTING["noisy"])
-    counts = short_texts(drafter, Fixed(length), repeatable, texts=400)
+    counts = short_texts(drafter, Fixed(length), repeatable, texts=150)
     assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
 
 
 @pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
 def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting):
-    task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
+    task = no_ends(replace(WARM, repeatable=True), seed=5, length=40)
     plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
     for length in (1, 3, 5):
         drafter = model_drafter(DRAFTING[drafting])
@@ -164,9 +157,10 @@ def test_another_length_or_drafter_is_another_text_of_the_same_distribution():
 def test_every_token_of_a_long_text(drafting, rule):
     drafter = model_drafter(DRAFTING[drafting])
 
-    counts, rulings = long_text(drafter, Fixed(4), WARM, length=800, accept=rule)
+    length = 250 if drafting == "random" else 400  # most of its rounds are of one token
+    counts, rulings = long_text(drafter, Fixed(4), WARM, length=length, accept=rule)
 
-    assert counts.sum() == 800
+    assert counts.sum() == length
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     if drafting == "self":
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
@@ -177,12 +171,12 @@ def test_long_text_behind_every_filter(chain_name):
     sampling = CHAINS[chain_name]
     drafter = model_drafter(DRAFTING["noisy"])
 
-    counts, rulings = long_text(drafter, Fixed(3), sampling, length=800)
+    counts, rulings = long_text(drafter, Fixed(3), sampling, length=400)
 
     possible = exact(TABLE, sampling)
     assert counts[possible == 0].sum() == 0
     if chain_name != "one left":
-        assert accepted(rulings) > 240
+        assert accepted(rulings) > 120
         assert excess(counts, possible) < 1.0
 
 
@@ -243,11 +237,11 @@ def test_drafters_and_lengths_that_change(kind, policy):
     drafter = drafters[kind]()
     cold = replace(WARM, temperature=0.5)
 
-    counts, rulings = long_text(drafter, policy(), cold, length=800)
+    counts, rulings = long_text(drafter, policy(), cold, length=400)
 
     assert excess(counts, exact(TABLE, cold)) < 1.0
     if policy is Erratic:
-        assert accepted(rulings) > 80
+        assert accepted(rulings) > 40
 
 
 class Shuffled(Drafter):
@@ -298,13 +292,13 @@ def test_drafter_with_another_vocabulary(columns, known, temperature):
     drafter = model_drafter(wide[:known, :known, :columns])
     sampling = Sampling(temperature=temperature)
 
-    counts, rulings = long_text(drafter, Fixed(3), sampling, length=400)
+    counts, rulings = long_text(drafter, Fixed(3), sampling, length=250)
 
     if temperature:
         assert excess(counts, exact(TABLE, sampling)) < 1.0
-        assert accepted(rulings) > 40
+        assert accepted(rulings) > 25
     else:
-        plain, _ = long_text(NoDrafter(), Fixed(0), sampling, length=400)
+        plain, _ = long_text(NoDrafter(), Fixed(0), sampling, length=250)
         assert (counts == plain).all()
 
 
@@ -366,47 +360,6 @@ def test_no_key_is_used_twice():
 # --- Mutants of the loop's parts
 
 
-@pytest.mark.parametrize(
-    ("mutant", "drafting", "length"),
-    mostly_slow(
-        [
-            (resampled_from_p, "random", 2),
-            (bonus_from_q, "noisy", 1),
-            (block_stops_at_first_fall, "noisy", 2),
-        ],
-        quick=[(bonus_from_q, "noisy", 1)],
-    ),
-)
-def test_mutants_of_the_rule_are_refuted(mutant, drafting, length):
-    drafter = model_drafter(DRAFTING[drafting])
-
-    counts, _ = long_text(drafter, Fixed(length), WARM, length=1_000, accept=as_rule(mutant))
-
-    assert excess(counts, exact(TABLE, WARM)) > 1.2
-
-
-@pytest.mark.slow
-def test_five_percent_more_acceptance_is_refuted():
-    table = random_table(3)
-    drafter = model_drafter(drafting_tables(table)["noisy"], vocabulary=3)
-    for rule, refuted in [(by_token, False), (as_rule(too_willing), True)]:
-        counts, _ = long_text(drafter, Fixed(2), WARM, length=15_000, accept=rule, table=table)
-        assert (excess(counts, exact(table, WARM)) > 1.0) == refuted
-
-
-def test_drafter_that_draws_hotter_than_it_says_is_refuted(monkeypatch):
-    def careless(scored, p, sampling, key):
-        return mx.random.categorical(scored, key=key).astype(mx.int32)
-
-    cold = replace(WARM, temperature=0.5)
-    drafter = model_drafter(DRAFTING["noisy"])
-    monkeypatch.setattr(chain, "choose", careless)
-
-    counts, _ = long_text(drafter, Fixed(2), cold, length=2_400)
-
-    assert excess(counts, exact(TABLE, cold)) > 1.2
-
-
 @pytest.mark.slow
 def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch):
     cold = replace(WARM, temperature=0.4)
@@ -426,7 +379,7 @@ def test_drafter_that_loses_its_place_changes_nothing():
 
     drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
 
-    counts, _ = long_text(drafter, Fixed(3), WARM, length=500)
+    counts, _ = long_text(drafter, Fixed(3), WARM, length=300)
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
 

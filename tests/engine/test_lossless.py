@@ -278,27 +278,6 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix():
     assert [different for _, different in found] == [0] * len(trials)
 
 
-def let_windows_drop():
-    """What a draft's passes push out of a window is lost with the draft."""
-
-    return mock.patch.object(AlignedCache, "hold", AlignedCache.forget)
-
-
-def test_comparison_on_a_mac_notices_mutants():
-    mutants = {
-        keep_one_too_many: (Case("llama", "float32"), "noisy", 3),
-        let_windows_drop: (Case("gemma3_text", "float32"), "early-exit", 5),
-    }
-    with on_a_mac():
-        for broken, (case, kind, length) in mutants.items():
-            run = functools.partial(ties_of, case, [(kind, length)], check_caches=False)
-            _, different = run()
-            assert different == 0
-            with broken():
-                _, different = run()
-            assert different > 0, broken
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES_OF_A_MAC, ids=str)
 def test_only_near_ties_differ_on_a_mac(case, capsys):

@@ -4,16 +4,12 @@ before: families x drafters x lengths, on the CPU bit for bit and as on a Mac up
 import functools
 import itertools
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import pytest
 
-import engine.conversation.eyes
-import engine.core.decoder
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.device import Backend, backend
@@ -25,7 +21,6 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.near_ties import Fork
 from engine.request import ChatMessage, Request, Sampling, chat
-from engine.virtual_ids import virtual_ids
 from tests.support.engine import gemma4
 from tests.support.engine.backends import on_a_mac
 from tests.support.engine.blocks import block_drafter
@@ -226,30 +221,3 @@ def test_only_near_ties_differ_on_a_mac(architecture, tokenizer, pictures, capsy
     with capsys.disabled():
         print(f"\n{architecture}, as on a Mac: {near} near ties, {different} different")
     assert different == 0
-
-
-# Mutants
-
-
-def by_row_only():
-    """The ids of two pictures of one size are the same."""
-
-    def ids(digest, rows):
-        return virtual_ids("", rows)
-
-    return mock.patch.object(engine.conversation.eyes, "virtual_ids", ids)
-
-
-def not_lowered():
-    """Text behind a picture has the positions of its places, unless it is read with other rows."""
-    return mock.patch.object(engine.core.decoder, "lowered", return_value=nullcontext())
-
-
-def test_comparison_notices_mutants(tokenizer, pictures):
-    mutants = {by_row_only: ("llama", "lookup", 3), not_lowered: ("qwen3", "trees", 3)}
-    for broken, (architecture, kind, length) in mutants.items():
-        target = target_of(tokenizer, architecture)
-        assert differing(target, pictures, kind, length, every=3) == [], broken
-        with broken():
-            wrong = differing(target, pictures, kind, length, every=3, check=False)
-        assert wrong != [], broken

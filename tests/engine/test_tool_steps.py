@@ -12,11 +12,9 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
-import engine.core.cache
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.core.loop import alone
@@ -189,19 +187,6 @@ def test_each_step_reads_new_rows_only(tokenizer, architecture):
         known = [*before.prompt, *before.written]
         assert step.prompt[: len(known)] == known
         assert len(known) - step.read.reused <= 1  # the token that ended it may not be read yet
-
-
-def keep_one_too_many(layers, mark):
-    for layer in layers:
-        layer.trim(max(0, layer.offset - mark.length - 1))
-
-
-def test_a_mutant_is_noticed(tokenizer):
-    """The caches keep a rejected token."""
-    expected = plain_of(tokenizer, "llama")
-    session = session_of(tokenizer, "llama", "model")
-    with mock.patch.object(engine.core.cache, "_restore", keep_one_too_many):
-        assert [step.written for step in in_steps(tokenizer, lambda: session)] != expected
 
 
 def test_sampled_steps_are_the_same_from_one_seed(tokenizer):

@@ -6,11 +6,8 @@ reader that reads token by token; what the loop reads with and without it; mutan
 
 import copy
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -21,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models import gated_delta, qwen3_5
 
-import engine.core.recurrent
 from engine.core.loop import speculate
 from engine.core.recurrent import Tape
 from engine.core.rounds import RoundDraft
@@ -30,7 +26,6 @@ from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from models.limits import LONGEST_COPY
-from tests.engine.core import test_cache
 from tests.engine.core.test_cache import journeys
 from tests.engine.core.test_decoder import TOKENS, fail_once, prefill
 from tests.support.engine import recurrent
@@ -379,83 +374,3 @@ def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(architectur
             follower.read(mx.array([token]))
         ours, theirs = next_logits(target, 7)[0], next_logits(follower, 7)[0]
         assert mx.array_equal(ours, theirs)
-
-
-# Mutants
-
-
-@contextmanager
-def off_by(shift, *makers):
-    """What `makers` make gives the state of another row."""
-
-    def broken(whole):
-        def make(*arguments):
-            after = whole(*arguments)
-            return lambda rows, state: after(max(0, rows + shift), state)
-
-        return make
-
-    with ExitStack() as stack:
-        for maker in makers:
-            whole = getattr(engine.core.recurrent, maker)
-            stack.enter_context(mock.patch.object(engine.core.recurrent, maker, broken(whole)))
-        yield
-
-
-def a_row_late():
-    return off_by(1, "_scanned", "_windowed")
-
-
-def a_row_early():
-    return off_by(-1, "_scanned", "_windowed")
-
-
-def convolution_a_row_early():
-    return off_by(-1, "_windowed")
-
-
-def marked_states():
-    """The states before the round for those after some rows of it."""
-    return mock.patch.object(Tape, "replay", lambda self, states, rows: states)
-
-
-def tape_that_is_not_cut():
-    return mock.patch.object(Tape, "cut")
-
-
-Broken = Callable[[], AbstractContextManager[Any]]
-MUTANTS: tuple[Broken, ...] = (a_row_late, a_row_early, convolution_a_row_early, marked_states)
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(SOME, quick=["qwen3_5"]))
-def test_text_betrays_wrong_states(architecture):
-    model = model_of(architecture)
-    expected = greedy(model, 14).tokens
-    text = [*PROMPT, *expected]
-
-    def betrayed():
-        for length in (3, 5, 8):
-            known = Known(text, wrong=now_and_then(length))
-            if greedy(model, 14, known=known, length=length).tokens != expected:
-                return True
-        return False
-
-    def unnoticed(mutant):
-        with mutant():
-            return not betrayed()
-
-    assert not betrayed()
-    assert set(filter(unnoticed, MUTANTS)) == set()
-
-
-def test_journey_betrays_wrong_states():
-    steps = [("mark", 0), ("read", 6), ("rewind", 3), ("read", 4), ("rewind", 2)]
-
-    def unnoticed(mutant):
-        with mutant(), suppress(AssertionError):
-            test_cache.walk(model_of("qwen3_5"), steps)
-            return True
-        return False
-
-    test_cache.walk(model_of("qwen3_5"), steps)
-    assert set(filter(unnoticed, [*MUTANTS, tape_that_is_not_cut])) == set()

@@ -51,13 +51,11 @@ class Shim:
     """A Metal device on the CPU.
 
     `order`: one of `ORDERS` in which the lanes of a SIMD group are summed. `contract`: whether the
-    compiler fuses multiplications and additions. `change`: a text in a kernel's source, and what
-    stands there instead where it comes first.
+    compiler fuses multiplications and additions.
     """
 
     order: int = 1
     contract: bool = False
-    change: tuple[str, str] | None = None
 
     def metal_kernel(
         self,
@@ -69,9 +67,6 @@ class Shim:
         header: str = "",
     ) -> Callable[..., list[mx.array]]:
         """As `mx.fast.metal_kernel`; what it returns computes at once."""
-        if self.change is not None:
-            assert self.change[0] in source
-            source = source.replace(*self.change, 1)
 
         def call(
             *,

@@ -12,10 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache
 
-import engine.conversation.kept_prefixes
-import engine.core.decoder
-from engine.conversation.kept_blocks import KeptBlocks, block_names, held_bytes
-from engine.conversation.kept_prefixes import KeptPrefix, Unkept
+from engine.conversation.kept_blocks import KeptBlocks, held_bytes
+from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
@@ -258,11 +256,8 @@ def test_whatever_came_before(targets, tmp_path_factory, acts, quantized):
                 chats.restart()
 
 
-# Mutants
-
-
 def conversation(target, folder):
-    """What fails where what is kept is not exactly what it is taken for."""
+    """Prompts that share blocks, in two orders, with caches that become quantized at two places."""
     first, *others = (DOCUMENT[i * ROWS : (i + 1) * ROWS] for i in range(4))
     turned = [first, *others[::-1], others[0]]
     for caches in (None, QUANTIZED, replace(QUANTIZED, start=QUANTIZED.start - ROWS)):
@@ -276,68 +271,9 @@ def conversation(target, folder):
                     pass
 
 
-def test_the_conversation_that_mutants_fail(targets, folder):
+def test_whatever_is_kept_is_what_reading_gives(targets, folder):
     conversation(targets("llama wide"), folder)
     assert len(files(folder)) == 3 * 2 * 5 - 3  # they begin alike
-
-
-Patch = pytest.MonkeyPatch
-
-
-def blocks_in_another_order(patch):
-    find = KeptBlocks.find
-    patch.setattr(KeptBlocks, "find", lambda *given, **how: find(*given, **how)[::-1])
-
-
-def names_that_leave_out_the_kind_of_caches(patch):
-    def names(prefix, *, quantized):
-        return block_names(prefix._of.depends_on, prefix._tokens, rows=ROWS)
-
-    patch.setattr(KeptPrefix, "_names", names)
-
-
-def names_of_each_block_alone(patch):
-    def names(of, tokens, *, rows):
-        starts = range(0, len(tokens), rows)
-        return [block_names(of, tokens[i : i + rows], rows=rows)[0] for i in starts]
-
-    patch.setattr(engine.conversation.kept_prefixes, "block_names", names)
-
-
-def blocks_that_are_one_row_off(patch):
-    held = engine.core.cache.Timeline.held
-
-    def off(timeline, start, end):
-        return held(timeline, start + 1, end + 1) if end - start == ROWS else held(timeline, 0, 1)
-
-    patch.setattr(engine.core.cache.Timeline, "held", off)
-
-
-@pytest.mark.cpu  # elsewhere fewer blocks are kept
-@pytest.mark.parametrize(
-    "mutant",
-    [
-        blocks_in_another_order,
-        names_that_leave_out_the_kind_of_caches,
-        names_of_each_block_alone,
-        blocks_that_are_one_row_off,
-    ],
-)
-def test_mutants_fail_the_conversation(mutant, targets, folder, monkeypatch):
-    mutant(monkeypatch)
-    with pytest.raises((AssertionError, ValueError), match=r"differ|unpack"):
-        conversation(targets("llama wide"), folder)
-
-
-def test_states_of_another_place_are_noticed(targets, folder, monkeypatch):
-    """Those behind the answer, in place of those at the border."""
-    states, target = engine.core.cache.Timeline.states, targets("qwen3_5")
-    monkeypatch.setattr(
-        engine.core.cache.Timeline, "states", lambda self, length: states(self, self.length)
-    )
-    answer(new(target, folder), DOCUMENT)
-    with pytest.raises(AssertionError, match="differ"):
-        answer(new(target, folder), [*DOCUMENT, 1])
 
 
 # What is kept, and when
