@@ -1,11 +1,14 @@
 """For every test: no display, and a failure where threads or child processes are left behind."""
 
 import gc
+import json
 import os
 import signal
 import threading
 import time
+import tomllib
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -28,6 +31,8 @@ hypothesis.settings.register_profile(  # the same examples each time: chance dec
 hypothesis.settings.register_profile("all", deadline=None, max_examples=ALL_EXAMPLES)
 hypothesis.settings.load_profile("quick")  # `make test-all` chooses the other
 
+ROOT = Path(__file__).parents[1]
+MOST_SECONDS = 1.5  # of an item that tests/durations.toml does not name
 GRACE_SECONDS = 30.0  # for a leak only: what ends by itself does so in a moment
 
 # tqdm's refresher of stalled progress bars lives until the process ends.
@@ -97,6 +102,26 @@ def pytest_collection_finish():
     """What is imported by now stays to the end: collecting garbage takes half a second with it."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Name each item that takes longer than it may, after a run of all quick tests, and keep what
+    each took in build/durations.json."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if not whole or config.option.markexpr != "not slow":
+        return
+    seconds = Counter[str]()
+    for report in chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid] += report.duration
+    known = tomllib.loads((ROOT / "tests" / "durations.toml").read_text(encoding="utf-8"))
+    for item, taken in seconds.most_common():
+        if taken > MOST_SECONDS and item.partition("[")[0] not in known:
+            words = f"{taken:.1f} s, and tests/durations.toml does not say why: {item}"
+            terminalreporter.write_line(words, yellow=True)
+    (ROOT / "build").mkdir(exist_ok=True)
+    kept = json.dumps(dict(seconds.most_common()), indent=0)
+    (ROOT / "build" / "durations.json").write_text(kept, encoding="utf-8")
 
 
 @pytest.fixture(autouse=True, scope="session")

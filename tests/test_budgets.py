@@ -196,6 +196,13 @@ def test_nothing_is_called_by_tests_alone():
     assert found == {*budgets()["uncalled"]["known"]}, "delete it, or list what calls it"
 
 
+def test_each_dear_test_is_there_and_has_a_reason():
+    for name, reason in table("durations").items():
+        path, _, function = name.partition("::")
+        assert reason, name
+        assert f"def {function}(" in (ROOT / path).read_text(encoding="utf-8"), name
+
+
 def test_each_mutant_has_its_place_and_its_proof():
     for name, mutant in mutants().items():
         put = mutated((ROOT / mutant["file"]).read_text(encoding="utf-8"), mutant)
