@@ -32,7 +32,7 @@ from tests.support.engine.sessions import (
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
-LENGTH = 12
+LENGTH = 9
 GREEDY = Request(max_tokens=LENGTH)
 SEEDED = Request(
     sampling=Sampling(temperature=0.9, top_p=0.95, seed=11, repeatable=True), max_tokens=LENGTH
@@ -98,10 +98,10 @@ ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
 CASES = [
     *itertools.product(ARCHITECTURES, DRAFTERS, [2], [True, False]),
     *itertools.product(ARCHITECTURES, ["model", "trees"], [8], [True]),
-    ("llama", "model", 4, True),
+    ("llama", "model", 3, True),
 ]
 QUICK = [
-    ("llama", "model", 4, True),
+    ("llama", "model", 3, True),
     ("qwen3_5", "lookup", 2, False),
 ]
 

@@ -23,7 +23,7 @@ from tests.support.engine.seeing_folders import FAMILIES, write_seeing
 from tests.support.engine.sessions import tokens_of
 from tests.support.engine.tiny import noisy
 
-GREEDY = Request(sampling=Sampling(), max_tokens=10)
+GREEDY = Request(sampling=Sampling(), max_tokens=5)
 TOLD = ChatMessage("assistant", "It is it.")
 
 

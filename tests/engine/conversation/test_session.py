@@ -177,14 +177,14 @@ def test_cancelling_leaves_the_session_whole(architecture, kind, tokenizer):
             session,
             session.answer(
                 QUESTION,
-                Request(max_tokens=24),
+                Request(max_tokens=12),
                 cancelled=lambda asked=asked, patience=patience: next(asked) >= patience,
             ),
         )
         written = tokens_of(events)
         assert done_of(events).reason == ("stop" if END in written else "cancelled")
         assert written == expected[: len(written)]
-        events = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+        events = collect(session, session.answer(QUESTION, Request(max_tokens=12)))
         assert tokens_of(events) == expected
 
 
@@ -200,12 +200,12 @@ def test_closing_the_generator_leaves_the_session_whole(architecture, kind, toke
     expected = answer_of(tokenizer, architecture)
     for count in (1, 6, 13):
         session = new_session(tokenizer, architecture, kind)
-        stream = session.answer(QUESTION, Request(max_tokens=24))
+        stream = session.answer(QUESTION, Request(max_tokens=12))
         events = [next(stream) for _ in range(count)]
         stream.close()
         check_laws(events, tokenizer, whole=False)
         check_caches(session)
-        events = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+        events = collect(session, session.answer(QUESTION, Request(max_tokens=12)))
         assert tokens_of(events) == expected
 
 
@@ -239,10 +239,10 @@ def test_prompt_of_one_token(architecture, tokenizer):
     expected = None
     for kind in ("none", "model", "head", "trees"):
         session = new_session(tokenizer, architecture, kind)
-        events = collect(session, session.complete([65], Request(max_tokens=12)))
+        events = collect(session, session.complete([65], Request(max_tokens=6)))
         expected = expected or tokens_of(events)
         assert tokens_of(events) == expected
-        again = collect(session, session.complete([65], Request(max_tokens=12)))
+        again = collect(session, session.complete([65], Request(max_tokens=6)))
         assert tokens_of(again) == expected
 
 

@@ -241,7 +241,7 @@ def test_greedy_text_is_the_targets_own(name, architecture):
     def written(make_drafter, length):
         exact = kind.is_exact(architecture)
         return run_greedily(
-            model, make_drafter, length, count=20, prompt=SMALL_PROMPT, check_caches=exact
+            model, make_drafter, length, count=14, prompt=SMALL_PROMPT, check_caches=exact
         )
 
     plain = written(lambda _: NoDrafter(), 0).tokens

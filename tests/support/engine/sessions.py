@@ -237,7 +237,7 @@ def reused_of(events: Sequence[Event]) -> int:
 def answer_of(tokenizer: Any, architecture: str) -> list[int]:
     """Return the answer of a fresh session without a drafter."""
     session = new_session(tokenizer, architecture, "none")
-    return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=24))))
+    return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=12))))
 
 
 # Turns

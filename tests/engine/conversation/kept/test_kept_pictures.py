@@ -9,9 +9,10 @@ from engine.core.decoder import Decoder
 from engine.core.loop import alone
 from engine.request import ChatMessage, chat
 from engine.virtual_ids import pictures_in
+from tests.support.engine import kept
 from tests.support.engine.backends import on_a_mac
 from tests.support.engine.helpers import assert_as_fresh
-from tests.support.engine.kept import GREEDY, ROWS, files, new
+from tests.support.engine.kept import ROWS, files, new
 from tests.support.engine.pictures import (
     ROW,
     TOWERS,
@@ -25,6 +26,7 @@ from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
+GREEDY = replace(kept.GREEDY, max_tokens=5)
 TOLD = ChatMessage("assistant", "It is it.")
 DOCUMENT = "It was a dark and stormy night; the rain fell in torrents."
 
