@@ -6,8 +6,6 @@ from unittest import mock
 
 import pytest
 
-import engine.conversation.eyes
-import engine.core.decoder
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
@@ -140,20 +138,6 @@ def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     assert reused[2] == places[2][1].start - len("(")
     assert reused[3:5] == [places[3][1].start, places[4][1].start]
     assert reused[5] == places[5][0].start
-
-
-def only_by_row(digest, rows):
-    return virtual_ids("", rows)
-
-
-def test_pictures_with_the_same_ids_would_be_noticed(tokenizer, pictures):
-    session = new(tokenizer)
-    expected = [tokens_of(answer(new(tokenizer), [said("So?", each)])) for each in pictures]
-    assert len(set(map(tuple, expected))) == 3
-    with mock.patch.object(engine.conversation.eyes, "virtual_ids", only_by_row):
-        found = [tokens_of(answer(session, [said("So?", each)])) for each in pictures]
-    assert found[0] == expected[0]
-    assert found[1:] != expected[1:]
 
 
 # Told and drafted

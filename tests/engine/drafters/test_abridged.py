@@ -141,32 +141,6 @@ def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
     turns(kind, architecture, sampling, seed=seed)
 
 
-def many_turns():
-    for seed in range(5):
-        turns("model", "llama", GREEDY, seed=seed)
-
-
-def in_numbers_of_the_whole_text(abridged, length):
-    """A mutant of `length`."""
-    return length
-
-
-def without_a_rewind(abridged, gaps, *, rewind):
-    """A mutant of `changed`."""
-    return Abridged(tuple(gaps))
-
-
-@pytest.mark.usefixtures("on_the_cpu")
-@pytest.mark.parametrize(
-    ("method", "mutant"),
-    [("length", in_numbers_of_the_whole_text), ("changed", without_a_rewind)],
-)
-def test_what_is_not_taken_back_is_noticed(method, mutant, monkeypatch):
-    monkeypatch.setattr(Abridged, method, mutant)
-    with pytest.raises((AssertionError, ValueError)):
-        many_turns()
-
-
 def test_a_long_document_is_not_read():
     drafter, own = new("model")
     prompt = [token % 48 for token in range(900)]

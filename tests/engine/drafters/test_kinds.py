@@ -1,6 +1,5 @@
 """The laws of every drafter that has a network of its own, whatever it reads of the target."""
 
-import copy
 import math
 
 import mlx.core as mx
@@ -12,13 +11,10 @@ from hypothesis import strategies as st
 import engine.core.loop
 import engine.core.model_parts
 import engine.drafters.gemma_assistant
-from engine.core.cache import keys_and_values
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
-from engine.drafters.dflash import ContextCache
 from engine.drafters.rows import Rows
-from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.helpers import (
@@ -126,58 +122,6 @@ def test_a_copy_goes_on_where_it_was_made(kind):
         list(reader.prefill(text))
     assert_same_draft(drafted(other, turned), fresh(kind, architecture, turned))
     assert_same_draft(drafted(drafter, continued), fresh(kind, architecture, continued))
-
-
-def keep_a_guess(patch):
-    def keep_one(drafter):
-        for layer in drafter._cache:
-            layer.trim(max(0, layer.offset - drafter._read - 1))
-
-    patch.setattr(StateDrafter, "_forget_drafted", keep_one)
-
-
-def keep_the_block(patch):
-    def beside(self, keys, values):
-        return self._held.update_and_fetch(keys, values)
-
-    patch.setattr(ContextCache, "with_block", beside)
-
-
-def read_a_rejected_token(patch):
-    def broken(layer):
-        layer = copy.copy(layer)
-        layer.offset += 1
-        return keys_and_values(layer)
-
-    patch.setattr(engine.drafters.gemma_assistant, "keys_and_values", broken)
-
-
-@pytest.mark.parametrize(
-    ("name", "mutant"),
-    [
-        ("head", keep_a_guess),
-        ("EAGLE", keep_a_guess),
-        ("MTP", keep_a_guess),
-        ("dspark", keep_the_block),
-        ("Gemma-4 assistant", read_a_rejected_token),
-    ],
-)
-def test_a_cache_that_keeps_a_guess_is_noticed(name, mutant, monkeypatch):
-    kind = NAMED[name]
-    architecture = kind.architectures[0]
-    target, drafter = kind.pair(architecture)
-    read_prompt(target, drafter, TOKENS)
-    guess, _ = drafted(drafter, TOKENS)
-    target.read(mx.array([*TOKENS, *guess][target.length :]))
-    tokens = [*TOKENS, guess[0], 7]
-    target.rewind(len(tokens) - 1)
-    list(target.prefill(tokens))
-    expected = fresh(kind, architecture, tokens)
-    mutant(monkeypatch)
-    drafter.accept(range(1))
-    drafted(drafter, tokens)
-    with pytest.raises(AssertionError):
-        assert_same_draft(drafted(drafter, tokens), expected)
 
 
 # What it reads of the target
@@ -323,9 +267,3 @@ def assert_switched_off(kind, patch, value):
 @every_kind
 def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
     assert_switched_off(kind, monkeypatch, value)
-
-
-def test_a_guard_that_lets_nan_pass_is_noticed(monkeypatch):
-    monkeypatch.setattr(engine.core.loop, "isfinite", lambda number: True)
-    with pytest.raises(AssertionError):
-        assert_switched_off(NAMED["head"], monkeypatch, math.nan)

@@ -11,7 +11,6 @@ import pytest
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter, other_tokenizer
-from engine.drafters.chain import draft_chain
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import PROMPT as SHORT_PROMPT
@@ -103,19 +102,6 @@ def test_what_is_drawn_has_the_distribution_that_is_said(letters):
     assert said.sum() == pytest.approx(1.0)
     assert excess(counts.ravel(), said.ravel()) < 1.0
     assert counts[3:].sum() == counts[:, 3:].sum() == 0
-
-
-def not_renormalised(*arguments, **options):
-    """A mutant of the chain: what the drafter gives to tokens that only it has is missing."""
-    draft = draft_chain(*arguments, **options)
-    assert draft.distributions is not None
-    return replace(draft, q=0.6 * draft.q, distributions=0.6 * draft.distributions)
-
-
-def test_a_q_that_is_not_made_whole_is_refuted(letters, monkeypatch):
-    monkeypatch.setattr(other_tokenizer, "draft_chain", not_renormalised)
-    _, said = drawn(drafting(letters), [0, 1, 2], texts=60)
-    assert said.sum() < 0.5
 
 
 def everything(target, drafter):
@@ -239,23 +225,6 @@ def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampli
         return by(model, writings[target], writings[drafter], SIZES[target])
 
     rounds_and_rewinds(make, writings[target].tokens(TEXT * 4), sampling)
-
-
-class Stubborn(Decoder):
-    """A mutant: takes nothing back."""
-
-    def rewind(self, length):
-        super().rewind(0 if length == 0 else self.length)
-
-
-def test_a_boundary_that_does_not_move_is_noticed(writings):
-    made = Translation(writings["bytes"], writings["trained"], vocabulary=260, rows=450)
-    with pytest.raises((AssertionError, ValueError)):
-        rounds_and_rewinds(
-            lambda: OtherTokenizerDrafter(Stubborn(small()), made),
-            list((TEXT * 4).encode()),
-            GREEDY,
-        )
 
 
 def test_a_copy_has_read_as_much_and_follows_another_text(writings):

@@ -132,26 +132,6 @@ def test_the_boundary_moves(writings):
     assert len(text.tokens) < len("target")
 
 
-class Careless(Reencoding):
-    """A mutant: what is written stays as it is."""
-
-    def follow(self, committed):
-        before = list(self.tokens)
-        new = Reencoding(self._target, self._drafter)
-        new.follow(committed[getattr(self, "seen", 0) :])
-        self.seen = len(committed)
-        self.tokens = before + new.tokens
-
-
-def test_a_boundary_that_does_not_move_is_noticed(writings):
-    ours, theirs = writings["bytes"], writings["trained"]
-    text = Careless(ours, theirs)
-    for length in range(len(LONG.encode()) + 1):
-        text.follow(list(LONG.encode()[:length]))
-    assert text.tokens != fresh(ours, theirs, list(LONG.encode())).tokens
-    assert b"\xf0" not in spelled(theirs, text.tokens), "half characters are lost"
-
-
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
 def test_the_work_of_a_step_does_not_grow_with_the_text(writings, written, monkeypatch):
     asked: list[int] = []

@@ -9,7 +9,6 @@ import pytest
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters.eagle import load_eagle
-from engine.drafters.states import Level
 from engine.request import Sampling
 from engine.tree import Tree
 from models.drafters.folders import describe_drafter
@@ -104,32 +103,6 @@ def test_each_path_has_a_chains_laws(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["head", "eagle3-window"])
 def test_penalties_are_for_what_is_on_the_path(kind, tmp_path, monkeypatch):
     assert furthest(kind, tmp_path, monkeypatch, PENALIZED) < TOLERANCE
-
-
-def siblings_are_seen(patch):
-    make_mask = Level.make_mask
-
-    def everything(level, *arguments, **options):
-        return mx.ones_like(make_mask(level, *arguments, **options))
-
-    patch.setattr(Level, "make_mask", everything)
-
-
-def positions_by_row(patch):
-    made = Level.__init__
-
-    def shifted(level, cache, tree, *, rows, committed):
-        made(level, cache, tree, rows=rows, committed=committed)
-        level.offset = committed + len(tree) - mx.arange(rows, 0, -1)
-
-    patch.setattr(Level, "__init__", shifted)
-
-
-@pytest.mark.parametrize("mutant", [siblings_are_seen, positions_by_row])
-@pytest.mark.parametrize("kind", ["head", "eagle3-official"])
-def test_a_mutant_is_caught(kind, mutant, tmp_path, monkeypatch):
-    mutant(monkeypatch)
-    assert furthest(kind, tmp_path, monkeypatch) > 10 * TOLERANCE
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
