@@ -69,38 +69,36 @@ def main(folder: Path) -> None:
         tokenizer.bos_token = tokenizer.eos_token
         for path in sorted(folder.glob("*.jinja")):
             tokenizer.chat_template = path.read_text(encoding="utf-8")
-            for name, (prompt, words) in CHATS.items():
-                text = _ours(tokenizer, prompt)
-                tried[name] += 1
-                found[name] += all(word in text for word in words)
-                _compare(path.stem, name, text, _theirs(tokenizer, prompt), words)
-            for name, messages in HISTORIES.items():
-                text = _ours(tokenizer, Prompt(messages=messages, tools=TOOLS))
-                tried[name] += 1
-                found[name] += told_in_order(messages, text)
-                if not told_in_order(messages, text):
-                    print(f"{path.stem}: {name}: {text if text[0] == '!' else 'lost or moved'}")
-            for name, right in _continued(tokenizer):
-                tried[name] += 1
-                found[name] += right
-                if not right:
-                    print(f"{path.stem}: {name}: another prompt than that of the answer")
-            for name, wrong in _read_again(tokenizer):
-                tried[name] += 1
-                found[name] += not wrong
-                if wrong:
-                    print(f"{path.stem}: {name}: {wrong}")
+            for part in (_shown, _told, _continued, _read_again):
+                for name, wrong, remark in part(tokenizer):
+                    tried[name] += 1
+                    found[name] += not wrong
+                    if remark or wrong:
+                        print(f"{path.stem}: {name}: {remark or wrong}")
     for name, all_of_them in tried.items():
         print(f"{name:40} {found[name]:3} of {all_of_them}")
 
 
-def _compare(template: str, name: str, ours: str, theirs: str, words: tuple[str, ...]) -> None:
-    if ours == theirs:
-        return
-    lost = [word for word in words if word not in theirs]
-    why = f"refused: {theirs[1:60]}" if theirs.startswith("!") else f"without {lost}"
-    missing = [word for word in words if word not in ours]
-    print(f"{template}: {name}: transformers {why}; ours {f'without {missing}' if missing else ''}")
+Parts = Iterator[tuple[str, str, str]]
+"""For each thing that is tried its name, what is wrong with ours, and a remark; mostly empty."""
+
+
+def _shown(tokenizer: Any) -> Parts:
+    """Whether each part of a chat is shown, and how transformers differs."""
+    for name, (prompt, words) in CHATS.items():
+        ours, theirs = _ours(tokenizer, prompt), _theirs(tokenizer, prompt)
+        lost, missing = ([word for word in words if word not in text] for text in (theirs, ours))
+        why = f"refused: {theirs[1:60]}" if theirs.startswith("!") else f"without {lost}"
+        wrong = f"without {missing}" if missing else ""
+        yield name, wrong, "" if ours == theirs else f"transformers {why}; ours {wrong}"
+
+
+def _told(tokenizer: Any) -> Parts:
+    """Whether histories are told in order."""
+    for name, messages in HISTORIES.items():
+        text = _ours(tokenizer, Prompt(messages=messages, tools=TOOLS))
+        wrong = text if text[0] == "!" else "lost or moved"
+        yield name, "" if told_in_order(messages, text) else wrong, ""
 
 
 def _ours(tokenizer: Any, prompt: Prompt) -> str:
@@ -136,41 +134,37 @@ def _theirs(tokenizer: Any, prompt: Prompt) -> str:
     return text
 
 
-def _continued(tokenizer: Any) -> Iterator[tuple[str, bool]]:
+def _continued(tokenizer: Any) -> Parts:
     """Whether an answer is continued from its own prompt: cut in the reasoning, in the text, and
     as a client's beginning of it."""
     begun = _ours(tokenizer, Prompt(messages=(ASKED,)))
     if begun.startswith("!"):
         return
+    cuts = dict[str, str]()
     syntax: ReplySyntax = syntax_of(tokenizer.chat_template)
     marks = syntax.reasoning
     if marks is not None and not syntax.reasoning_is_over(begun):
         inside = syntax.begins_inside(begun)
         thought = "Okay, the user" if inside else f"{marks.opening}\nOkay, the user"
-        cut = ChatMessage("assistant", "", written=thought)
-        yield "cut in the reasoning", _goes_on(tokenizer, cut) == begun + thought
-        answer = f"{thought} asks.\n{marks.closing}\n\nIt is "
-        yield (
-            "cut in the answer",
-            _goes_on(tokenizer, ChatMessage("assistant", "", written=answer)) == begun + answer,
-        )
+        cuts["cut in the reasoning"] = thought
+        cuts["cut in the answer"] = f"{thought} asks.\n{marks.closing}\n\nIt is "
     elif syntax.family != "harmony":
-        answer = "It is "
-        yield (
-            "cut, without reasoning",
-            _goes_on(tokenizer, ChatMessage("assistant", "", written=answer)) == begun + answer,
-        )
-    text = _goes_on(tokenizer, ChatMessage("assistant", "It is "))
-    yield "prefill", text.startswith(begun) and text.endswith("It is ")
+        cuts["cut, without reasoning"] = "It is "
+    other = "another prompt than that of the answer"
+    for name, cut in cuts.items():
+        answer = ChatMessage("assistant", "", written=cut)
+        text = _ours(tokenizer, Prompt(messages=(ASKED, answer)))
+        yield name, "" if text == begun + cut else other, ""
+    text = _ours(tokenizer, Prompt(messages=(ASKED, ChatMessage("assistant", "It is "))))
+    yield "prefill", "" if text.startswith(begun) and text.endswith("It is ") else other, ""
 
 
-def _goes_on(tokenizer: Any, answer: ChatMessage) -> str:
-    return _ours(tokenizer, Prompt(messages=(ASKED, answer)))
-
-
-def _read_again(tokenizer: Any) -> Iterator[tuple[str, str]]:
+def _read_again(tokenizer: Any) -> Parts:
     """The replies that the template writes, and what is wrong where they are read otherwise."""
-    syntax = _syntax(tokenizer)
+    template, able = tokenizer.chat_template, abilities_for(tokenizer, tools=True)
+    known = {"knows_tools": able.knows_tools, "found": able.notation if able.knows_tools else None}
+    marks = set(_MARK.findall(template))  # as the server finds it, if all are special tokens
+    syntax = syntax_of(template, tokens=marks, special=marks, **known)
     said = {
         "a call, read again": ChatMessage("assistant", "", tool_calls=CALLS[:1]),
         "two calls, read again": ChatMessage("assistant", "", tool_calls=CALLS),
@@ -199,27 +193,16 @@ def _read_again(tokenizer: Any) -> Iterator[tuple[str, str]]:
         tools = tools_of(TOOLS)
         found = read(syntax, [text], tools=tools, inside_reasoning=inside)
         wanted = [(call.name, json.loads(call.arguments)) for call in reply.tool_calls]
+        wrong = ""
         if read(syntax, text, tools=tools, inside_reasoning=inside) != found:
-            yield name, "read otherwise letter by letter"
+            wrong = "read otherwise letter by letter"
         elif found.calls != wanted:
-            yield name, f"{syntax.family}: calls {found.calls} in {text!r}"
+            wrong = f"{syntax.family}: calls {found.calls} in {text!r}"
         elif reply.reasoning in text and found.reasoning.strip() != reply.reasoning:
-            yield name, f"{syntax.family}: reasoning {found.reasoning!r} in {text!r}"
+            wrong = f"{syntax.family}: reasoning {found.reasoning!r} in {text!r}"
         elif reply.content and not found.content.lstrip().startswith(reply.content):
-            yield name, f"{syntax.family}: content {found.content!r} in {text!r}"
-        else:
-            yield name, ""
-
-
-def _syntax(tokenizer: Any) -> ReplySyntax:
-    """The syntax as the server finds it, of a tokenizer that has all marks as special tokens."""
-    template = tokenizer.chat_template
-    marks = set(_MARK.findall(template))
-    able = abilities_for(tokenizer, tools=True)
-    found = able.notation if able.knows_tools else None
-    return syntax_of(
-        template, tokens=marks, special=marks, knows_tools=able.knows_tools, found=found
-    )
+            wrong = f"{syntax.family}: content {found.content!r} in {text!r}"
+        yield name, wrong, ""
 
 
 if __name__ == "__main__":

@@ -59,8 +59,7 @@ def mutated(source: str, mutant: Mapping[str, str]) -> str:
 
 
 def status_of(proof: str, tree: Path) -> int:
-    """Run a proof in the tree: tests with spaces between them. Returns pytest's status; if it
-    hangs, that of a failure."""
+    """Run tests, with spaces between, in the tree. Returns pytest's status; 1 if one hangs."""
     words = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *proof.split())
     with subprocess.Popen(
         [str(tree / ".venv" / "bin" / "python"), *words],
