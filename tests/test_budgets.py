@@ -28,7 +28,6 @@ _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
     tokenize.ENCODING, tokenize.ENDMARKER,
 }  # fmt: skip
-_INSIDE = re.compile(r"engine\.(core|conversation|drafters|draft_length)\b")
 _WORDS = {tokenize.STRING, tokenize.COMMENT, tokenize.FSTRING_MIDDLE}
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -125,44 +124,15 @@ def before():
     return budgets(git("show", f"{told[1]}:{FILE}")) if len(told) > 1 else {}
 
 
-def is_private(node):
-    """Whether it reads a private name of another module, or imports it."""
-    if isinstance(node, ast.ImportFrom):
-        return any(name.name.startswith("_") for name in node.names)
-    own = ("self", "cls", "other")
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
-        and not (isinstance(node.value, ast.Name) and node.value.id in own)
-    )
-
-
-def counted():
-    """How often tests do what makes the next change hard: tests/counts.toml says what."""
-    found = Counter[str]()
-    for path, source in modules().items():
-        if path.parts[0] != "tests":
-            continue
-        for node in ast.walk(ast.parse(source)):
-            found["functions"] += isinstance(node, ast.FunctionDef) and node.name[:5] == "test_"
-            found["private"] += is_private(node)
-            if isinstance(node, ast.Assert) or (
-                isinstance(node, ast.keyword) and node.arg == "match"
-            ):
-                said = node.test if isinstance(node, ast.Assert) else node.value
-                words = (each.value for each in ast.walk(said) if isinstance(each, ast.Constant))
-                found["sentences"] += sum(isinstance(each, str) and " " in each for each in words)
-            if isinstance(node, ast.ImportFrom) and path.is_relative_to("tests/app"):
-                found["levels"] += bool(_INSIDE.match(node.module or ""))
-    return found
-
-
 def test_what_makes_changes_hard_becomes_rarer():
-    found, allowed = counted(), table("counts")
-    over = {
-        name: f"{found[name]} of {most}" for name, most in allowed.items() if found[name] > most
-    }
+    over = {}
+    for name, counted in table("counts").items():
+        sources = [
+            text for path, text in modules().items() if path.is_relative_to(counted["under"])
+        ]
+        found = sum(len(re.findall(counted["pattern"], text, re.M)) for text in sources)
+        if found > counted["most"]:
+            over[name] = f"{found} of {counted['most']}"
     assert not over, "compare values, use what is public, or add a row to a test that is there"
 
 
