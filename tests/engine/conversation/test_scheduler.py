@@ -359,7 +359,6 @@ def test_two_that_begin_alike_read_it_once(make):
 
 def test_no_more_sessions_than_answers_at_once(make):
     of = scheduler(make("llama", "none"), parallel=3)
-    gc.freeze()  # of what was there before nothing is looked for
     made = WeakSet[Session]()
     another = Session.another
 
