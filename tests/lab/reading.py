@@ -25,12 +25,10 @@ from zipfile import ZipFile
 from engine.documents.reading import read_document
 from models.errors import Problem
 
+_BETWEEN = ("}br", "}tab", "}cr")
 _WORD = re.compile(r"[^\W\d_]{2,}")  # numbers look as cells show them, so they are not compared
 _PARTS = re.compile(r"(word/(document|footnotes|endnotes)|ppt/slides/slide\d+)\.xml")
-_SUFFIXES = (
-    *(".pdf", ".docx", ".xlsx", ".pptx", ".epub", ".html", ".htm", ".csv", ".txt", ".md"),
-    *(".eml", ".webarchive", ".ipynb"),
-)
+_SUFFIXES = ".pdf .docx .xlsx .pptx .epub .html .htm .csv .txt .md .eml .webarchive .ipynb".split()
 
 
 @dataclass(slots=True)
@@ -71,10 +69,6 @@ def words_by_calamine(path: Path) -> str:
     return "\n".join(str(cell) for row in rows for cell in row)
 
 
-def _between(tag: str) -> str:
-    return " " if tag.endswith(("}br", "}tab", "}cr")) else ""
-
-
 def words_in_xml(path: Path) -> str:
     """All that stands in the text elements of a document or of slides."""
     with ZipFile(path) as parts:
@@ -84,7 +78,7 @@ def words_in_xml(path: Path) -> str:
     paragraphs = [each for root in roots for each in root.iter() if each.tag.endswith("}p")]
     return "\n".join(
         "".join(
-            (each.text or "") if each.tag.endswith("}t") else _between(each.tag)
+            (each.text or "") if each.tag.endswith("}t") else " " * each.tag.endswith(_BETWEEN)
             for each in paragraph.iter()
         )
         for paragraph in paragraphs
