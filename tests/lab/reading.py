@@ -28,7 +28,7 @@ from models.errors import Problem
 _BETWEEN = ("}br", "}tab", "}cr")
 _WORD = re.compile(r"[^\W\d_]{2,}")  # numbers look as cells show them, so they are not compared
 _PARTS = re.compile(r"(word/(document|footnotes|endnotes)|ppt/slides/slide\d+)\.xml")
-_SUFFIXES = ".pdf .docx .xlsx .pptx .epub .html .htm .csv .txt .md .eml .webarchive .ipynb".split()
+_SUFFIXES = re.compile(r"\.(pdf|docx|xlsx|pptx|epub|html?|csv|txt|md|eml|webarchive|ipynb)")
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ def main() -> None:
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
     for path in sorted(options.folder.rglob("*")):
         kind = path.suffix.lower()
-        if kind in _SUFFIXES and path.is_file():
+        if _SUFFIXES.fullmatch(kind) and path.is_file():
             measure(path, tallies[kind], compared_with.get(kind))
     print("kind        read  problems  seconds  compared     words      lost")
     for kind, tally in sorted(tallies.items()):
