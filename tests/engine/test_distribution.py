@@ -48,7 +48,7 @@ from tests.support.engine.drawn_texts import (
     write,
 )
 from tests.support.engine.first_two import exact_first_two, q_before_the_sampler_chain
-from tests.support.engine.markov import decoder, exact, joint, random_table
+from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
 
@@ -150,20 +150,28 @@ def test_another_length_or_drafter_is_another_text_of_the_same_distribution():
 
 @pytest.mark.parametrize(
     ("drafting", "rule"),
-    mostly_slow(
-        product(DRAFTING, [by_token, by_block]), quick=[("random", by_token), ("noisy", by_block)]
-    ),
+    mostly_slow(product(DRAFTING, [by_token, by_block]), quick=[("noisy", by_block)]),
 )
 def test_every_token_of_a_long_text(drafting, rule):
     drafter = model_drafter(DRAFTING[drafting])
 
-    length = 250 if drafting == "random" else 400  # most of its rounds are of one token
-    counts, rulings = long_text(drafter, Fixed(4), WARM, length=length, accept=rule)
+    counts, rulings = long_text(drafter, Fixed(4), WARM, length=400, accept=rule)
 
-    assert counts.sum() == length
+    assert counts.sum() == 400
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     if drafting == "self":
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
+
+
+@pytest.mark.parametrize("rule", [by_token, by_block])
+def test_tokens_in_the_place_of_rejected_ones(rule):
+    """Few tokens, and a drafter that is mostly wrong."""
+    table = random_table(3)
+    drafter = model_drafter(drafting_tables(table)["random"], vocabulary=3)
+
+    counts, _ = long_text(drafter, Fixed(2), WARM, length=450, accept=rule, table=table)
+
+    assert excess(counts, exact(table, WARM)) < 1.0
 
 
 @pytest.mark.parametrize("chain_name", mostly_slow(CHAINS, quick=["all"]))

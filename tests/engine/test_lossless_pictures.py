@@ -144,19 +144,18 @@ def chats(target, pictures):
     ]
 
 
-def differing(target, pictures, kind, length, *, every=1, check=True):
+def differing(target, pictures, kind, length, *, first=None):
     """The numbers of the chats whose answers are not the plain ones."""
     session, wrong = Session(target), []
     use(session, "none" if kind == "trees" else kind, length)
-    for number, messages in enumerate(chats(target, pictures)[::every]):
+    for number, messages in enumerate(chats(target, pictures)[:first]):
         plain = plainly(target, messages)
         if kind == "trees":
             prompt = session.prepare(chat(messages), GREEDY).tokens
             use(session, kind, length, script=[*prompt, *plain])
         if tokens_of(answer(session, messages)) != plain:
             wrong.append(number)
-    if check:
-        check_caches(session)
+    check_caches(session)
     return wrong
 
 
@@ -167,7 +166,7 @@ def matrix():
 def test_no_divergence_in_a_part_of_the_matrix(tokenizer, pictures):
     for architecture, kind, length in matrix()[11::97]:
         target = target_of(tokenizer, architecture)
-        wrong = differing(target, pictures, kind, length, every=3)
+        wrong = differing(target, pictures, kind, length, first=3)
         assert wrong == [], (architecture, kind, length)
 
 
@@ -185,13 +184,13 @@ def test_no_divergence_in_the_matrix(architecture, tokenizer, pictures):
 ROWS = (2, 3, 5, 9)
 
 
-def ties(target, pictures, trials, *, every=1):
+def ties(target, pictures, trials, *, first=None):
     """How many near ties there are in the answers to all chats, and how many differ otherwise."""
     found: list[Fork] = []
     for kind, length in trials:
         session = use(Session(target), "none" if kind == "trees" else kind, length)
         texts = PlainTexts(session.decoder.another, rows=ROWS)
-        for messages in chats(target, pictures)[::every]:
+        for messages in chats(target, pictures)[:first]:
             prompt = session.prepare(chat(messages), GREEDY).tokens
             plain = texts.plain(prompt, GREEDY.max_tokens)
             if kind == "trees":
@@ -208,7 +207,7 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(tokenizer, pictu
     with on_a_mac():
         for architecture, kind, length in matrix()[17::180]:
             target = target_of(tokenizer, architecture)
-            _, different = ties(target, pictures, [(kind, length)], every=3)
+            _, different = ties(target, pictures, [(kind, length)], first=3)
             assert different == 0, (architecture, kind, length)
 
 
