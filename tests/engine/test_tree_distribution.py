@@ -29,7 +29,14 @@ from tests.support.engine.drawn_texts import (
     short_texts,
     write,
 )
-from tests.support.engine.markov import Markov, decoder, exact, joint
+from tests.support.engine.markov import (
+    Markov,
+    decoder,
+    drafting_tables,
+    exact,
+    joint,
+    random_table,
+)
 from tests.support.engine.tree_papers import (
     Mistake,
     mistaken,
@@ -96,6 +103,16 @@ def test_long_text_of_trees(rule, guesses):
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     assert accepted(rulings) > 100
+
+
+def test_tokens_after_rejected_alternatives():
+    """Few tokens, and a drafter that is mostly wrong."""
+    table = random_table(3)
+    drafter = Branching(drafting_tables(table)["random"], alternatives=2)
+
+    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=350, table=table)
+
+    assert excess(counts, exact(table, WARM)) < 1.0
 
 
 @pytest.mark.slow
