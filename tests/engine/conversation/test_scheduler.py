@@ -260,7 +260,7 @@ def test_one_that_is_cancelled_while_it_waits(make):
 
 
 def test_what_has_no_room_waits(make):
-    of = scheduler(make(), room=150)
+    of = scheduler(make(), room=140)
     running: set[str] = set()
     most = 0
     for each in (job(0), job(1), job(5)):

@@ -302,7 +302,7 @@ def rows_of(model, length, sampling):
     for _ in drafter.prepare(tokens):
         pass
     passes, drafted = counted(target), counted(drafting)
-    run = write(target, drafter, Fixed(length), tokens, task(16, sampling=sampling, seed=3))
+    run = write(target, drafter, Fixed(length), tokens, task(20, sampling=sampling, seed=3))
     return run, sum(passes), sum(drafted), passes
 
 
