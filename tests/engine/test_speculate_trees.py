@@ -86,7 +86,7 @@ def test_trees_larger_than_the_room(architecture):
     target, tokens = decoder(model, quantized=QUANTIZED, block=8), list(PROMPT)
     run = write(target, guessing(text), FixedTree(16), tokens, task(COUNT))
     assert run.tokens == text
-    assert len({len(guess.tokens) for guess, _ in run.rounds if guess}) > 4
+    assert len({len(guess.tokens) for guess, _ in run.rounds if guess}) > 3
     assert_as_fresh(target, tokens, decoder(model, quantized=QUANTIZED, block=8))
 
 
