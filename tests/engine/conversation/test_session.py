@@ -109,6 +109,7 @@ def test_stop_string_across_a_drafts_edge(length, tokenizer):
         assert text_of(events) == prefix
         assert done_of(events).reason == "stop"
         assert done_of(events).cut.startswith("STOP")
+        assert length or len(tokens_of(events)) == len(f"{prefix}STOP")
 
 
 @pytest.mark.parametrize("length", [2, 5, 9])
