@@ -16,35 +16,19 @@ so on, the last repeated; then what every server is started with. Each word is o
     wait:FILE                 until that file is there
     exit:STATUS | kill
     rest                      say nothing more, until the input ends
+
+Writes the languages of `engine.server.status` and `engine.process.protocol` by hand.
 """
 
-# ruff: noqa: E402
-
+import json
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-# As in `fake_host`.
-engine = sys.modules["engine"] = ModuleType("engine")
-engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
-
-from engine.process.protocol import COMMANDS, Cancel, Command, Count, Generate, Load, Unload
-from engine.request import Prompt
-from engine.server.status import (
-    STATUSES,
-    ClientStatus,
-    ModelState,
-    ModelStatus,
-    RequestState,
-    RequestStatus,
-    ServerStatus,
-)
-
-PROMPT = Prompt(text="Tell me about the treasure under the oak.")
+PROMPT = {"text": "Tell me about the treasure under the oak."}
 
 
 def main() -> None:
@@ -52,66 +36,60 @@ def main() -> None:
     words, given = words[: words.index("--attached")], words[words.index("--attached") :]
     port = given[given.index("--port") + 1]
     lives = " ".join(words).split(" -- ")
-    with Path(counter).open("a+") as file:
+    with open(counter, "a+") as file:
         file.write(".")
         life = file.tell()
-    address = f"http://127.0.0.1:{port}"
-    requests: list[RequestStatus] = []
-    models: list[ModelStatus] = []
+    status: dict[str, Any] = {"address": f"http://127.0.0.1:{port}", "requests": [], "models": []}
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
-        do(name, word, address=address, requests=requests, models=models)
+        do(name, word, status)
 
 
-def do(
-    step: str,
-    word: str,
-    *,
-    address: str,
-    requests: list[RequestStatus],
-    models: list[ModelStatus],
-) -> None:
-    """Take one step."""
+def do(step: str, word: str, status: dict[str, Any]) -> None:
+    """Take one step. `status`: of the server, with what is being answered."""
+    id = f"http-{word}"
     match step:
         case "listen":
-            problem = word.replace("_", " ")
-            tell(ServerStatus("" if problem else address, problem))
+            tell({"problem": word.replace("_", " ")} if word else status)
         case "request":
-            id, _, state = word.partition(":")
-            requests[:] = [one for one in requests if one.id != id]
-            states: dict[str, RequestState] = {"writing": "writing", "reading": "reading"}
-            name, _, client = state.partition(":")
-            endpoint = "/messages" if client.startswith("claude") else "/chat/completions"
-            known = states.get(name, "waiting")
-            requests.append(
-                RequestStatus(*(id, endpoint, client or "Zed", known, 5, 7), model="tiny")
-            )
-            tell(status(address, requests, models))
+            known_as, state, client = (*word.split(":"), "Zed")[:3]
+            request = {
+                "id": known_as,
+                "endpoint": "/messages" if client.startswith("claude") else "/chat/completions",
+                "client": client,
+                "state": state,
+                "prompt_tokens": 5,
+                "tokens": 7,
+                "model": "tiny",
+            }
+            others = [one for one in status["requests"] if one["id"] != known_as]
+            status["requests"] = [*others, request]
+            tell(status)
         case "model":
-            known_as, _, name = word.partition(":")
-            states_of: dict[str, ModelState] = {"loaded": "loaded", "loading": "loading"}
-            now = states_of.get(known_as, "not loaded")
-            models.append(ModelStatus(name, now, 4_200_000_000 if now == "loaded" else 0))
-            tell(status(address, requests, models))
+            state, name = word.split(":")
+            needed = 4_200_000_000 if state == "loaded" else 0
+            model = {"name": name, "state": state.replace("_", " "), "needed_bytes": needed}
+            status["models"].append(model)
+            tell(status)
         case "over":
-            requests.clear()
-            tell(ServerStatus(address))
+            status["requests"] = []
+            tell({"address": status["address"]})
         case "generate":
-            ask(Generate(f"http-{word}", "", PROMPT))
+            ask("generate", id=id, conversation="", prompt=PROMPT)
         case "count":
-            ask(Count(f"http-{word}", PROMPT))
+            ask("count", id=id, prompt=PROMPT)
         case "cancel":
-            ask(Cancel(f"http-{word}"))
+            ask("cancel", id=id)
         case "unload":
-            ask(Unload("http-u"))
+            ask("unload", id="http-u")
         case "load":
-            ask(Load("http-l", "/models/other"))
+            ask("load", id="http-l", target="/models/other")
         case "stranger":
-            ask(Generate("mine", "", PROMPT))
+            ask("generate", id="mine", conversation="", prompt=PROMPT)
         case "take":
             sys.stdin.buffer.readline()
         case "record":
-            with Path(word).open("ab", buffering=0) as file:
+            with open(word, "ab", buffering=0) as file:
                 for line in sys.stdin.buffer:
                     file.write(line)
         case "print":
@@ -119,13 +97,13 @@ def do(
         case "complain":
             print(word, file=sys.stderr, flush=True)
         case "quote":
-            print(PROMPT.text, file=sys.stderr, flush=True)
+            print(PROMPT["text"], file=sys.stderr, flush=True)
         case "exit":
             os._exit(int(word))
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "wait":
-            while not Path(word).exists():
+            while not os.path.exists(word):
                 time.sleep(0.01)
         case "rest":
             sys.stdin.buffer.read()
@@ -133,26 +111,15 @@ def do(
             raise ValueError(step)
 
 
-def status(address: str, requests: list[RequestStatus], models: list[ModelStatus]) -> ServerStatus:
-    return ServerStatus(
-        address,
-        requests=tuple(requests),
-        clients=clients_of(requests),
-        models=tuple(models),
-    )
+def tell(status: dict[str, Any]) -> None:
+    """Tell the window of a server, with how often each client has asked."""
+    asked = Counter(request["client"] for request in status.get("requests", ()))
+    clients = [{"client": client, "requests": count} for client, count in asked.items()]
+    put(json.dumps({"status": "serving", **status, "clients": clients}))
 
 
-def clients_of(requests: list[RequestStatus]) -> tuple[ClientStatus, ...]:
-    asked = Counter(request.client for request in requests)
-    return tuple(ClientStatus(*pair) for pair in asked.items())
-
-
-def ask(command: Command) -> None:
-    put(COMMANDS.to_json(command))
-
-
-def tell(status: ServerStatus) -> None:
-    put(STATUSES.to_json(status))
+def ask(command: str, **fields: Any) -> None:
+    put(json.dumps({"command": command, **fields}))
 
 
 def put(line: str) -> None:

@@ -11,6 +11,8 @@ print:word        write this line    exit:n, kill, hang     end in that way, or 
 It serves each server as running with the tools `read` and `write`, described with the word, but
 one whose command is "broken" as failed; a call returns its arguments. Its arguments may say how:
 {"do": "kill"}, "hang", "twice" (two results) or "stranger" (a result that nobody asked for, first).
+
+Writes the language of `engine.tools.protocol` by hand, as `fake_host` does.
 """
 
 import json
@@ -18,49 +20,32 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
+from typing import Any
 
-from engine.tools.protocol import (
-    COMMANDS,
-    OWN,
-    PROTOCOL,
-    RESPONSES,
-    Call,
-    Cancel,
-    Offered,
-    Progress,
-    Ready,
-    Response,
-    Restart,
-    Result,
-    Server,
-    Start,
-    State,
-)
-
+OWN = "Slipstream"
 SCHEMA = json.dumps({"type": "object", "properties": {"path": {"type": "string"}}})
 
 
 def main() -> None:
     counter, *steps = sys.argv[1:]
-    path = Path(counter)
-    life = int(path.read_text()) if path.exists() else 0
-    path.write_text(str(life + 1))
     lives = " ".join(steps).split(" -- ")
-    for step in lives[min(life, len(lives) - 1)].split():
+    with open(counter, "a+") as file:
+        file.write(".")
+        life = file.tell()
+    for step in lives[min(life, len(lives)) - 1].split():
         take(*step.partition(":")[::2])
 
 
 def take(step: str, word: str) -> None:
     match step:
         case "ready":
-            say(Ready(int(word or PROTOCOL)))
+            say("ready", protocol=int(word or 1))
         case "take":
             sys.stdin.buffer.readline()
         case "serve":
             serve(word)
         case "result":
-            say(Result(word, "done", "told"))
+            end(word, "done", "told")
         case "print":
             print(word, flush=True)
         case "exit":
@@ -74,50 +59,60 @@ def take(step: str, word: str) -> None:
 
 
 def serve(word: str) -> None:
-    running: dict[str, Server] = {}
+    running: dict[str, dict[str, Any]] = {}
     for line in sys.stdin.buffer:
-        match COMMANDS.read(line):
-            case Start(servers):
-                running = {server.name: server for server in (Server(OWN), *servers)}
+        command = json.loads(line)
+        match command["command"]:
+            case "start":
+                servers = ({"name": OWN, "command": ""}, *command["servers"])
+                running = {server["name"]: server for server in servers}
                 for server in running.values():
                     tell(server, word)
-            case Restart(name):
-                tell(running[name], word)
-            case Call() as call:
-                answer(call)
-            case Cancel(id):
-                say(Result(id, "cancelled", "It was stopped."))
+            case "restart":
+                tell(running[command["server"]], word)
+            case "call":
+                answer(command["id"], command["arguments"])
+            case "cancel":
+                end(command["id"], "cancelled", "It was stopped.")
 
 
-def tell(server: Server, word: str) -> None:
-    say(State(server.name, "starting"))
-    if server.command == "broken":
+def tell(server: dict[str, Any], word: str) -> None:
+    name = server["name"]
+    say("state", server=name, state="starting")
+    if server["command"] == "broken":
         remedy = "Install it, or correct the command."
-        message = f"{server.name} could not be started: there is no program “broken”."
-        say(State(server.name, "failed", message=message, remedy=remedy))
+        message = f"{name} could not be started: there is no program “broken”."
+        say("state", server=name, state="failed", message=message, remedy=remedy)
         return
-    read = Offered(server.name, "read", "Read", f"Reads {word or server.name}.", SCHEMA, True)
-    write = Offered(server.name, "write", "", "Writes to a file.", SCHEMA)
-    print(f"{server.name}: it runs", file=sys.stderr, flush=True)
-    say(State(server.name, "running", (read, write), "1.2.0", "Ask before you write."))
+    of_both = {"server": name, "schema": SCHEMA}
+    read = {"name": "read", "title": "Read", "description": f"Reads {word or name}."}
+    write = {"name": "write", "description": "Writes to a file."}
+    tools = [of_both | read | {"read_only": True}, of_both | write]
+    print(f"{name}: it runs", file=sys.stderr, flush=True)
+    known = {"version": "1.2.0", "instructions": "Ask before you write."}
+    say("state", server=name, state="running", tools=tools, **known)
 
 
-def answer(call: Call) -> None:
-    match json.loads(call.arguments).get("do"):
+def answer(id: str, arguments: str) -> None:
+    match json.loads(arguments).get("do"):
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
-            say(Progress(call.id, 1.0, 2.0, "half"))
+            say("progress", id=id, done=1.0, total=2.0, message="half")
             return
         case "stranger":
-            say(Result("stranger", "done", ""))
+            end("stranger", "done", "")
         case "twice":
-            say(Result(call.id, "done", "first"))
-    say(Result(call.id, "done", call.arguments, 0.1, len(call.arguments)))
+            end(id, "done", "first")
+    end(id, "done", arguments, seconds=0.1, bytes=len(arguments))
 
 
-def say(response: Response) -> None:
-    sys.stdout.buffer.write(RESPONSES.to_line(response))
+def end(id: str, ending: str, text: str, **spent: Any) -> None:
+    say("result", id=id, ending=ending, text=text, **spent)
+
+
+def say(event: str, **fields: Any) -> None:
+    sys.stdout.buffer.write(json.dumps({"event": event, **fields}).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 

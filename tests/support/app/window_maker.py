@@ -34,26 +34,29 @@ Until = Callable[[Callable[[], object]], None]
 
 # Of the platform without a screen, whatever the window does.
 OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise", "grabbing the keyboard")
+BARE_PYTHON = (sys.executable, "-I", "-S")  # with the standard library alone: it starts at once
 FAKE_HOST = Path(__file__).with_name("fake_host.py")
+FAKE_TOOLS_HOST = FAKE_HOST.with_name("fake_tools_host.py")
+FAKE_SERVER = FAKE_HOST.with_name("fake_server.py")
 ROOT = Path(__file__).parents[3]
 
 
 def fake_host(folder: Path, steps: str) -> tuple[str, ...]:
     """The command for a fake host; `steps` as it has them, its lives counted in `folder`."""
     counter = folder / "lives"
-    return (sys.executable, str(FAKE_HOST), str(counter), *steps.split())
+    return (*BARE_PYTHON, str(FAKE_HOST), str(counter), *steps.split())
 
 
 def fake_server(folder: Path, steps: str) -> tuple[str, ...]:
     """The command for a fake local server; as `fake_host`."""
     counter = folder / "server lives"
-    return (sys.executable, "-m", "tests.support.app.fake_server", str(counter), *steps.split())
+    return (*BARE_PYTHON, str(FAKE_SERVER), str(counter), *steps.split())
 
 
 def fake_tools_host(folder: Path, steps: str) -> tuple[str, ...]:
     """The command for a fake process of tools; as `fake_host`."""
     counter = folder / "tools lives"
-    return (sys.executable, "-m", "tests.support.app.fake_tools_host", str(counter), *steps.split())
+    return (*BARE_PYTHON, str(FAKE_TOOLS_HOST), str(counter), *steps.split())
 
 
 def toolbox(folder: Path, command: Sequence[str]) -> Toolbox:
