@@ -317,7 +317,7 @@ class Window(QMainWindow):
         self.theme.changed.connect(self._follow_theme)
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
-        self.library_controller.view.left.connect(self._on_library_left)
+        self.library_controller.left.connect(self._on_library_left)
         self.pair_bar.retry_asked.connect(readiness.try_again)
         self.pair_bar.library_asked.connect(self.open_library)
         self.pair_bar.memory_asked.connect(self.menus.actions["memory"].trigger)
@@ -410,8 +410,7 @@ class Window(QMainWindow):
 
     def leave_library(self) -> None:
         """Show the conversation again if the Library is in its place."""
-        if self.isAncestorOf(self.library_controller.view):
-            self.library_controller.view.leave()
+        self.library_controller.leave(self)
 
     def _on_library_left(self) -> None:
         if self.transcript.isHidden():

@@ -5,10 +5,10 @@ It has one view, in the window that opened it last. The loader knows how
 a model is loaded.
 """
 
-from functools import partial
+from functools import cached_property, partial
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
 from app.models import formatting
@@ -35,6 +35,7 @@ class LibraryController(QObject):
         forgotten(): a folder that the user opened was removed from the lists.
         ready(Pair): this pair finished downloading, but another was chosen in the meantime.
         reported(str): an event while the Library is not shown.
+        left(): the window that showed the view shows its conversation again.
     """
 
     chosen = Signal(object)
@@ -42,6 +43,7 @@ class LibraryController(QObject):
     forgotten = Signal()
     ready = Signal(object)
     reported = Signal(str)
+    left = Signal()
 
     def __init__(
         self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QObject
@@ -49,7 +51,6 @@ class LibraryController(QObject):
         super().__init__(parent)
         self._library, self._loader = library, loader
         self._settings = settings
-        self.view = LibraryView()
         self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
         self._loading = ""  # the name of the model or drafter that was chosen here and is loading
@@ -62,14 +63,26 @@ class LibraryController(QObject):
         loader.failed.connect(self._on_not_loaded)
         self._watch = QTimer(self, interval=_FOLLOW_MS)
         self._watch.timeout.connect(self.follow)
-        self._connect(self.view)
+
+    @cached_property
+    def view(self) -> LibraryView:
+        """The view, made when it is opened first: most windows never show it."""
+        view = LibraryView()
+        self._connect(view)
         self._presenter = LibraryPresenter(
-            library,
-            self.view,
+            self._library,
+            view,
             loaded=self._loaded,
-            opened=settings.opened_paths,
+            opened=self._settings.opened_paths,
             pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
         )
+        return view
+
+    def _made(self) -> bool:
+        return "view" in vars(self)
+
+    def _visible(self) -> bool:
+        return self._made() and self.view.isVisible()
 
     def open(self, page: PageName = "offers") -> None:
         """Open a page of the view, which a window shows now, and refresh its contents."""
@@ -80,15 +93,22 @@ class LibraryController(QObject):
         self.view.show_page(page)
         self._presenter.refresh()
 
+    def leave(self, window: QWidget) -> None:
+        """Give the conversation of `window` its place back if the view has it."""
+        if self._made() and window.isAncestorOf(self.view):
+            self.view.leave()
+
     def close(self) -> None:
         """Delete the view, and pause the downloads."""
         self._watch.stop()
-        self.view.leave()
-        self.view.deleteLater()
+        if self._made():
+            self.view.leave()
+            self.view.deleteLater()
         self._library.close()
 
     def _connect(self, view: LibraryView) -> None:
         library = self._library
+        view.left.connect(self.left)
         view.offers.asked.connect(self._on_offer)
         view.search.asked.connect(self._on_found)
         view.search.searched.connect(library.search)
@@ -214,7 +234,7 @@ class LibraryController(QObject):
 
     def _on_broken(self, download: Download) -> None:
         """Report that a download failed. Its row in the Library says why."""
-        if not self.view.isVisible():
+        if not self._visible():
             self.reported.emit(f"{download.repository}: {download.problem} {download.remedy}")
         elif self.view.page != "downloads":
             self.view.line.say(f"{download.repository} failed. See Downloads.", "warning")
@@ -269,7 +289,7 @@ class LibraryController(QObject):
         if self._loading:
             self._say(f"{self._loading} is loaded.")
             self._loading = ""
-        if self.view.isVisible():
+        if self._visible():
             self._refresh_candidates()
             self._presenter.refresh()
 
@@ -281,7 +301,7 @@ class LibraryController(QObject):
 
     def follow(self) -> None:
         """Check again while another process is downloading. Stop when the user has left it."""
-        if not self.view.isVisible():
+        if not self._visible():
             self._watch.stop()
         elif self._library.downloads.elsewhere and not self._library.inventory.asking:
             self._library.refresh()
@@ -299,13 +319,13 @@ class LibraryController(QObject):
         self._say("" if freed_bytes is None else f"Freed {in_words.size(freed_bytes)}.")
 
     def _on_failed(self, problem: Problem) -> None:
-        if self.view.isVisible():
+        if self._visible():
             self.view.line.say(str(problem), "warning")
         else:
             self.reported.emit(str(problem))
 
     def _say(self, line: str) -> None:
-        if self.view.isVisible():
+        if self._visible():
             self.view.line.say(line)
         elif line:
             self.reported.emit(line)
