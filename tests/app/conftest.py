@@ -1,8 +1,6 @@
 """Windows for tests, opened on a folder of their own and closed again; and views of Markdown."""
 
 import gc
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,7 +16,7 @@ from app.markdown.view import TextView
 from app.theme.palette import LIGHT
 from app.window import Window
 from app.windows import Windows
-from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.talk import Talk
 from tests.support.app.window_maker import (
     fake_host,
@@ -77,13 +75,11 @@ def clipboard_outlasts_python(qapp):
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
-    """A tiny model's, made by another process: the window's tests need no MLX."""
+    """A tiny model's. Only those who ask for it import MLX, which takes a while."""
+    from tests.support.engine.tiny import write_folder
+
     path = tmp_path_factory.mktemp("models") / "llama"
-    program = (
-        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
-        "write_folder('llama', Path(sys.argv[1]))"
-    )
-    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
+    write_folder("llama", path)
     return path
 
 

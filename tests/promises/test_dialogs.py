@@ -20,26 +20,31 @@ def name_of(widget: QWidget) -> str:
     return interface.text(QAccessible.Text.Name) if interface else ""
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_what_can_have_the_focus_has_a_name_and_escape_closes(
-    open_window: Open, until: Until, name: str
+    open_window: Open, until: Until
 ) -> None:
     window = open_window()
     until(lambda: window.loader.loaded)
-    window.menus.actions[name].trigger()
-    (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
-    focusable = [
-        widget
-        for widget in dialog.findChildren(QWidget)
-        if widget.isVisible()
-        and not isinstance(widget.parent(), QAbstractSpinBox | QComboBox)  # a part of that
-        and (
-            widget.focusPolicy() is not Qt.FocusPolicy.NoFocus
-            or isinstance(widget, QAbstractButton)
-        )
-    ]
-    assert focusable
-    assert [type(widget).__name__ for widget in focusable if not name_of(widget)] == []
-    assert dialog.windowTitle()
-    QTest.keyClick(dialog, Qt.Key.Key_Escape)
-    until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
+
+    def shown() -> list[QDialog]:
+        return [dialog for dialog in window.findChildren(QDialog) if dialog.isVisible()]
+
+    for name in NAMES:
+        window.menus.actions[name].trigger()
+        (dialog,) = shown()
+        focusable = [
+            widget
+            for widget in dialog.findChildren(QWidget)
+            if widget.isVisible()
+            and not isinstance(widget.parent(), QAbstractSpinBox | QComboBox)  # a part of that
+            and (
+                widget.focusPolicy() is not Qt.FocusPolicy.NoFocus
+                or isinstance(widget, QAbstractButton)
+            )
+        ]
+        assert focusable, name
+        nameless = [type(widget).__name__ for widget in focusable if not name_of(widget)]
+        assert (name, nameless) == (name, [])
+        assert dialog.windowTitle(), name
+        QTest.keyClick(dialog, Qt.Key.Key_Escape)
+        until(lambda: not shown())

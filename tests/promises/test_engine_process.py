@@ -60,7 +60,28 @@ def streaming(heard: Listener, tokens: int = LONG) -> str:
     return id
 
 
-def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
+def cancel_while_it_is_written(heard: Listener) -> None:
+    id = streaming(heard)
+    assert heard.engine.answering
+    assert not any(isinstance(event, Done) for event in heard.of(id))
+    assert sum(isinstance(event, Text) for event in heard.of(id)) < LONG
+    waiting = ask(heard)
+    heard.engine.cancel(id)
+    heard.engine.cancel(waiting)
+    heard.engine.cancel("nothing")
+    done, never = heard.end_of(id), heard.end_of(waiting)
+    assert isinstance(done, Done)
+    assert isinstance(never, Done)
+    assert done.reason == never.reason == "cancelled"
+    assert heard.of(waiting) == [never]
+    assert tally(heard.of(id)) == done.stats
+    assert 0 < done.stats.committed < LONG
+    assert heard.end_of(ask(heard, 2)) is heard.all("happened")[-1]
+    heard.end_of(id)
+    assert not heard.engine.answering
+
+
+def test_answers_obey_the_laws_after_what_could_not_be_loaded_and_can_be_cancelled(
     start: Start, tiny_folder: Path, tmp_path: Path
 ) -> None:
     heard = start()
@@ -101,6 +122,7 @@ def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
     plain = ask(heard, 24)
     heard.end_of(plain)
     assert heard.text(plain) == heard.text(id)
+    cancel_while_it_is_written(heard)
 
 
 @pytest.mark.slow
@@ -118,31 +140,6 @@ def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> No
     heard.engine.cancel(first)
     heard.end_of(first)
     assert heard.all("loaded")[0].parallel == 2
-
-
-def test_text_arrives_while_it_is_written_and_can_be_cancelled(
-    start: Start, tiny_folder: Path
-) -> None:
-    heard = start()
-    heard.engine.load(tiny_folder)
-    id = streaming(heard)
-    assert heard.engine.answering
-    assert not any(isinstance(event, Done) for event in heard.of(id))
-    assert sum(isinstance(event, Text) for event in heard.of(id)) < LONG
-    waiting = ask(heard)
-    heard.engine.cancel(id)
-    heard.engine.cancel(waiting)
-    heard.engine.cancel("nothing")
-    done, never = heard.end_of(id), heard.end_of(waiting)
-    assert isinstance(done, Done)
-    assert isinstance(never, Done)
-    assert done.reason == never.reason == "cancelled"
-    assert heard.of(waiting) == [never]
-    assert tally(heard.of(id)) == done.stats
-    assert 0 < done.stats.committed < LONG
-    assert heard.end_of(ask(heard, 2)) is heard.all("happened")[-1]
-    heard.end_of(id)
-    assert not heard.engine.answering
 
 
 @pytest.mark.slow  # in `test_engine_faults` one that hangs is noticed, replaced and stopped

@@ -20,10 +20,10 @@ from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_win
 __all__ = ["small_disk"]  # a fixture
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-CHARACTERS, SPEED = 6000, 1000
+CHARACTERS, SPEED = 2000, 1000
 TEXT = made_text(CHARACTERS)
 ENDLESS = (
-    50 * CHARACTERS
+    150 * CHARACTERS
 )  # minutes: however slow the machine is, the engine is killed in mid-answer
 ENDLESS_TEXT = made_text(ENDLESS)
 
@@ -152,6 +152,7 @@ class TestFullDisk:
         until(lambda: written(window, 20))
         writing = window.conversation.writing
         assert writing is not None
+        window.answers.flush()
         until(lambda: writing.saved)
         saved = window.store.message(writing.message.id).result().content
         ballast = fill(folder)

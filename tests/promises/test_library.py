@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,33 +13,28 @@ from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
 from app.models.view import LibraryView
 from app.window import Window
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 from tests.support.app.window_use import button_of, row_of, words_of
 from tests.support.children import children_with
 from tests.support.models.hub_server import HubServer, serving_hub
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAME = "tiny-community/Tiny-Llama-8bit"
-MAKE = """
-import sys; from pathlib import Path; from tests.support.engine import tiny
-from tests.support.engine.repositories import two_files
-for name in ("starter", "repository"): Path(sys.argv[1], name).mkdir()
-tiny.write_folder("llama", Path(sys.argv[1], "starter")); two_files(Path(sys.argv[1], "repository"))
-"""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model to start with and one to fetch, made by another process: here is no MLX."""
-    folder = tmp_path_factory.mktemp("made")
-    subprocess.run([sys.executable, "-c", MAKE, str(folder)], cwd=ROOT, check=True)
-    return folder
+def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a model to fetch."""
+    from tests.support.engine.repositories import two_files  # imports MLX, which takes a while
+
+    return two_files(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
-def hub(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    files = {path.name: path.read_bytes() for path in (made / "repository").iterdir()}
-    with serving_hub({NAME: files}) as server:
+def hub(
+    repository: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[HubServer]:
+    with serving_hub({NAME: repository}) as server:
         for name, value in {
             "HF_ENDPOINT": server.endpoint,
             "HF_HUB_CACHE": str(tmp_path / "hub"),
@@ -56,7 +49,7 @@ def hub(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture
 def open_real(
-    hub: HubServer, made: Path, tmp_path: Path, plain_application: QApplication, until: Until
+    hub: HubServer, tiny_folder: Path, tmp_path: Path, plain_application: QApplication, until: Until
 ) -> Iterator[Callable[[], Window]]:
     """Opens the window, with everything behind it, on the same data each time."""
     windows: list[Window] = []
@@ -67,7 +60,7 @@ def open_real(
                 plain_application,
                 tmp_path,
                 host_command(),
-                target=made / "starter",
+                target=tiny_folder,
                 commands=CommandRunner(),
             )
         )

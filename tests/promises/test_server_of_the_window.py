@@ -97,21 +97,6 @@ def text_of(answer: Any) -> str:
     return str(answer["choices"][0]["message"]["content"])
 
 
-def test_a_program_is_answered_by_the_windows_engine_and_none_without_the_key(
-    real: RealServer,
-) -> None:
-    server = real.start()
-    refused = real.ask("hello", key="wrong-key-of-some-length")
-    answers = [real.ask(f"question {number}") for number in range(3)]
-    real.one.until(lambda: refused.done() and all(answer.done() for answer in answers))
-    assert refused.result() == 401
-    assert [text_of(answer.result()) for answer in answers] == ["served"] * 3
-    real.one.until(lambda: not server.status.requests)
-    assert server.pid
-    server.close()
-    assert server.pid == 0, "it ends with the window"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "real", ["ready take load take text:a reading:5:20 text:b take"], indirect=True
@@ -157,21 +142,26 @@ def test_a_taken_port_is_said(real: RealServer) -> None:
     real.start()
 
 
-def test_the_whole_way_to_a_model_and_back(
+def test_the_whole_way_to_a_model_and_back_for_those_with_the_key(
     qtbot: QtBot, tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Served(qtbot, tmp_path, "", "", command=host_command(), model=tiny_folder)
     real = RealServer(one, monkeypatch)
     try:
         server = real.start()
+        refused = real.ask("hello", key="wrong-key-of-some-length")
         answers = [real.ask("hello", max_tokens=8) for _ in range(2)]
         own = one.engine.generate("chat", [ChatMessage("user", "Hello.")], REQUEST)
         one.heard.end_of(own)
-        one.until(lambda: all(answer.done() for answer in answers))
+        one.until(lambda: refused.done() and all(answer.done() for answer in answers))
+        assert refused.result() == 401
         for answer in answers:
             assert answer.result()["usage"]["completion_tokens"] <= 8
         one.until(lambda: server.status.clients == (ClientStatus("Zed", 2),))
+        one.until(lambda: not server.status.requests)
+        assert server.pid
     finally:
         server.close()
         one.engine.stop()
         real.close()
+    assert server.pid == 0, "it ends with the window"

@@ -74,8 +74,46 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     assert window.store.message(first.id).result().content == begun
 
 
-def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> None:
+def read_a_document_once(window: Window, until: Until, folder: Path) -> None:
+    """Whatever is asked of it, and however often."""
+    brief = Request(sampling=Sampling(), max_tokens=4)
+    window.conversation.configure(system_prompt="", settings=brief)
+    attach(window, until, file_in(folder, "plan.txt", "The roof of the house leaks. " * 8))
+    counted = chips(window)[0].partition(" tokens")[0]
+    assert "about" not in counted, "its tokens are counted, and not estimated"
+
+    def stats(act: Callable[[], object], *, messages: int) -> Stats:
+        before = window.conversation.branch[-1].id if window.conversation.branch else 0
+        act()
+        until(lambda: len(window.conversation.branch) == messages)
+        until(lambda: window.conversation.branch[-1].id != before and not window.answers.busy)
+        answer = window.conversation.branch[-1].id
+        until(lambda: window.answers.writing(answer) is None)
+        return tally(window.store.trace(answer).result())
+
+    first = stats(lambda: ask(window, "What leaks?"), messages=2)
+    assert first.reused_tokens == 0
+    second = stats(lambda: ask(window, "And?"), messages=4)
+    assert second.reused_tokens >= first.prompt_tokens
+    sent = window.conversation.branch[0].sent
+    edited = window.conversation.branch[2].id
+    third = stats(lambda: window.conversation.edit(edited, "Where?"), messages=4)
+    assert third.reused_tokens >= first.prompt_tokens
+    answer = window.conversation.branch[-1].id
+    again = stats(lambda: window.conversation.regenerate(answer), messages=4)
+    assert again.reused_tokens >= third.prompt_tokens - 1
+    assert window.conversation.branch[0].sent == sent
+    question = window.conversation.branch[0].id
+    other = stats(lambda: window.conversation.edit(question, "Why does it leak?"), messages=2)
+    assert other.reused_tokens > 200, "all of the document"
+
+
+def test_a_document_an_answer_a_death_another_and_a_race(
+    window: Window, until: Until, tmp_path: Path
+) -> None:
     until(lambda: window.loader.loaded)
+    read_a_document_once(window, until, tmp_path)
+    window.new()
     window.conversation.configure(system_prompt="", settings=WITHOUT_END)
     ask(window, "Tell me a story.")
     until(lambda: len(window.conversation.branch) == 2 and not window.answers.busy)
@@ -112,39 +150,3 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     assert ends[0].difference is None
     assert 0 < ends[0].tokens <= 20
     until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")
-
-
-def test_a_document_is_read_once_whatever_is_asked_of_it(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
-    until(lambda: window.loader.loaded)
-    brief = Request(sampling=Sampling(), max_tokens=4)
-    window.conversation.configure(system_prompt="", settings=brief)
-    attach(window, until, file_in(tmp_path, "plan.txt", "The roof of the house leaks. " * 8))
-    counted = chips(window)[0].partition(" tokens")[0]
-    assert "about" not in counted, "its tokens are counted, and not estimated"
-
-    def stats(act: Callable[[], object], *, messages: int) -> Stats:
-        before = window.conversation.branch[-1].id if window.conversation.branch else 0
-        act()
-        until(lambda: len(window.conversation.branch) == messages)
-        until(lambda: window.conversation.branch[-1].id != before and not window.answers.busy)
-        answer = window.conversation.branch[-1].id
-        until(lambda: window.answers.writing(answer) is None)
-        return tally(window.store.trace(answer).result())
-
-    first = stats(lambda: ask(window, "What leaks?"), messages=2)
-    assert first.reused_tokens == 0
-    second = stats(lambda: ask(window, "And?"), messages=4)
-    assert second.reused_tokens >= first.prompt_tokens
-    sent = window.conversation.branch[0].sent
-    edited = window.conversation.branch[2].id
-    third = stats(lambda: window.conversation.edit(edited, "Where?"), messages=4)
-    assert third.reused_tokens >= first.prompt_tokens
-    answer = window.conversation.branch[-1].id
-    again = stats(lambda: window.conversation.regenerate(answer), messages=4)
-    assert again.reused_tokens >= third.prompt_tokens - 1
-    assert window.conversation.branch[0].sent == sent
-    question = window.conversation.branch[0].id
-    other = stats(lambda: window.conversation.edit(question, "Why does it leak?"), messages=2)
-    assert other.reused_tokens > 200, "all of the document"

@@ -72,11 +72,11 @@ def hostile(address: str, path: Path) -> str:
         f"[r]: {address}\n\n![r]\n\n| ![a]({address}) |\n|-|\n| <img src={path}> |\n\n"
         f"```html\n<img src='{address}'>\n```\n\n"
         "\u202e\u2066\u200f\x1b]8;;http://x\x07\x00\ud800\n\n"
-        + "- " * 10_000
+        + "- " * 2_000
         + "x\n\n"
         + "\n".join("  " * min(n, 300) + "- x" for n in range(300))
         + "\n\n"
-        + ">" * 10_000
+        + ">" * 2_000
         + "\n\n"
-        + "a" * 300_000
+        + "a" * 30_000
     )
