@@ -18,15 +18,14 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialogButtonBox,
     QGridLayout,
-    QHBoxLayout,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.commands import CommandRunner
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
+from app.theme.layout import column_of, row_of
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too
@@ -77,31 +76,26 @@ class AboutDialog(Dialog):
         ):
             facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
             facts.addWidget(label(value), row, 1)
-        actions = QHBoxLayout()
-        self._add(actions, "Show data folder", lambda: self.shown.emit(places.data))
-        log = self._add(actions, "Show log", lambda: self.shown.emit(places.log))
+        log = _button("Show log", lambda: self.shown.emit(places.log))
         log.setEnabled(places.log is not None)
-        self._add(actions, "Copy system information", self.facts_asked.emit)
+        actions = row_of(
+            _button("Show data folder", lambda: self.shown.emit(places.data)),
+            log,
+            _button("Copy system information", self.facts_asked.emit),
+        )
         if README.is_file():
-            self._add(actions, "Read me", lambda: self.shown.emit(README))
+            actions.addWidget(_button("Read me", lambda: self.shown.emit(README)))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         buttons.rejected.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 18, 20, 14)
-        column.setSpacing(12)
-        column.addWidget(title)
-        column.addWidget(words)
-        column.addLayout(facts)
-        column.addLayout(actions)
-        column.addWidget(buttons)
+        column_of(title, words, facts, actions, buttons, on=self, margins=(20, 18, 20, 14), gap=12)
         self.setMinimumWidth(560)
 
-    def _add(self, row: QHBoxLayout, text: str, act: Callable[[], Any]) -> QPushButton:
-        button = QPushButton(text)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: act())
-        row.addWidget(button)
-        return button
+
+def _button(text: str, act: Callable[[], Any]) -> QPushButton:
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.clicked.connect(lambda: act())
+    return button
 
 
 class ProblemReport(QObject):

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+
+from app.theme.layout import row_of
 
 _SAID_MS = 1500
 _WIDEST = 640  # pixels of an address
@@ -26,12 +28,8 @@ class CopyField(QWidget):
         self.show_button.setVisible(secret)
         self.show_button.toggled.connect(self._reveal)
         self._reveal(not secret)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
         self.setMaximumWidth(_WIDEST)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.show_button)
-        row.addWidget(self.button)
+        row_of((self.field, 1), self.show_button, self.button, on=self, margins=0)
 
     def show_text(self, text: str) -> None:
         self.field.setText(text)

@@ -19,12 +19,12 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QScrollArea,
     QTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
+from app.theme.layout import column_of
 
 Keys = QKeySequence.StandardKey | str
 
@@ -321,7 +321,5 @@ class KeysDialog(Dialog):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)
-        column = QVBoxLayout(self)
-        column.addWidget(scroll)
-        column.addWidget(closing(self))
+        column_of(scroll, closing(self), on=self)
         self.resize(460, 620)

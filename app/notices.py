@@ -8,15 +8,14 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QHBoxLayout,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.theme.card import Card
 from app.theme.labels import StatusLine, Tone
+from app.theme.layout import column_of, row_of
 from models.in_words import clean
 
 _MOST_SHOWN = 2  # more would cover the text that is being written
@@ -40,10 +39,9 @@ class Notices(QWidget):
         self._all = False  # the user asked to see all of them
         self._more = _quiet_button()
         self._more.clicked.connect(self._show_all)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(6)
-        self._column.addWidget(self._more, 0, Qt.AlignmentFlag.AlignRight)
+        self._column = column_of(
+            (self._more, Qt.AlignmentFlag.AlignRight), on=self, margins=0, gap=6
+        )
         self.setAccessibleName("Notices")
         self.hide()
 
@@ -155,23 +153,18 @@ class Notice(Card):
         self._offer, self._dismiss = offer, dismiss
         line = StatusLine(wraps=True)
         line.say(self.text, tone)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.setSpacing(8)
-        row.addWidget(line, 1)
         self.buttons: list[QAbstractButton] = []  # in the order of Tab
         if offer is not None:
             button = QPushButton(offer.label)
             button.clicked.connect(self.press)
-            row.addWidget(button)
             self.buttons.append(button)
         if dismissal:
             close = _quiet_button()
             close.setText(dismissal)
             close.setAccessibleDescription("Dismiss this notice")
             close.clicked.connect(lambda: dismiss())
-            row.addWidget(close)
             self.buttons.append(close)
+        row_of((line, 1), *self.buttons, on=self, margins=(12, 6, 6, 6), gap=8)
         self.setAccessibleName(self.text)
 
     def press(self) -> None:

@@ -18,12 +18,10 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFormLayout,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -43,6 +41,7 @@ from app.settings import (
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
+from app.theme.layout import column_of, row_of
 from app.theme.style import TABS, Theme
 from models.in_words import size
 
@@ -100,9 +99,7 @@ class SettingsDialog(Dialog):
         pages.setStyleSheet(TABS)
         pages.addTab(self._general(folders), "General")
         pages.addTab(self._new_conversations(), "New conversations")
-        column = QVBoxLayout(self)
-        column.addWidget(pages, 1)
-        column.addWidget(closing(self))
+        column_of((pages, 1), closing(self), on=self)
         self.setMinimumWidth(660)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
@@ -340,18 +337,12 @@ def _explained_box(
     box.setChecked(on)
     box.toggled.connect(chosen)
     column = QWidget()
-    down = QVBoxLayout(column)
-    down.setContentsMargins(0, 0, 0, 0)
-    for widget in (box, _Note(explained), *below):
-        down.addWidget(widget)
+    column_of(box, _Note(explained), *below, on=column, margins=0)
     return column
 
 
-def _row(*widgets: QWidget) -> QWidget:
+def _row(first: QWidget, *others: QWidget) -> QWidget:
     """Return the widgets side by side; the first takes the free width."""
     row = QWidget()
-    across = QHBoxLayout(row)
-    across.setContentsMargins(0, 0, 0, 0)
-    for place, widget in enumerate(widgets):
-        across.addWidget(widget, 0 if place else 1)
+    row_of((first, 1), *others, on=row, margins=0)
     return row

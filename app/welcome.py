@@ -15,11 +15,9 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +26,7 @@ from app.models.loader import ModelLoader
 from app.replay.first_page import RecordedLoop, read_recording
 from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
+from app.theme.layout import FREE, Free, column_of, row_of
 from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
 from app.theme.style import Theme, set_ink, zoomed
@@ -94,42 +93,19 @@ class Welcome(QScrollArea):
         self._follow_theme()
 
     def _arrange(self) -> None:
-        below = QHBoxLayout()
-        below.addWidget(self._gain, 1)
-        below.addWidget(self._explain)
-        stage = QVBoxLayout(self._stage)
-        stage.setContentsMargins(20, 14, 20, 10)
-        stage.setSpacing(6)
-        stage.addWidget(self._question)
-        stage.addWidget(self.loop)
-        stage.addLayout(below)
+        below = row_of((self._gain, 1), self._explain)
+        column_of(self._question, self.loop, below, on=self._stage, margins=(20, 14, 20, 10), gap=6)
         cards = QGridLayout()
         cards.setSpacing(10)
         for number, card in enumerate(self.examples):
             cards.addWidget(card, number // 2, number % 2)
-        model = QHBoxLayout()
-        model.addStretch(1)
-        model.addWidget(self._model)
-        model.addWidget(self._library)
-        model.addStretch(1)
-        column = QVBoxLayout()
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(10)
-        column.addStretch(2)
-        column.addWidget(self._title)
-        column.addWidget(self._words)
-        column.addSpacing(6)
-        column.addWidget(self._stage)
-        column.addLayout(cards)
-        column.addLayout(model)
-        column.addStretch(3)
+        model = row_of(FREE, self._model, self._library, FREE)
         self._inner = QWidget()
-        self._inner.setLayout(column)
+        parts = (self._title, self._words, 6, self._stage, cards, model)
+        column_of(Free(2), *parts, Free(3), on=self._inner, margins=0, gap=10)
         page = QWidget()
-        row = QHBoxLayout(page)  # between stretches a wrapped line gets the height it needs
-        row.addStretch(1)
-        row.addWidget(self._inner, 100)
-        row.addStretch(1)
+        # between stretches a wrapped line gets the height it needs
+        row_of(FREE, (self._inner, 100), FREE, on=page)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # what has the focus is scrolled to

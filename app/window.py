@@ -21,11 +21,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
-    QHBoxLayout,
     QMainWindow,
     QSplitter,
     QStyle,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -59,6 +57,7 @@ from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
+from app.theme.layout import Free, column_of, row_of
 from app.theme.motion import motion_is_reduced
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
@@ -185,26 +184,13 @@ class Window(QMainWindow):
         self._follow_settings()
 
     def _arrange(self) -> None:
-        below = QVBoxLayout()
-        below.setContentsMargins(0, 0, 0, 14)
-        below.setSpacing(8)
-        below.addWidget(self.notices)
-        below.addWidget(self.composer)
         self._under = QWidget()
-        self._under.setLayout(below)
-        under = QHBoxLayout()
-        under.setSpacing(0)
-        under.addStretch(0)  # these share the free width of a wide window
-        under.addWidget(self._under, 1)
-        under.addStretch(0)
+        column_of(self.notices, self.composer, on=self._under, margins=(0, 0, 0, 14), gap=8)
+        # What is free at the sides shares the width of a wide window.
+        under = row_of(Free(0), (self._under, 1), Free(0), gap=0)
         middle = QWidget()
-        self._column = QVBoxLayout(middle)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(0)
-        self._column.addWidget(self.pair_bar)
-        self._column.addWidget(self.presenter.finder.bar)
-        self._column.addWidget(self.transcript, 1)
-        self._column.addLayout(under)
+        parts = (self.pair_bar, self.presenter.finder.bar, (self.transcript, 1), under)
+        self._column = column_of(*parts, on=middle, margins=0, gap=0)
         self._figures.setAccessibleName("Answer statistics")
         self._figures.setToolTip(f"Answer statistics ({key_text(self.menus.actions['rounds'])})")
         self.pair_bar.add_button(self._figures)

@@ -11,11 +11,12 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 from app.conversations.answer_steps import laid_out
 from app.theme.card import Card
 from app.theme.labels import ToneLabel
+from app.theme.layout import FREE, column_of, row_of
 from engine.tools.steps import StepCall
 from engine.tools.turn import Decision
 from models.in_words import clean, one_line
@@ -67,21 +68,15 @@ class ApprovalCard(Card):
         self.arguments.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.arguments.verticalScrollBar().rangeChanged.connect(self._fit)  # as it wraps otherwise
         self.buttons: dict[Decision, QPushButton] = {}
-        column = QVBoxLayout(self)
-        column.setContentsMargins(14, 10, 14, 12)
-        column.setSpacing(6)
-        for part in (self._title, self._about, self.arguments, self.fault):
-            column.addWidget(part)
-        rows = QHBoxLayout(), QHBoxLayout()
-        for place, (decision, words, tip) in enumerate(_BUTTONS):
+        for decision, words, tip in _BUTTONS:
             button = self.buttons[decision] = QPushButton(words)
             button.setToolTip(tip)
             button.setAutoDefault(True)  # so that Return presses it when it has the focus
             button.clicked.connect(partial(self._decide, decision))
-            rows[place // 2].addWidget(button)
-        for row in rows:
-            row.addStretch(1)
-            column.addLayout(row)
+        buttons = [*self.buttons.values()]
+        rows = (row_of(*buttons[:2], FREE), row_of(*buttons[2:], FREE))
+        asked = (self._title, self._about, self.arguments, self.fault)
+        column_of(*asked, *rows, on=self, margins=(14, 10, 14, 12), gap=6)
 
     def show_approval(self, approval: Approval) -> None:
         """Ask about this call. What the user wrote in the field stays while the call is the

@@ -20,11 +20,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -35,6 +33,7 @@ from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, plain_label
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
 
@@ -131,27 +130,11 @@ class Composer(QWidget):
         self._refresh()
 
     def _arrange(self) -> None:
-        said = QHBoxLayout()
-        said.setSpacing(10)
-        said.addWidget(self._notice, 1)
-        said.addWidget(self._remedy)
-        below = QHBoxLayout()
-        below.setSpacing(10)
-        below.addWidget(self._attach)
-        below.addWidget(self.thinking)
-        below.addWidget(self.tools)
-        below.addStretch(1)
-        below.addWidget(self._tokens)
-        below.addWidget(self._answer_now)
-        below.addWidget(self._button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 10, 10)
-        column.setSpacing(4)
-        column.addWidget(self.queued)
-        column.addWidget(ChipsArea(self.documents))
-        column.addWidget(self.field)
-        column.addLayout(said)
-        column.addLayout(below)
+        said = row_of((self._notice, 1), self._remedy, gap=10)
+        left = (self._attach, self.thinking, self.tools)
+        below = row_of(*left, FREE, self._tokens, self._answer_now, self._button, gap=10)
+        parts = (self.queued, ChipsArea(self.documents), self.field, said, below)
+        column_of(*parts, on=self, margins=(16, 12, 10, 10), gap=4)
 
     @property
     def text(self) -> str:

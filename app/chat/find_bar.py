@@ -5,9 +5,10 @@ Shows a search; does not search.
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QSizePolicy, QToolButton, QWidget
 
 from app.theme.labels import plain_label
+from app.theme.layout import FREE, row_of
 from app.theme.style import colours_of, figures_font, small_font
 
 _WIDEST_FIELD = 360  # pixels
@@ -40,15 +41,8 @@ class FindBar(QWidget):
         self._before = _button("\u2039", "Previous", "Shift+Enter")
         self._after = _button("\u203a", "Next", "Enter")
         self._close = _button("\u00d7", "Close", "Esc")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 6, 10, 6)
-        row.setSpacing(6)
-        row.addWidget(self.field, 1)
-        row.addWidget(self._count)
-        row.addWidget(self._before)
-        row.addWidget(self._after)
-        row.addStretch(1)
-        row.addWidget(self._close)
+        parts = ((self.field, 1), self._count, self._before, self._after, FREE, self._close)
+        row_of(*parts, on=self, margins=(16, 6, 10, 6), gap=6)
         self.field.textChanged.connect(self.changed)
         self._before.clicked.connect(lambda: self.step_asked.emit(-1))
         self._after.clicked.connect(lambda: self.step_asked.emit(1))

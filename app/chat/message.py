@@ -30,7 +30,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
 from app.chat.draft_ahead import DraftAhead
@@ -50,6 +50,7 @@ from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import PartsLabel, plain_label
+from app.theme.layout import FREE, Part, column_of, row_of
 from app.theme.style import figures_font, set_ink, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
@@ -456,33 +457,15 @@ class MessageWidget(QWidget):
 
     def _arrange(self) -> None:
         answer = self.role == "assistant"
-        self._head = QHBoxLayout()
-        self._head.addWidget(self._title)
-        self._head.addStretch(1)
-        column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(14, 4, 8, 4)
-        column.setSpacing(4)
+        self._head = row_of(self._title, FREE)
+        ending = row_of((self._ending, 1), (self.go_on, Qt.AlignmentFlag.AlignTop), gap=10)
+        parts: list[Part] = [self.documents, self.view, self._words, ending]
         if answer:
-            column.addLayout(self._head)
-        column.addWidget(self.documents)
-        column.addWidget(self.view)
-        column.addWidget(self._words)
-        ending = QHBoxLayout()
-        ending.setSpacing(10)
-        ending.addWidget(self._ending, 1)
-        ending.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignTop)
-        column.addLayout(ending)
-        if answer:
-            column.addWidget(self.figures_line)
-            footer = QHBoxLayout()
-            footer.addWidget(self._actions)
-            footer.addStretch(1)
-            column.addLayout(footer)
+            parts = [self._head, *parts, self.figures_line, row_of(self._actions, FREE)]
         else:
             self._title.hide()  # the bubble says whose it is
-            column.addSpacing(_ABOVE)
-            column.addWidget(self._actions, 0, Qt.AlignmentFlag.AlignRight)
-        column.addWidget(self._note)
+            parts += [_ABOVE, (self._actions, Qt.AlignmentFlag.AlignRight)]
+        self._column = column_of(*parts, self._note, on=self, margins=(14, 4, 8, 4), gap=4)
 
     def _show_figures(self) -> None:
         figures, ending = self.shown.figures, self.shown.ending

@@ -7,12 +7,13 @@ Knows buttons and the commands that they give.
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.chat.message_view import MessageCommands
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
+from app.theme.layout import row_of
 from app.theme.style import set_ink, small_font
 
 
@@ -44,17 +45,8 @@ class MessageActions(QWidget):
         )
         self.show_buttons = self._make_show_buttons() if answer else ()
         self.buttons = (*self.show_buttons, self._back, self._forth, self._copy, change)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(2)
-        for button in self.show_buttons:
-            row.addWidget(button)
-        row.addSpacing(6)
-        for part in (self._back, self._versions, self._forth):
-            row.addWidget(part)
-        row.addSpacing(6)
-        row.addWidget(self._copy)
-        row.addWidget(change)
+        versions = (self._back, self._versions, self._forth)
+        row_of(*self.show_buttons, 6, *versions, 6, self._copy, change, on=self, margins=0, gap=2)
         self.set_branches(1, 1)
         self.set_shown(False)
         self.set_formats(formats)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from app.theme.labels import ShortenedLabel
+from app.theme.layout import column_of, row_of
 from models.in_words import one_line
 
 _LONGEST_TIP = 500  # characters
@@ -36,13 +37,8 @@ class QueuedMessages(QWidget):
         self._send.setAccessibleName("Send the first queued message now")
         self._send.clicked.connect(self.sending_asked)
         self._lines: list[QWidget] = []
-        head = QHBoxLayout()
-        head.addWidget(self._reason, 1)
-        head.addWidget(self._send)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 6, 6)
-        self._column.setSpacing(2)
-        self._column.addLayout(head)
+        head = row_of((self._reason, 1), self._send)
+        self._column = column_of(head, on=self, margins=(0, 0, 6, 6), gap=2)
         self.setAccessibleName("Queued messages")
         self.hide()
 
@@ -66,10 +62,7 @@ class QueuedMessages(QWidget):
         line = QWidget()
         words = ShortenedLabel()
         words.say(one_line(text), tip=text[:_LONGEST_TIP])
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(2)
-        row.addWidget(words, 1)
+        row = row_of((words, 1), on=line, margins=0, gap=2)
         for label, name, signal in (
             ("Edit", f"Edit queued message {place + 1}", self.edit_asked),
             ("Remove", f"Remove queued message {place + 1}", self.removal_asked),

@@ -9,10 +9,8 @@ from functools import partial
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QScrollArea,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Trace
 from app.theme.labels import plain_label
+from app.theme.layout import column_of, row_of
 from app.theme.style import colours_of, set_ink, sign_button, zoomed
 from engine.conversation.rounds import EventOrRound
 from engine.events import Stats
@@ -77,17 +76,10 @@ class RoundsSide(QWidget):
         self.hint.setContentsMargins(16, 10, 16, 0)
         self._pages.addWidget(self.hint)
         self._pages.addWidget(scroll)
-        heading = QHBoxLayout()
-        heading.setContentsMargins(16, 10, 8, 0)
-        heading.addWidget(self._heading, 1)
-        heading.addWidget(sign_button("?", "What am I looking at?", self.explain))
-        heading.addWidget(self._before)
-        heading.addWidget(self._after)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(heading)
-        column.addWidget(self._pages, 1)
+        explain = sign_button("?", "What am I looking at?", self.explain)
+        parts = ((self._heading, 1), explain, self._before, self._after)
+        heading = row_of(*parts, margins=(16, 10, 8, 0))
+        column_of(heading, (self._pages, 1), on=self, margins=0, gap=0)
 
     def show_answer(self, answer: int) -> None:
         """Show the rounds of an answer of the branch; 0 for none."""

@@ -14,10 +14,8 @@ from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResi
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
-    QHBoxLayout,
     QMenu,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,6 +25,7 @@ from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import colours_of, set_ink, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
@@ -77,17 +76,13 @@ class DocumentChips(QWidget):
         super().__init__(parent)
         self._removal = removal
         self._wide = removal == _REMOVE
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(4)
         self._remark = StatusLine(wraps=True)
         self._remark.setContentsMargins(8, 0, 4, 0)
         self._remark.hide()
-        self._column.addWidget(self._remark)
         self.choice = OfferLine()
         self.choice.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
         self.choice.button.clicked.connect(self.choice_taken)
-        self._column.addWidget(self.choice)
+        self._column = column_of(self._remark, self.choice, on=self, margins=0, gap=4)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
         self.hide()
@@ -198,29 +193,15 @@ class ChipWidget(Card):
         self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
         self._remove.clicked.connect(self.removal_asked)
         self.buttons = (self.view, self._remove) if removal == _REMOVE else (self.view,)
-        row = self._row = QHBoxLayout()
-        row.setSpacing(6)
-        row.addSpacing(round(_SIDE) + 4)  # for the sign
-        row.addWidget(self._name)
-        row.addWidget(self._words)
-        row.addStretch(1)
-        for button in self.buttons:
-            row.addWidget(button)
+        for_sign = round(_SIDE) + 4
+        self._row = row_of(for_sign, self._name, self._words, FREE, *self.buttons, gap=6)
         self.picture = PictureView(_SMALL if removal == _REMOVE else _LARGE)
         self.picture.clicked.connect(self.view.click)
         self.picture.hide()
-        below = self._below = QHBoxLayout()
-        below.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
-        below.setAlignment(Qt.AlignmentFlag.AlignLeft)
-        column = QVBoxLayout()
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addLayout(below)
-        column.addWidget(self._notes)
-        whole = self._whole = QHBoxLayout(self)
-        whole.setSpacing(0)
-        whole.addWidget(self.picture)
-        whole.addLayout(column, 1)
+        self._below = row_of(margins=(round(_SIDE) + 10, 0, 4, 3))
+        self._below.setAlignment(Qt.AlignmentFlag.AlignLeft)
+        column = column_of(self._row, self._below, self._notes, gap=0)
+        self._whole = row_of(self.picture, (column, 1), on=self, gap=0)
         self._notes.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
         self._chip = Chip("")
         self._recolour()

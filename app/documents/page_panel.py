@@ -21,14 +21,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
     QTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -36,6 +34,7 @@ from app.documents.answer_words import format_place, letter
 from app.documents.word_marks import colour_of_document
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
+from app.theme.layout import column_of, row_of
 from app.theme.palette import LIGHT
 from app.theme.style import colours_of, set_ink, sign_button
 from engine.documents import Document
@@ -116,23 +115,15 @@ class PagePanel(QWidget):
         self.clear()
 
     def _arrange(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(16, 10, 8, 6)
-        head.setSpacing(4)
-        head.addWidget(self.heading, 1)
-        for part in (self._before, self._count, self._after, self._close):
-            head.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
+        parts = (self._before, self._count, self._after, self._close)
+        tops = [(part, Qt.AlignmentFlag.AlignTop) for part in parts]
+        head = row_of((self.heading, 1), *tops, margins=(16, 10, 8, 6), gap=4)
         self.remark.setContentsMargins(16, 0, 16, 8)
         self._hint.setContentsMargins(16, 10, 16, 0)
         self._hint.setAlignment(Qt.AlignmentFlag.AlignTop)
         for shown in (self._hint, self.page, self.text):
             self._stack.addWidget(shown)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(self.remark)
-        column.addWidget(self._stack, 1)
+        column_of(head, self.remark, (self._stack, 1), on=self, margins=0, gap=0)
 
     @property
     def place(self) -> CopiedPlace | None:

@@ -12,11 +12,12 @@ from PySide6.QtGui import (
     QPainterPath,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QDialogButtonBox, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QSizePolicy, QWidget
 
 from app.steps import Stepper, Steps, in_thread
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
+from app.theme.layout import column_of
 
 _RADIUS = 5.0
 _GONE = "The picture is no longer on this Mac."
@@ -104,10 +105,7 @@ class PictureDialog(Dialog):
         copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setImage(self.view.image))
         buttons.rejected.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.addWidget(self._remark)
-        column.addWidget(self.view, 1)
-        column.addWidget(buttons)
+        column_of(self._remark, (self.view, 1), buttons, on=self)
         self.view.shown.connect(self._on_shown)
         self.view.show_picture(path)
         self.resize(_DIALOG)

@@ -1,10 +1,11 @@
 """A dialog with a text exactly as the model gets it. Knows nothing of its origin."""
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QWidget
 
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
+from app.theme.layout import column_of
 
 _LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 
@@ -27,10 +28,7 @@ class TextDialog(Dialog):
         copy = buttons.addButton("Copy all", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(text))
         buttons.rejected.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.addWidget(said)
-        column.addWidget(self.view, 1)
-        column.addWidget(buttons)
+        column_of(said, (self.view, 1), buttons, on=self)
         self.resize(720, 640)
 
 

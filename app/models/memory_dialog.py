@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -15,6 +14,7 @@ from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.theme.dialog import Dialog
 from app.theme.labels import ToneLabel
+from app.theme.layout import column_of
 from engine.process.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
@@ -71,12 +71,7 @@ class MemoryDialog(Dialog):
         buttons.button(QDialogButtonBox.StandardButton.Ok).setText("Apply")
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 16, 18, 14)
-        column.setSpacing(14)
-        column.addWidget(words)
-        column.addLayout(rows)
-        column.addWidget(buttons)
+        column_of(words, rows, buttons, on=self, margins=(18, 16, 18, 14), gap=14)
         self.setMinimumWidth(440)
         self.accepted.connect(self._apply)
 

@@ -10,12 +10,10 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QHBoxLayout,
     QLineEdit,
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -35,6 +33,7 @@ from app.models.row_data import RowData
 from app.models.rows import Rows
 from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.layout import FREE, Free, column_of, row_of
 from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 
@@ -57,11 +56,7 @@ class Page(QWidget):
         super().__init__()
         self.rows = Rows(name)
         self.status = PageStatus()
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(2, 14, 6, 6)
-        self.column.setSpacing(10)
-        self.column.addWidget(self.status)
-        self.column.addWidget(self.rows, 1)
+        self.column = column_of(self.status, (self.rows, 1), on=self, margins=(2, 14, 6, 6), gap=10)
         self.rows.asked.connect(self.asked)
         self.status.retry_asked.connect(self.retry_asked)
 
@@ -123,29 +118,14 @@ class PairCard(Card):
         self.button.setAutoDefault(False)
         self.button.setMinimumSize(QSize(150, 34))
         self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        text = QVBoxLayout()
-        text.setSpacing(4)
-        for label in (
-            self._above,
-            self._title,
-            self._note,
-            self._good_for,
-            self._speed,
-            self._facts,
-            self._drafters,
-        ):
-            text.addWidget(label)
-        text.addSpacing(6)
-        text.addWidget(self._memory)
-        text.addWidget(self._bar)
-        text.addSpacing(2)
-        text.addWidget(self._state)
-        text.addWidget(self._progress)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(18, 14, 18, 16)
-        self._row.setSpacing(24)
-        self._row.addLayout(text, 1)
-        self._row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        text = column_of(
+            *(self._above, self._title, self._note, self._good_for),
+            *(self._speed, self._facts, self._drafters, 6, self._memory, self._bar),
+            *(2, self._state, self._progress),
+            gap=4,
+        )
+        button = (self.button, Qt.AlignmentFlag.AlignVCenter)
+        self._row = row_of((text, 1), button, on=self, margins=(18, 14, 18, 16), gap=24)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the button below the text if it would leave too little room for it."""
@@ -210,11 +190,8 @@ class OffersPage(Page):
         self.cards = tuple(PairCard() for _ in ("best", "quickest", "smallest"))
         self.card = self.cards[0]
         chosen = QWidget()
-        column = QVBoxLayout(chosen)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(10)
+        column_of(*self.cards, on=chosen, margins=0, gap=10)
         for card in self.cards:
-            column.addWidget(card)
             card.asked.connect(self.asked)
             card.hide()
         self.rows.put_first(chosen)
@@ -254,10 +231,7 @@ class SearchPage(Page):
         self.field.setMaxLength(_LONGEST_SEARCH)
         self._search = QPushButton("Search")
         self._search.setAutoDefault(False)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 8, 0)
-        row.addWidget(self.field, 1)
-        row.addWidget(self._search)
+        row = row_of((self.field, 1), self._search, margins=(0, 0, 8, 0))
         self.column.insertLayout(0, row)
         self.field.returnPressed.connect(self._ask)
         self._search.clicked.connect(self._ask)
@@ -273,10 +247,7 @@ class TitledPage(Page):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._title = ShortenedLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
-        self._row = QHBoxLayout()
-        self._row.setContentsMargins(12, 0, 8, 0)
-        self._row.addWidget(self._title, 1)
-        self._row.addStretch()  # without a title
+        self._row = row_of((self._title, 1), Free(0), margins=(12, 0, 8, 0))
         self.column.insertLayout(0, self._row)
 
     def set_title(self, title: str) -> None:
@@ -310,14 +281,8 @@ class PageStatus(QWidget):
         self._retry.setAutoDefault(False)
         self._retry.clicked.connect(self.retry_asked)
         self._words.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(24, 4, 24, 4)
-        column.setSpacing(10)
-        column.addStretch(1)
-        column.addWidget(self._words)
-        column.addWidget(self._busy, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addWidget(self._retry, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addStretch(2)
+        below = ((part, Qt.AlignmentFlag.AlignHCenter) for part in (self._busy, self._retry))
+        column_of(FREE, self._words, *below, Free(2), on=self, margins=(24, 4, 24, 4), gap=10)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.show_status("none", "")
 

@@ -21,17 +21,16 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.choice_box import Choice, ChoiceBox
 from app.models.formatting import drafter_name, drafts_in_words, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
+from app.theme.layout import FREE, Part, column_of, row_of
 from app.theme.style import colours_of, zoomed
 from models import in_words
 from models.records import Candidate, Installed
@@ -111,22 +110,12 @@ class PairBar(QWidget):
         self.set_empty()
 
     def _arrange(self) -> None:
-        row = self._row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(self._pill, 3)
-        row.addWidget(self._status, 1)
+        self._row = row_of((self._pill, 3), (self._status, 1), gap=12)
         self._progress.setRange(0, 0)  # the remaining time is unknown
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Loading")
-        below = QHBoxLayout()
-        below.setSpacing(10)
-        below.addWidget(self._failure, 1)
-        below.addWidget(self._retry)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 6)
-        column.setSpacing(8)
-        column.addLayout(row)
-        column.addLayout(below)
+        below = row_of((self._failure, 1), self._retry, gap=10)
+        column_of(self._row, below, on=self, margins=(12, 8, 12, 6), gap=8)
 
     @property
     def target(self) -> str:
@@ -295,24 +284,14 @@ class PairPage(QFrame):
             button.clicked.connect(self.close)
 
     def _arrange(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 16, 18, 16)
-        column.setSpacing(4)
+        parts: list[Part] = []
         for box in self.boxes:
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            column.addWidget(plain_label(box.accessibleName(), bold=True, buddy=box))
-            column.addWidget(box)
-            column.addWidget(self._lines[box])
-            if box is self.model:
-                column.addWidget(self.facts)
-            column.addSpacing(10)
-        column.addWidget(self._meaning)
-        column.addSpacing(12)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.library)
-        buttons.addWidget(self.memory)
-        buttons.addStretch(1)
-        column.addLayout(buttons)
+            title = plain_label(box.accessibleName(), bold=True, buddy=box)
+            facts = (self.facts,) if box is self.model else ()
+            parts += [title, box, self._lines[box], *facts, 10]
+        buttons = row_of(self.library, self.memory, FREE)
+        column_of(*parts, self._meaning, 12, buttons, on=self, margins=(18, 16, 18, 16), gap=4)
         self.model.setPlaceholderText("Choose a model…")
         self.setAccessibleName("Model and drafts")
 

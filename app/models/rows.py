@@ -8,15 +8,14 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.models.row_data import RowData
 from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import colours_of
 from app.theme.thin_bar import ThinBar
 
@@ -38,7 +37,7 @@ class LibraryRow(QWidget):
         self._reason = ToneLabel(tone="muted", scale=0.92, italic=True)
         self._progress = ThinBar()
         self._buttons: dict[str, QPushButton] = {}
-        self._actions = QHBoxLayout()
+        self._actions = row_of(gap=6)
         self._arrange()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.show_data(data, heading=data.heading)
@@ -46,28 +45,11 @@ class LibraryRow(QWidget):
     def _arrange(self) -> None:
         self._badge.setWordWrap(False)
         self._heading.setContentsMargins(12, 14, 0, 2)
-        self._actions.setSpacing(6)
-        name = QHBoxLayout()
-        name.setSpacing(8)
-        name.addWidget(self._title, 1)
-        name.addWidget(self._badge)
-        text = QVBoxLayout()
-        text.setSpacing(3)
-        text.addLayout(name)
-        for label in (self._line, self._remark, self._reason):
-            text.addWidget(label)
-        text.addWidget(self._progress)
+        name = row_of((self._title, 1), self._badge, gap=8)
+        text = column_of(name, self._line, self._remark, self._reason, self._progress, gap=3)
         self._body = QWidget()
-        row = QHBoxLayout(self._body)
-        row.setContentsMargins(12, 9, 10, 10)
-        row.setSpacing(16)
-        row.addLayout(text, 1)
-        row.addLayout(self._actions)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._heading)
-        column.addWidget(self._body)
+        row_of((text, 1), self._actions, on=self._body, margins=(12, 9, 10, 10), gap=16)
+        column_of(self._heading, self._body, on=self, margins=0, gap=0)
 
     def show_data(self, data: RowData, *, heading: str) -> None:
         """Show this row, under `heading` if it is not empty."""
@@ -160,10 +142,7 @@ class Rows(QScrollArea):
         self._rows: dict[str, LibraryRow] = {}
         self._above = 0  # widgets above the first row
         self._inner = QWidget()
-        self._column = QVBoxLayout(self._inner)
-        self._column.setContentsMargins(0, 0, 8, 0)
-        self._column.setSpacing(0)
-        self._column.addStretch(1)
+        self._column = column_of(FREE, on=self._inner, margins=(0, 0, 8, 0), gap=0)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

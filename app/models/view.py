@@ -8,10 +8,11 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QTabWidget, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.theme.labels import StatusLine, plain_label
+from app.theme.layout import Free, column_of, row_of
 from app.theme.style import TABS
 
 _BACK = QKeySequence("Ctrl+[")
@@ -66,22 +67,12 @@ class LibraryView(QWidget):
             self._tabs.addTab(page, title)
         self._back.setAccessibleName("Back to the conversation")
         self._back.setToolTip("Back to the conversation (Esc)")
-        above = QHBoxLayout()
-        above.setSpacing(12)
-        above.addWidget(self._back)
-        above.addWidget(plain_label("Library", bold=True))
-        above.addWidget(self.line, 1)
+        above = row_of(self._back, plain_label("Library", bold=True), (self.line, 1), gap=12)
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(18, 8, 18, 0)
-        column.addLayout(above)
-        column.addWidget(self._tabs, 1)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(0)  # these share the free width of a wide window
-        row.addWidget(inner, 1)
-        row.addStretch(0)
+        column_of(above, (self._tabs, 1), on=inner, margins=(18, 8, 18, 0))
+        # these share the free width of a wide window
+        row_of(Free(0), (inner, 1), Free(0), on=self, margins=0)
 
     @property
     def page(self) -> PageName:

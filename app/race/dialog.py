@@ -7,11 +7,9 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from app.rounds.marks import marked
 from app.rounds.pace import PaceTimer
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
@@ -103,30 +102,13 @@ class RaceDialog(Dialog):
         self._start.setFocus()
 
     def _arrange(self) -> None:
-        tracks = QHBoxLayout()
-        tracks.setSpacing(20)
-        for racer in RACERS:
-            tracks.addWidget(self.tracks[racer], 1)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self._copy)
-        buttons.addWidget(self._export)
-        buttons.addStretch(1)
-        buttons.addWidget(self._close)
+        tracks = row_of(*((self.tracks[racer], 1) for racer in RACERS), gap=20)
+        buttons = row_of(self._copy, self._export, FREE, self._close)
         for button in (self._copy, self._export, self._stop, self._close):
             button.setAutoDefault(False)
-        ask = QHBoxLayout()
-        ask.setSpacing(12)
-        ask.addWidget(self.question, 1)
-        ask.addWidget(self._start)
-        ask.addWidget(self._stop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 16, 20, 14)
-        column.setSpacing(12)
-        column.addWidget(self.verdict)
-        column.addWidget(self.result_line)
-        column.addLayout(ask)
-        column.addLayout(tracks, 1)
-        column.addLayout(buttons)
+        ask = row_of((self.question, 1), self._start, self._stop, gap=12)
+        parts = (self.verdict, self.result_line, ask, (tracks, 1), buttons)
+        column_of(*parts, on=self, margins=(20, 16, 20, 14), gap=12)
         window = self.parentWidget()
         size = window.window().size() if window else QGuiApplication.primaryScreen().availableSize()
         self.resize(max(980, round(0.94 * size.width())), max(620, round(0.92 * size.height())))
@@ -269,13 +251,8 @@ class RaceTrack(QWidget):
         self.figures.setFont(figures_font(self.font()))
         self.figures.setWordWrap(True)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        for label in (self._heading, self.clock, self.figures):
-            column.addWidget(label)
-        column.addSpacing(6)
-        column.addWidget(self.answer, 1)
+        words = (self._heading, self.clock, self.figures)
+        column_of(*words, 6, (self.answer, 1), on=self, margins=0, gap=4)
         self._recolour()
         self.clear()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.provenance import Provenance
@@ -18,6 +18,7 @@ from app.markdown.links import ask_to_open
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextShade, TextView
 from app.rounds.trace import Piece
+from app.theme.layout import FREE, column_of
 from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of
 from engine.conversation.rounds import Round
@@ -50,10 +51,7 @@ class AnswerPlayer(QScrollArea):
         self._view.link_asked.connect(lambda address: ask_to_open(self, address))
         self.provenance = Provenance(self._view, colours_of(self))
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 8, room)
-        column.addWidget(self._view)
-        column.addStretch(1)
+        column_of(self._view, FREE, on=page, margins=(0, 0, 8, room))
         self.setWidget(page)
         for part in (page, self.viewport()):
             part.setAutoFillBackground(False)  # the owner's surface shows through

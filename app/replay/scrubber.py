@@ -10,13 +10,11 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +26,7 @@ from app.rounds.trace import Replay, to_document
 from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import Round
@@ -98,26 +97,10 @@ class Scrubber(QWidget):
         self.show_replay(Replay(()))
 
     def _arrange(self) -> None:
-        way = QHBoxLayout()
-        way.setSpacing(10)
-        way.addWidget(self._slider, 1)
-        way.addWidget(self._counter)
-        bar = QHBoxLayout()
-        bar.setSpacing(2)
-        for button in self._buttons.values():
-            bar.addWidget(button)
-        bar.addSpacing(6)
-        bar.addWidget(self.speeds)
-        bar.addStretch(1)
-        bar.addWidget(self._page)
-        bar.addWidget(self._export)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 12, 16, 14)
-        layout.setSpacing(8)
-        layout.addLayout(way)
-        layout.addLayout(bar)
-        layout.addSpacing(6)
-        layout.addWidget(self._answer, 1)
+        way = row_of((self._slider, 1), self._counter, gap=10)
+        buttons = self._buttons.values()
+        bar = row_of(*buttons, 6, self.speeds, FREE, self._page, self._export, gap=2)
+        column_of(way, bar, 6, (self._answer, 1), on=self, margins=(16, 12, 16, 14), gap=8)
 
     def _button(self, shape: Sign, name: str) -> QToolButton:
         button = QToolButton()
@@ -305,17 +288,10 @@ class ReplayDialog(Dialog):
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         scroll.setAccessibleName("Answer statistics")
         scroll.setWidget(self.panel)
-        row = QHBoxLayout()
-        row.setSpacing(0)
-        row.addWidget(self.scrubber, 1)
-        row.addWidget(scroll)
+        row = row_of((self.scrubber, 1), scroll, gap=0)
         buttons = closing(self)
         buttons.setContentsMargins(16, 0, 16, 12)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row, 1)
-        column.addWidget(buttons)
+        column_of((row, 1), buttons, on=self, margins=0, gap=0)
         self.scrubber.show_replay(replay)
         self.scrubber.setFocus()
         self.scrubber.play()

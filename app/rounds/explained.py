@@ -9,11 +9,9 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,6 +19,7 @@ from app.rounds.marks import marked
 from app.rounds.trace import PieceKind
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
+from app.theme.layout import column_of, row_of
 from app.theme.palette import LineStyle, line_of
 from app.theme.style import colours_of, set_ink
 from engine.conversation.rounds import Round
@@ -214,13 +213,8 @@ class RoundsExplained(Dialog):
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(page)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 12)
-        column.addWidget(scroll)
-        row_of_buttons = QVBoxLayout()
-        row_of_buttons.setContentsMargins(20, 0, 20, 0)
-        row_of_buttons.addWidget(closing(self))
-        column.addLayout(row_of_buttons)
+        below = column_of(closing(self), margins=(20, 0, 20, 0))
+        column_of(scroll, below, on=self, margins=(0, 0, 0, 12))
         self._recolour()
         self.resize(720, 760)
 
@@ -254,8 +248,7 @@ class RoundsExplained(Dialog):
 def _sample_round() -> QWidget:
     """Return a round with a token of every fate that a draft can have."""
     shown = QWidget()
-    row = QHBoxLayout(shown)
-    row.setContentsMargins(12, 0, 0, 0)
+    row = row_of(on=shown, margins=(12, 0, 0, 0))
     for text, kind in SAMPLE:
         word = KindWord(kind, text)
         font = word.font()

@@ -7,13 +7,14 @@ times a second, however fast rounds come.
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.labels import ToneLabel, plain_label
+from app.theme.layout import FREE, column_of
 from app.theme.style import colours_of, figures_font, set_ink, small_font
 from engine.conversation.rounds import Round
 from engine.events import Stats
@@ -54,29 +55,15 @@ class RoundsPanel(QWidget):
     def _arrange(self) -> None:
         self.more.setFlat(True)
         self.more.setCursor(Qt.CursorShape.PointingHandCursor)
-        folded = QVBoxLayout(self._folded)
-        folded.setContentsMargins(0, 0, 0, 0)
-        folded.setSpacing(12)
-        for part in (
-            self._figures["speed"],
-            self._figures["draft"],
-            self._titles[0],
-            self._positions,
-            self._titles[1],
-            self._split,
-            self._figures["cache"],
-        ):
-            folded.addWidget(part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 14, 16, 14)
-        layout.setSpacing(16)
-        for key in _LARGE:
-            layout.addWidget(self._figures[key])
-        layout.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
-        layout.addWidget(self._folded)
-        layout.addWidget(self.remark)
+        speed, draft, cache = (self._figures[key] for key in ("speed", "draft", "cache"))
+        positions, time = self._titles
+        folded = (speed, draft, positions, self._positions, time, self._split, cache)
+        column_of(*folded, on=self._folded, margins=0, gap=12)
+        large = (self._figures[key] for key in _LARGE)
+        more = (self.more, Qt.AlignmentFlag.AlignLeft)
+        below = (more, self._folded, self.remark, FREE)
+        column_of(*large, *below, on=self, margins=(16, 14, 16, 14), gap=16)
         self.remark.say("")
-        layout.addStretch(1)
 
     def _unfold(self, shown: bool) -> None:
         """Show or hide all figures but the three large ones."""
@@ -152,11 +139,7 @@ class FigureView(QWidget):
         self._remark.setWordWrap(True)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._follow_font()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(1)
-        for label in (self._title, self._value, self._remark):
-            layout.addWidget(label)
+        column_of(self._title, self._value, self._remark, on=self, margins=0, gap=1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
 
     def show_figure(self, figure: Figure) -> None:

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QDoubleSpinBox,
     QGridLayout,
-    QHBoxLayout,
     QInputDialog,
     QLabel,
     QLineEdit,
@@ -40,6 +39,7 @@ from app.sampling.presets import (
 )
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
+from app.theme.layout import row_of
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 
@@ -198,10 +198,7 @@ class SamplingDialog(Dialog):
         column.addWidget(_title("System prompt", self._prompt))
         column.addWidget(self._prompt)
         column.addSpacing(10)
-        presets = QHBoxLayout()
-        presets.addWidget(self._preset, 1)
-        presets.addWidget(self._save)
-        presets.addWidget(self._remove)
+        presets = row_of((self._preset, 1), self._save, self._remove)
         column.addWidget(_title("Preset", self._preset))
         column.addLayout(presets)
         for title, fields in groupby(FIELDS, lambda field: field.row):
@@ -234,9 +231,7 @@ class SamplingDialog(Dialog):
         self._schema.setMaxLength(LONGEST_SCHEMA)
         self._schema.setToolTip("The answer follows this schema")
         self._open_schema.setAccessibleName("Open a file with a JSON schema")
-        schema = QHBoxLayout()
-        schema.addWidget(self._schema, 1)
-        schema.addWidget(self._open_schema)
+        schema = row_of((self._schema, 1), self._open_schema)
         column.addWidget(_title("JSON schema", self._schema))
         column.addLayout(schema)
         column.addSpacing(10)

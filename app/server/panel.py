@@ -9,12 +9,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase, QTextOption
 from PySide6.QtWidgets import (
     QGridLayout,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
+from app.theme.layout import FREE, column_of, row_of
 from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
@@ -90,22 +89,16 @@ class ServerPanel(Dialog):
         self.port.setGroupSeparatorShown(False)
         self.port.setAccessibleName("Port")
         self.restart.setAutoDefault(False)
-        first = QHBoxLayout()
-        first.setSpacing(12)
-        first.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
-        first.addWidget(self.line, 1, Qt.AlignmentFlag.AlignVCenter)
-        first.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignTop)
+        top = Qt.AlignmentFlag.AlignTop
+        first = row_of((self.switch, top), (self.line, 1), (self.restart, top), gap=12)
+        first.setAlignment(self.line, Qt.AlignmentFlag.AlignVCenter)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(8)
         for row, (name, field) in enumerate((("Address", self.address), ("Key", self.key))):
             grid.addWidget(plain_label(name, buddy=field.field), row, 0)
             grid.addWidget(field, row, 1)
-        below = QHBoxLayout()
-        below.addWidget(self.port)
-        below.addSpacing(16)
-        below.addWidget(self.at_start)
-        below.addStretch(1)
+        below = row_of(self.port, 16, self.at_start, FREE)
         grid.addWidget(plain_label("Port", buddy=self.port), 2, 0)
         grid.addLayout(below, 2, 1)
         grid.setColumnStretch(1, 1)
@@ -117,34 +110,21 @@ class ServerPanel(Dialog):
         self._tabs.addTab(self._requests_page(), "Requests")
         self._tabs.addTab(self._programs_page(), "Set up a program")
         self._tabs.addTab(self._models_page(), "Models")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 18, 20, 14)
-        column.setSpacing(14)
-        column.addLayout(first)
-        column.addLayout(grid)
-        column.addWidget(self._tabs, 1)
-        column.addWidget(closing(self))
+        column_of(
+            first, grid, (self._tabs, 1), closing(self), on=self, margins=(20, 18, 20, 14), gap=14
+        )
         self.setMinimumSize(520, 440)
         self.resize(700, 600)
 
     def _requests_page(self) -> QWidget:
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 6, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.requests, 1)
-        column.addWidget(self.clients)
+        column_of((self.requests, 1), self.clients, on=page, margins=(0, 6, 0, 0), gap=8)
         return page
 
     def _models_page(self) -> QWidget:
         page, about = QWidget(), ToneLabel(tone="muted")
         about.say(_OTHER_MODELS)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 10, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.other_models)
-        column.addWidget(about)
-        column.addWidget(self.models, 1)
+        column_of(self.other_models, about, (self.models, 1), on=page, margins=(0, 10, 0, 0), gap=8)
         return page
 
     def _programs_page(self) -> QWidget:
@@ -155,15 +135,8 @@ class ServerPanel(Dialog):
         self.lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.lines.setAccessibleName("Lines to copy")
         copy = CopyButton("Copy the lines", lambda: self.lines.toPlainText())
-        above = QHBoxLayout()
-        above.addWidget(self.programs, 1)
-        above.addWidget(copy)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 10, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(above)
-        column.addWidget(self.where)
-        column.addWidget(self.lines, 1)
+        above = row_of((self.programs, 1), copy)
+        column_of(above, self.where, (self.lines, 1), on=page, margins=(0, 10, 0, 0), gap=8)
         return page
 
     def show_state(self, line: str, tone: Tone, *, on: bool, can_restart: bool = False) -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import (
     QDialogButtonBox,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,6 +19,7 @@ from app import files
 from app.conversations.records import Folder
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
+from app.theme.layout import FREE, column_of, row_of
 from models.in_words import one_line
 
 _WORDS = "New conversations in this folder start with these. Existing ones do not change."
@@ -50,19 +49,12 @@ class FolderDialog(Dialog):
         buttons = QDialogButtonBox(standard.Save | standard.Cancel, self)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        beside = QHBoxLayout()
-        beside.addWidget(add)
-        beside.addWidget(self._remove)
-        beside.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setSpacing(8)
-        column.addWidget(plain_label(_WORDS, wraps=True))
-        column.addWidget(plain_label("Instruction (system prompt)", buddy=self._instruction))
-        column.addWidget(self._instruction, 2)
-        column.addWidget(plain_label("Files", buddy=self._list))
-        column.addWidget(self._list, 1)
-        column.addLayout(beside)
-        column.addWidget(buttons)
+        beside = row_of(add, self._remove, FREE)
+        words = plain_label(_WORDS, wraps=True)
+        instruction = plain_label("Instruction (system prompt)", buddy=self._instruction)
+        files = plain_label("Files", buddy=self._list)
+        parts = (words, instruction, (self._instruction, 2), files, (self._list, 1))
+        column_of(*parts, beside, buttons, on=self, gap=8)
         self.resize(520, 460)
         self._enable()
 

@@ -12,13 +12,11 @@ from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt,
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QLineEdit,
     QMenu,
     QPushButton,
     QStackedWidget,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -38,6 +36,7 @@ from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group,
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
+from app.theme.layout import column_of, row_of
 from app.theme.style import colours_of, zoomed
 from models.in_words import one_line
 
@@ -194,30 +193,14 @@ class Sidebar(QWidget):
         self._when.setAccessibleName("Filter by age")
         self._by.addItem(_ANY_MODEL, "")
         self._by.setAccessibleName("Filter by model")
-        filters = QHBoxLayout(self._filters)
-        filters.setContentsMargins(0, 0, 0, 0)
-        filters.setSpacing(6)
         for box in (self._when, self._by):
             box.setMinimumContentsLength(6)
             box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            filters.addWidget(box, 1)
+        row_of((self._when, 1), (self._by, 1), on=self._filters, margins=0, gap=6)
         self._filters.hide()
-        top = QHBoxLayout()
-        top.setSpacing(6)
-        top.addWidget(self._new, 1)
-        top.addWidget(self._more)
-        head = QVBoxLayout()
-        head.setContentsMargins(10, 10, 10, 4)
-        head.setSpacing(8)
-        head.addLayout(top)
-        head.addWidget(self._search)
-        head.addWidget(self._filters)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 1, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(self._pages, 1)
-        column.addWidget(self.undo_bar)
+        top = row_of((self._new, 1), self._more, gap=6)
+        head = column_of(top, self._search, self._filters, margins=(10, 10, 10, 4), gap=8)
+        column_of(head, (self._pages, 1), self.undo_bar, on=self, margins=(0, 0, 1, 0), gap=0)
         self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _connect(self) -> None:

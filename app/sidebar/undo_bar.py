@@ -7,10 +7,11 @@ from operator import itemgetter
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from app.theme.icons import sign_icon
 from app.theme.labels import StatusLine
+from app.theme.layout import row_of
 from app.theme.style import colours_of
 
 
@@ -35,12 +36,7 @@ class UndoBar(QWidget):
         self._close.setAccessibleName("Close")
         self._close.setToolTip("Close")
         self._close.clicked.connect(self.forget)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.setSpacing(6)
-        row.addWidget(self._line, 1)
-        row.addWidget(self._undo)
-        row.addWidget(self._close)
+        row_of((self._line, 1), self._undo, self._close, on=self, margins=(12, 6, 6, 6), gap=6)
         self.setAccessibleName("Undo")
         self._recolour()
         self.hide()

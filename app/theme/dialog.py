@@ -3,6 +3,8 @@
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from app.theme.layout import column_of
+
 _RESIZED = Qt.WidgetAttribute.WA_Resized
 _FRAME = QSize(8, 36)  # pixels that a window manager's frame takes
 
@@ -55,6 +57,4 @@ class Dialog(QDialog):
         )
         area.setAccessibleName(self.windowTitle())
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        outer = QVBoxLayout(self)
-        for widget in (area, *buttons):
-            outer.addWidget(widget)
+        column_of(area, *buttons, on=self)

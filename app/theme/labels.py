@@ -8,13 +8,13 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
-    QHBoxLayout,
     QLabel,
     QSizePolicy,
     QWidget,
 )
 
 from app.theme.icons import Sign, sign_icon
+from app.theme.layout import row_of
 from app.theme.style import colours_of, set_ink
 from models.in_words import clean
 
@@ -204,11 +204,7 @@ class StatusLine(QWidget):
         if not wraps:
             self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
             self._words.setMinimumWidth(60)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self._sign)
-        row.addWidget(self._words, 1)
+        row_of(self._sign, (self._words, 1), on=self, margins=0, gap=6)
         self.say("")
 
     def say(self, text: str, tone: Tone = "muted") -> None:

@@ -1,0 +1,62 @@
+"""Columns and rows of widgets, written as they are seen: `column_of(title, row_of(field, button))`.
+
+A part is a widget, a layout, a number of pixels that are left free, or `Free` room; with a number,
+`(field, 1)`, it takes that share of the free room, and with an alignment only the room it needs.
+"""
+
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+
+
+class Free(NamedTuple):
+    """Room that takes this share of what is left over."""
+
+    share: int = 1
+
+
+FREE = Free()
+Part = QWidget | QLayout | int | Free | tuple[QWidget | QLayout, int | Qt.AlignmentFlag]
+Margins = int | tuple[int, int, int, int]
+
+
+def column_of(
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap: int | None = None
+) -> QVBoxLayout:
+    """Return a layout with these parts below each other, `gap` pixels apart. It is laid out on the
+    widget `on`, or is a part of another layout."""
+    return _filled(QVBoxLayout(on) if on else QVBoxLayout(), parts, margins=margins, gap=gap)
+
+
+def row_of(
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap: int | None = None
+) -> QHBoxLayout:
+    """Return a layout with these parts next to each other; as `column_of`."""
+    return _filled(QHBoxLayout(on) if on else QHBoxLayout(), parts, margins=margins, gap=gap)
+
+
+def _filled[Box: QBoxLayout](
+    box: Box, parts: tuple[Part, ...], *, margins: Margins | None, gap: int | None
+) -> Box:
+    if margins is not None:
+        box.setContentsMargins(*((margins,) * 4 if isinstance(margins, int) else margins))
+    if gap is not None:
+        box.setSpacing(gap)
+    for part in parts:
+        match part:
+            case int():
+                box.addSpacing(part)
+            case Free(share):
+                box.addStretch(share)
+            case (QWidget() as widget, Qt.AlignmentFlag() as alignment):
+                box.addWidget(widget, 0, alignment)
+            case (QWidget() as widget, int(share)):
+                box.addWidget(widget, share)
+            case (QLayout() as layout, int(share)):
+                box.addLayout(layout, share)
+            case QWidget():
+                box.addWidget(part)
+            case QLayout():
+                box.addLayout(part)
+    return box
