@@ -29,7 +29,7 @@ from app.theme.labels import ElidedLabel, plain_label
 from app.theme.layout import FREE, Free, column_of, row_of
 from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
-from app.theme.style import Theme, set_ink, zoomed
+from app.theme.style import Theme, zoomed
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -63,13 +63,12 @@ class Welcome(QScrollArea):
         super().__init__()
         self._loader, self._theme = loader, theme
         recording = read_recording()
-        labels = [plain_label(wraps=True, centred=True) for _ in range(2)]
-        self._title, self._words = labels
-        self._question, self._gain = plain_label(), plain_label(wraps=True)
-        self._model = ElidedLabel(Qt.TextElideMode.ElideRight, least=120)
-        self._title.setText("Slipstream")
-        self._words.setText("A small model guesses ahead, yours checks. The same answer, sooner.")
-        self._question.setText(recording.question)
+        words = "A small model guesses ahead, yours checks. The same answer, sooner."
+        self._title = plain_label("Slipstream", wraps=True, centred=True)
+        self._words = plain_label(words, wraps=True, centred=True, tone="muted")
+        self._question = plain_label(recording.question, tone="muted")
+        self._gain = plain_label(wraps=True, tone="muted")
+        self._model = ElidedLabel(Qt.TextElideMode.ElideRight, least=120, tone="muted")
         self.loop = RecordedLoop(recording, still=motion_is_reduced())
         steps = len(recording.replay)
         self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
@@ -162,18 +161,12 @@ class Welcome(QScrollArea):
         for card in self.examples:
             card.set_appearance(shown, colours)
         self.loop.setFont(_scaled(self._theme.font, 1.25))
-        for label, scale, colour in (
-            (self._title, 2.0, colours.text),
-            (self._words, 1.15, colours.muted),
-            (self._question, 1.0, colours.muted),
-            (self._gain, 0.92, colours.muted),
-            (self._model, 0.92, colours.muted),
-        ):
-            label.setFont(_scaled(shown, scale, bold=scale == 2.0))
-            set_ink(label, colour)
+        self._title.setFont(_scaled(shown, 2.0, bold=True))
+        self._words.setFont(_scaled(shown, 1.15))
+        self._question.setFont(shown)
+        for part in (self._gain, self._model, self._explain, self._library):
+            part.setFont(_scaled(shown, 0.92))
         self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
-        for link in (self._explain, self._library):
-            link.setFont(_scaled(shown, 0.92))
 
 
 class ExampleCard(QAbstractButton):

@@ -32,10 +32,10 @@ from app.chat.thinking_button import ThinkingButton
 from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_behind, draw_sign
-from app.theme.labels import ElidedLabel, plain_label
+from app.theme.labels import ElidedLabel, Tone, plain_label, set_tone
 from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
-from app.theme.style import colours_of, set_ink
+from app.theme.style import colours_of
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0
@@ -92,7 +92,7 @@ class Composer(QWidget):
         self.set_enter_sends(True)
         self.documents = DocumentChips(removal="Remove")
         self.queued = QueuedMessages()
-        self._notice = _line()
+        self._notice = _line("warning")
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
         self._tokens = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
@@ -357,8 +357,7 @@ class Composer(QWidget):
         colours = self._colours()
         small = self.font().__class__(self.font())
         small.setPointSizeF(small.pointSizeF() * 0.9)
-        set_ink(self._tokens, colours.warning if self._warned else colours.muted)
-        set_ink(self._notice, colours.warning)
+        set_tone(self._tokens, "warning" if self._warned else "muted")
         for part in (self._tokens, self._notice, self.thinking, self.tools, self._answer_now):
             part.setFont(small)
         palette = self.field.palette()
@@ -456,7 +455,7 @@ class RoundButton(SignButton):
             draw_sign(painter, self._sign, middle, paper)
 
 
-def _line() -> QLabel:
-    label = plain_label()
+def _line(tone: Tone = "muted") -> QLabel:
+    label = plain_label(tone=tone)
     label.setContentsMargins(2, 0, 0, 0)  # aligned with the text above
     return label

@@ -51,7 +51,7 @@ from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import PartsLabel, plain_label
 from app.theme.layout import FREE, Part, column_of, row_of
-from app.theme.style import figures_font, set_ink, small_font
+from app.theme.style import figures_font, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
@@ -107,15 +107,15 @@ class MessageWidget(QWidget):
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete document…")
-        self._title = plain_label(clean(name))
-        self._ending = plain_label()
+        self._title = plain_label(clean(name), tone="muted")
+        self._ending = plain_label(tone="warning")
         self._ending.setWordWrap(True)
         self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ending.hide()
-        self._words = plain_label()
+        self._words = plain_label(tone="muted")
         self._words.setWordWrap(True)
         self._words.hide()
-        self._note = plain_label()
+        self._note = plain_label(tone="warning")
         self._note.setWordWrap(True)
         self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._note.hide()
@@ -483,21 +483,11 @@ class MessageWidget(QWidget):
         self.figures_line.setToolTip(f"{words}\n{when}".strip())
 
     def _show_formats(self) -> None:
-        colours = self._formats.colours
         self.documents.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
         self.figures_line.setFont(figures_font(small))
-        set_ink(self.figures_line, colours.muted)
-        self._ending.setFont(small)
-        self._words.setFont(small)
-        self._note.setFont(small)
-        for label, colour in (
-            (self._title, colours.muted),
-            (self._words, colours.muted),
-            (self._ending, colours.warning),
-            (self._note, colours.warning),
-        ):
-            set_ink(label, colour)
+        for label in (self._ending, self._words, self._note):
+            label.setFont(small)
         small.setBold(True)
         self._title.setFont(small)
 

@@ -14,7 +14,7 @@ from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
 from app.theme.layout import row_of
-from app.theme.style import set_ink, small_font
+from app.theme.style import small_font
 
 
 class MessageActions(QWidget):
@@ -36,7 +36,7 @@ class MessageActions(QWidget):
         self._formats = formats
         self._back = self._button("\u2039", "Previous version", partial(self._turn, -1))
         self._forth = self._button("\u203a", "Next version", partial(self._turn, 1))
-        self._versions = plain_label()
+        self._versions = plain_label(tone="muted")
         self._copy = self._button("Copy", f"Copy the message by {name}", copy)
         change = self._button(
             "Regenerate" if answer else "Edit",
@@ -85,7 +85,6 @@ class MessageActions(QWidget):
         for button in self.buttons:
             button.set_appearance(formats.font, formats.colours)
         self._versions.setFont(small_font(formats.font, scale=0.9))
-        set_ink(self._versions, formats.colours.muted)
 
     def _make_show_buttons(self) -> tuple[HoverButton, ...]:
         id, commands = self._id, self._commands

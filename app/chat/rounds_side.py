@@ -22,7 +22,7 @@ from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Trace
 from app.theme.labels import plain_label
 from app.theme.layout import column_of, row_of
-from app.theme.style import colours_of, set_ink, sign_button, zoomed
+from app.theme.style import sign_button, zoomed
 from engine.conversation.rounds import EventOrRound
 from engine.events import Stats
 
@@ -49,13 +49,12 @@ class RoundsSide(QWidget):
         self._conversation, self._answers = conversation, answers
         self._live = False
         self.panel = RoundsPanel()
-        self._heading = plain_label()
+        self._heading = plain_label(tone="muted")
         self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
         self._after = sign_button("\u203a", "Next answer", lambda: self.step(1))
-        self.hint = plain_label(_HINT)
+        self.hint = plain_label(_HINT, wraps=True, tone="muted")
         self._pages = QStackedWidget()  # the hint, or the panel
         self._arrange()
-        self._recolour()
         self._fit()
         self.setAccessibleName("Answer statistics")
         answers.happened.connect(self._receive)
@@ -70,8 +69,6 @@ class RoundsSide(QWidget):
         scroll.setWidget(self.panel)
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         scroll.setAccessibleName("Answer statistics")
-        self.hint.setTextFormat(Qt.TextFormat.PlainText)
-        self.hint.setWordWrap(True)
         self.hint.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.hint.setContentsMargins(16, 10, 16, 0)
         self._pages.addWidget(self.hint)
@@ -146,15 +143,9 @@ class RoundsSide(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-        elif event.type() == QEvent.Type.FontChange:
+        if event.type() == QEvent.Type.FontChange:
             self._fit()
 
     def _fit(self) -> None:
         """Give the panel a width for the size of the text."""
         self.setMinimumWidth(zoomed(self, _NARROWEST))
-
-    def _recolour(self) -> None:
-        for label in (self._heading, self.hint):
-            set_ink(label, colours_of(self).muted)

@@ -24,9 +24,9 @@ from app.documents.picture_view import PictureView
 from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label
+from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label, set_tone
 from app.theme.layout import FREE, column_of, row_of
-from app.theme.style import colours_of, set_ink, small_font
+from app.theme.style import colours_of, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
 
@@ -186,7 +186,7 @@ class ChipWidget(Card):
         # Shortened in the middle, as the end names the kind of file.
         self._name = ElidedLabel(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
-        self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=least)
+        self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=least, tone="muted")
         self._notes = plain_label(wraps=True)
         colours = colours_of(self)
         self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
@@ -286,8 +286,7 @@ class ChipWidget(Card):
         self._name.setFont(bold)
         self._words.setFont(small)
         self._notes.setFont(small)
-        set_ink(self._words, colours.muted)
-        set_ink(self._notes, colours.warning if self._chip.warning else colours.muted)
+        set_tone(self._notes, "warning" if self._chip.warning else "muted")
         for button in (self.view, self._remove):
             button.set_appearance(self.font(), colours)
         self.update()
@@ -302,7 +301,7 @@ class OfferLine(QWidget):
         self.button = HoverButton("", parent=self, font=self.font(), colours=colours_of(self))
         self.button.setAccessibleName("Nothing is offered")
         self.button.set_raised()
-        self._words = plain_label(wraps=True)
+        self._words = plain_label(wraps=True, tone="muted")
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
@@ -342,7 +341,6 @@ class OfferLine(QWidget):
     def _recolour(self) -> None:
         colours = colours_of(self)
         self._words.setFont(small_font(self.font(), scale=0.9))
-        set_ink(self._words, colours.muted)
         self.button.set_appearance(self.font(), colours)
         self.button.updateGeometry()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QImage,
@@ -21,7 +21,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QPlainTextEdit,
     QScrollArea,
     QSizePolicy,
@@ -36,7 +35,7 @@ from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
 from app.theme.layout import column_of, row_of
 from app.theme.palette import LIGHT
-from app.theme.style import colours_of, set_ink, sign_button
+from app.theme.style import colours_of, sign_button
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan
 from engine.documents.page_picture import Box, PagePicture
@@ -89,11 +88,11 @@ class PagePanel(QWidget):
         self._documents: Mapping[int, Document] = {}
         self._at = 0
         self._shows = 0  # number of places shown, so that a late picture is ignored
-        labels = [plain_label(text, wraps=True) for text in ("", "", _HINT)]
-        for label in labels:
+        self.heading, self.remark = plain_label(wraps=True), plain_label(wraps=True, tone="warning")
+        self._hint = plain_label(_HINT, wraps=True, tone="muted")
+        for label in (self.heading, self.remark, self._hint):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.heading, self.remark, self._hint = labels
-        self._count = QLabel()
+        self._count = plain_label(tone="muted")
         self._before = sign_button(
             "\u2039", "Previous place with these words", lambda: self.step(-1)
         )
@@ -111,7 +110,6 @@ class PagePanel(QWidget):
         self.setAccessibleName("Document")
         self.setMinimumWidth(_NARROWEST)
         self._arrange()
-        self._recolour()
         self.clear()
 
     def _arrange(self) -> None:
@@ -231,20 +229,6 @@ class PagePanel(QWidget):
         ):
             button.setVisible(many)
             button.setEnabled(enabled)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-
-    def _recolour(self) -> None:
-        colours = colours_of(self)
-        for label, ink in (
-            (self._hint, colours.muted),
-            (self._count, colours.muted),
-            (self.remark, colours.warning),
-        ):
-            set_ink(label, ink)
 
 
 class PageView(QScrollArea):

@@ -4,7 +4,7 @@ clocks."""
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import (
     QPlainTextEdit,
@@ -22,7 +22,7 @@ from app.rounds.pace import PaceTimer
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
 from app.theme.layout import FREE, column_of, row_of
-from app.theme.style import colours_of, figures_font, set_ink
+from app.theme.style import figures_font
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict
@@ -234,9 +234,9 @@ class RaceTrack(QWidget):
         super().__init__()
         self.title = clean(title)
         self._heading, self.clock, self.figures = (
-            plain_label(self.title),
+            plain_label(self.title, tone="muted"),
             plain_label("\u2013"),
-            plain_label(""),
+            plain_label("", tone="muted"),
         )
         self.answer = AnswerPlayer()
         self.answer.name(f"{title}: the answer")
@@ -253,7 +253,6 @@ class RaceTrack(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
         words = (self._heading, self.clock, self.figures)
         column_of(*words, 6, (self.answer, 1), on=self, margins=0, gap=4)
-        self._recolour()
         self.clear()
 
     def clear(self) -> None:
@@ -293,15 +292,6 @@ class RaceTrack(QWidget):
             tokens = figures.count(stats.committed, "token")
             passes = figures.count(stats.rounds, "pass")
             self.figures.setText(f"{speed:.1f} tokens/s, {tokens} in {passes}")
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-
-    def _recolour(self) -> None:
-        for label in (self._heading, self.figures):
-            set_ink(label, colours_of(self).muted)
 
 
 def verdict_text(result: RaceResult) -> str:

@@ -28,7 +28,7 @@ from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
 from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
-from app.theme.style import colours_of, figures_font, set_ink
+from app.theme.style import colours_of, figures_font
 from engine.conversation.rounds import Round
 
 _PLAY_MS = 700  # for a round, at a speed of 1
@@ -91,7 +91,7 @@ class Scrubber(QWidget):
         self._verdict = QTimer(self, singleShot=True, interval=_DRAFT_MS)
         self._verdict.timeout.connect(lambda: self._show_until(self.place))
         self._arrange()
-        self._recolour()
+        self._draw_icons()
         self.setFocusProxy(self._slider)
         self.setAccessibleName("Replay")
         self.show_replay(Replay(()))
@@ -239,20 +239,16 @@ class Scrubber(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
+            self._draw_icons()
         elif event.type() == QEvent.Type.FontChange:
             self._follow_font()
-            self._recolour()  # depends on sizes, too
+            self._draw_icons()  # depends on sizes, too
 
     def _follow_font(self) -> None:
         self._counter.setFont(figures_font(self.font()))
         total = len(self.replay)
         widest = self._counter.fontMetrics().horizontalAdvance(_counted(total, total))
         self._counter.setMinimumWidth(widest)
-
-    def _recolour(self) -> None:
-        self._draw_icons()
-        set_ink(self._counter, self._colours().text)
 
     def _draw_icons(self) -> None:
         colours = self._colours()

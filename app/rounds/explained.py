@@ -3,13 +3,12 @@
 Knows words, colours and lines; no answer.
 """
 
-from PySide6.QtCore import QEvent, QPointF, QSize, Qt
+from PySide6.QtCore import QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
-    QLabel,
     QScrollArea,
     QSizePolicy,
     QWidget,
@@ -21,7 +20,7 @@ from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
 from app.theme.layout import column_of, row_of
 from app.theme.palette import LineStyle, line_of
-from app.theme.style import colours_of, set_ink
+from app.theme.style import colours_of
 from engine.conversation.rounds import Round
 
 WHY_DISCARDED = "because a token before it was rejected"
@@ -186,7 +185,6 @@ class RoundsExplained(Dialog):
         super().__init__(parent)
         self.setWindowTitle("What am I looking at?")
         page = QWidget()
-        self._muted: list[QLabel] = []
         grid = QGridLayout(page)
         grid.setContentsMargins(20, 16, 20, 12)
         grid.setHorizontalSpacing(18)
@@ -200,12 +198,13 @@ class RoundsExplained(Dialog):
         for kind, words in KINDS.items():
             row = grid.rowCount()
             grid.addWidget(KindWord(kind), row, 0, top)
-            grid.addWidget(self._explaining(f"{kind.capitalize()}. {words}"), row, 1)
+            meaning = f"{kind.capitalize()}. {words}"
+            grid.addWidget(plain_label(meaning, wraps=True, tone="muted"), row, 1)
         self._add_heading(grid, "Statistics")
         for key, name in FIGURE_NAMES.items():
             row = grid.rowCount()
             grid.addWidget(plain_label(name.removesuffix(" (%)"), wraps=True), row, 0, top)
-            grid.addWidget(self._explaining(FIGURES[key]), row, 1)
+            grid.addWidget(plain_label(FIGURES[key], wraps=True, tone="muted"), row, 1)
         grid.setRowStretch(grid.rowCount(), 1)
         scroll = QScrollArea()
         scroll.setAccessibleName(self.windowTitle())
@@ -215,7 +214,6 @@ class RoundsExplained(Dialog):
         scroll.setWidget(page)
         below = column_of(closing(self), margins=(20, 0, 20, 0))
         column_of(scroll, below, on=self, margins=(0, 0, 0, 12))
-        self._recolour()
         self.resize(720, 760)
 
     def _add_heading(self, grid: QGridLayout, text: str) -> None:
@@ -229,20 +227,6 @@ class RoundsExplained(Dialog):
     @staticmethod
     def _add(grid: QGridLayout, part: QWidget) -> None:
         grid.addWidget(part, grid.rowCount(), 0, 1, 2)
-
-    def _explaining(self, text: str) -> QLabel:
-        label = plain_label(text, wraps=True)
-        self._muted.append(label)
-        return label
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-
-    def _recolour(self) -> None:
-        for label in self._muted:
-            set_ink(label, colours_of(self).muted)
 
 
 def _sample_round() -> QWidget:

@@ -13,9 +13,9 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
-from app.theme.labels import ToneLabel, plain_label
+from app.theme.labels import ToneLabel, plain_label, set_tone
 from app.theme.layout import FREE, column_of
-from app.theme.style import colours_of, figures_font, set_ink, small_font
+from app.theme.style import colours_of, figures_font, small_font
 from engine.conversation.rounds import Round
 from engine.events import Stats
 
@@ -45,7 +45,6 @@ class RoundsPanel(QWidget):
         self.more, self._folded = QPushButton(), QWidget()
         self.remark = ToneLabel(tone="muted", scale=0.92)
         self._arrange()
-        self._recolour()
         self._follow_font()
         self.refresh()
         self.setAccessibleName("Rounds")
@@ -98,21 +97,12 @@ class RoundsPanel(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-        elif event.type() == QEvent.Type.FontChange:
+        if event.type() == QEvent.Type.FontChange:
             self._follow_font()
 
     def _follow_font(self) -> None:
         for title in self._titles:
             title.setFont(small_font(self.font()))
-
-    def _recolour(self) -> None:
-        colours = colours_of(self)
-        for title in self._titles:
-            set_ink(title, colours.muted)
-        for view in self._figures.values():
-            view.recolour(ink=colours.text, muted=colours.muted)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = colours_of(self)
@@ -130,13 +120,11 @@ class FigureView(QWidget):
         self.key = key
         self.figure = Figure("")
         self._large = large
-        colours = colours_of(self)
-        self._ink, self._muted = colours.text, colours.muted
-        self._title, self._value, self._remark = _title(key), plain_label(), plain_label()
+        self._title, self._value = _title(key), plain_label()
+        self._remark = plain_label(wraps=True, tone="muted")
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
         self._title.setVisible(not large)
-        self._remark.setWordWrap(True)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._follow_font()
         column_of(self._title, self._value, self._remark, on=self, margins=0, gap=1)
@@ -148,7 +136,8 @@ class FigureView(QWidget):
             return
         self.figure = figure
         self._value.setText(figure.value)
-        self._ink_value()
+        missing = figure.value == figures.NOT_YET  # a dash that says where it will be
+        set_tone(self._value, "muted" if missing else "text")
         self._remark.setText(figure.remark)
         self.setAccessibleName(self._name)
         remark = figure.remark.replace("\n", ", ")
@@ -170,19 +159,8 @@ class FigureView(QWidget):
         large.setWeight(QFont.Weight.DemiBold)
         self._value.setFont(large)
 
-    def recolour(self, *, ink: str, muted: str) -> None:
-        """Use these colours."""
-        self._ink, self._muted = ink, muted
-        for label in (self._title, self._remark):
-            set_ink(label, muted)
-        self._ink_value()
-
-    def _ink_value(self) -> None:
-        missing = self.figure.value == figures.NOT_YET  # a dash that says where it will be
-        set_ink(self._value, self._muted if missing else self._ink)
-
 
 def _title(key: str) -> QLabel:
-    title = plain_label(FIGURE_NAMES[key])
+    title = plain_label(FIGURE_NAMES[key], tone="muted")
     title.setToolTip(as_tip(FIGURES[key]))
     return title

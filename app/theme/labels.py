@@ -3,7 +3,7 @@
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -15,26 +15,38 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import Sign, sign_icon
 from app.theme.layout import row_of
-from app.theme.style import colours_of, set_ink
 from models.in_words import clean
 
 Tone = Literal["text", "muted", "good", "warning"]
 
 _BETWEEN = " \u00b7 "  # the parts of a line
+_ROLES: dict[Tone, QPalette.ColorRole] = {  # of the window's palette: see `Theme`
+    "text": QPalette.ColorRole.WindowText,
+    "muted": QPalette.ColorRole.PlaceholderText,
+    "good": QPalette.ColorRole.LinkVisited,
+    "warning": QPalette.ColorRole.BrightText,
+}
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
 
 
 def closing(dialog: QDialog) -> QDialogButtonBox:
     """Return the Close button of a dialog, which Esc closes too."""
-    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)
+    # It becomes the dialog's when it is laid out, and so comes after all above it with Tab.
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
     buttons.rejected.connect(dialog.reject)
     buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
     return buttons
 
 
+def set_tone(label: QLabel, tone: Tone) -> None:
+    """Write a label in this tone, also after the theme has changed."""
+    label.setForegroundRole(_ROLES[tone])
+
+
 def plain_label(
     text: str = "",
     *,
+    tone: Tone = "text",
     wraps: bool = False,
     centred: bool = False,
     selectable: bool = False,
@@ -44,6 +56,7 @@ def plain_label(
     """Return a label that never reads HTML in its text. `buddy` is the field that it names."""
     label = QLabel(text)
     label.setTextFormat(Qt.TextFormat.PlainText)
+    set_tone(label, tone)
     label.setWordWrap(wraps)
     if centred:
         label.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -65,8 +78,8 @@ class ToneLabel(QLabel):
         self, *, tone: Tone = "text", scale: float = 1.0, bold: bool = False, italic: bool = False
     ) -> None:
         super().__init__()
-        self._tone: Tone = tone
         self.words = ""
+        set_tone(self, tone)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
         self._scale, self._bold, self._italic = scale, bold, italic
@@ -74,22 +87,16 @@ class ToneLabel(QLabel):
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.fontChanged.connect(self._follow_font)  # a size of its own is not inherited
-        self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
         """Show `words` in `tone`, by default in the tone so far. An empty text hides the label."""
         words = clean(words)
-        self._tone = tone or self._tone
+        if tone is not None:
+            set_tone(self, tone)
         self.setVisible(bool(words))
         if words != self.words:
             self.words = words
             self._fit()
-        self._recolour()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
 
     def _follow_font(self) -> None:
         """Follow the application's font, in a size of its own."""
@@ -101,9 +108,6 @@ class ToneLabel(QLabel):
 
     def _fit(self) -> None:
         self.setText(self.words)
-
-    def _recolour(self) -> None:
-        set_ink(self, _ink(self._tone, self))
 
 
 class ShortenedLabel(ToneLabel):
@@ -147,9 +151,10 @@ class ShortenedLabel(ToneLabel):
 class ElidedLabel(QLabel):
     """A text in one line that ends in "…" where it is too long. It can shrink to `least`."""
 
-    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
+    def __init__(self, mode: Qt.TextElideMode, *, least: int, tone: Tone = "text") -> None:
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
+        set_tone(self, tone)
         self._mode, self._least = mode, least
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
 
@@ -163,7 +168,7 @@ class ElidedLabel(QLabel):
     def paintEvent(self, event: QPaintEvent) -> None:
         room = self.contentsRect()
         with QPainter(self) as painter:
-            painter.setPen(self.palette().windowText().color())
+            painter.setPen(self.palette().color(self.foregroundRole()))
             painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, self.shown(room.width()))
 
 
@@ -172,7 +177,7 @@ class PartsLabel(ElidedLabel):
     the last ones."""
 
     def __init__(self) -> None:
-        super().__init__(Qt.TextElideMode.ElideRight, least=60)
+        super().__init__(Qt.TextElideMode.ElideRight, least=60, tone="muted")
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def shown(self, width: int) -> str:
@@ -235,26 +240,12 @@ class StatusLine(QWidget):
             self._words.setText(shown)
 
     def _recolour(self) -> None:
-        ink = _ink(self.tone, self)
-        colours = colours_of(self)
-        usual = colours.text if self._strong else colours.muted
-        set_ink(self._words, ink if self.tone == "warning" else usual)
+        usual: Tone = "text" if self._strong else "muted"
+        set_tone(self._words, "warning" if self.tone == "warning" else usual)
         sign = _SIGNS.get(self.tone)
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:
+            ink = self.palette().color(_ROLES[self.tone]).name()
             side = self.fontMetrics().ascent() + 2
             icon = sign_icon(sign, ink=ink, faint=ink)
             self._sign.setPixmap(icon.pixmap(QSize(side, side), self.devicePixelRatioF()))
-
-
-def _ink(tone: Tone, widget: QWidget) -> str:
-    colours = colours_of(widget)
-    match tone:
-        case "text":
-            return colours.text
-        case "muted":
-            return colours.muted
-        case "good":
-            return colours.accepted
-        case "warning":
-            return colours.warning

@@ -231,7 +231,7 @@ def qt_palette(colours: Palette) -> QPalette:
         roles.ToolTipBase: colours.card,
         roles.ToolTipText: colours.text,
         roles.Link: colours.link,
-        roles.LinkVisited: colours.link,
+        roles.LinkVisited: colours.accepted,  # no text shows that: `labels.set_tone` does
         roles.Highlight: colours.link,
         roles.HighlightedText: colours.paper,
         roles.Accent: colours.link,
@@ -248,14 +248,6 @@ def qt_palette(colours: Palette) -> QPalette:
 def colours_of(widget: QWidget) -> Palette:
     """Return the colours of a widget's window."""
     return palette_for(widget.palette().window().color().name())
-
-
-def set_ink(widget: QWidget, colour: str) -> None:
-    """Set the colour of a widget's text; its other colours stay the window's."""
-    palette = QPalette()  # colours that are not set here are inherited
-    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
-    if widget.palette().color(QPalette.ColorRole.WindowText) != QColor(colour):
-        widget.setPalette(palette)
 
 
 def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:

@@ -2,7 +2,6 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWidget
 
@@ -10,9 +9,11 @@ from app.choice_box import Choice
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar, Pill, drafter_choices, target_choices
 from app.theme.palette import DARK
+from app.theme.style import qt_palette
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.app.window_use import ink_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 STARTER = Choice("starter", "smollm2-135m-instruct", "The starter model")
@@ -236,11 +237,9 @@ def test_the_page_leads_to_the_library_and_to_the_memory(bar, qtbot):
 
 def test_it_follows_a_dark_window(bar):
     bar.set_failed("<b>No</b>", "")
-    palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
-    bar.setPalette(palette)
+    bar.setPalette(qt_palette(DARK))
     (label,) = (one for one in bar.findChildren(QLabel) if one.text() == "<b>No</b>")
-    assert label.palette().windowText().color().name() == DARK.warning
+    assert ink_of(label) == DARK.warning
     assert {one.textFormat() for one in bar.findChildren(QLabel) if one.text()} == {
         Qt.TextFormat.PlainText
     }

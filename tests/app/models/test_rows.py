@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
@@ -12,8 +11,9 @@ from app.models.row_data import Action, RowData
 from app.models.rows import Rows
 from app.theme.labels import ShortenedLabel
 from app.theme.palette import DARK
+from app.theme.style import qt_palette
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-from tests.support.app.window_use import button_of, row_of
+from tests.support.app.window_use import button_of, ink_of, row_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 ONE = RowData(
@@ -142,9 +142,7 @@ def test_text_is_plain_and_follows_a_dark_window(rows):
     labels = [one for one in rows.findChildren(QLabel) if one.text()]
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
     assert all("\x1b" not in one.text() for one in labels)
-    palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
-    rows.window().setPalette(palette)
+    rows.window().setPalette(qt_palette(DARK))
     (line,) = (one for one in labels if one.text() == "small")
-    assert line.palette().windowText().color().name() == DARK.muted
+    assert ink_of(line) == DARK.muted
     assert not rows.grab().isNull()

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.rounds.charts import PositionChart, TimeBar
@@ -13,12 +13,13 @@ from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import PositionAcceptance, TimeShare
 from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
+from app.theme.style import qt_palette
 from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
 from engine.events import Done
 from tests.support.app.traces import recorded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-from tests.support.app.window_use import figure
+from tests.support.app.window_use import figure, ink_of
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
 
@@ -92,11 +93,9 @@ def test_nothing_jumps_as_figures_come_in(panel):
 
 
 def test_the_panel_follows_a_dark_window(panel):
-    palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
-    panel.setPalette(palette)
+    panel.setPalette(qt_palette(DARK))
     panel.show_stats(tally(recorded(TRACES[0])))
-    inks = {label.palette().windowText().color().name() for label in panel.findChildren(QLabel)}
+    inks = {ink_of(label) for label in panel.findChildren(QLabel)}
     assert inks == {DARK.text, DARK.muted}
     assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QListView, QPushButton
+from PySide6.QtWidgets import QLabel, QListView, QPushButton
 
 from app.choice_box import ChoiceBox
 from app.models.pages import PageStatus
@@ -72,6 +72,11 @@ def button_of(row: LibraryRow, name: str) -> QPushButton:
 def words_of(page: PageStatus) -> str:
     """What a page of the Library says in place of rows; empty if it says nothing."""
     return "" if page.kind == "none" else str(page.findChild(ToneLabel).text())  # type: ignore[union-attr]
+
+
+def ink_of(label: QLabel) -> str:
+    """The colour of a label's text."""
+    return label.palette().color(label.foregroundRole()).name()
 
 
 def figure(panel: RoundsPanel, key: str) -> Figure:
