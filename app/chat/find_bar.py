@@ -5,11 +5,11 @@ Shows a search; does not search.
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.theme.labels import plain_label
 from app.theme.layout import FREE, row_of
-from app.theme.style import colours_of, figures_font, small_font
+from app.theme.style import colours_of, figures_font, sign_button, small_font
 
 _WIDEST_FIELD = 360  # pixels
 
@@ -38,15 +38,13 @@ class FindBar(QWidget):
         self.field.setMaximumWidth(_WIDEST_FIELD)
         self._count = plain_label()
         self._count.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
-        self._before = _button("\u2039", "Previous", "Shift+Enter")
-        self._after = _button("\u203a", "Next", "Enter")
-        self._close = _button("\u00d7", "Close", "Esc")
+        step = self.step_asked.emit
+        self._before = sign_button("\u2039", "Previous", lambda: step(-1), keys="Shift+Enter")
+        self._after = sign_button("\u203a", "Next", lambda: step(1), keys="Enter")
+        self._close = sign_button("\u00d7", "Close", lambda: self.closed.emit(), keys="Esc")
         parts = ((self.field, 1), self._count, self._before, self._after, FREE, self._close)
         row_of(*parts, on=self, margins=(16, 6, 10, 6), gap=6)
         self.field.textChanged.connect(self.changed)
-        self._before.clicked.connect(lambda: self.step_asked.emit(-1))
-        self._after.clicked.connect(lambda: self.step_asked.emit(1))
-        self._close.clicked.connect(self.closed)
         self._show_fonts()
         self.set_count(0, 0, looking=False)
         self.hide()
@@ -92,13 +90,3 @@ class FindBar(QWidget):
     def _show_fonts(self) -> None:
         self._count.setFont(figures_font(small_font(self.font(), scale=0.9)))
         self._least = self._count.fontMetrics().horizontalAdvance("00 of 000")
-
-
-def _button(text: str, name: str, keys: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setAutoRaise(True)
-    button.setAccessibleName(name)
-    button.setToolTip(f"{name} ({keys})")
-    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    return button

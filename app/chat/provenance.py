@@ -24,7 +24,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextLayout,
 )
-from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
@@ -32,6 +32,7 @@ from app.markdown.view import TextView
 from app.rounds.explained import KINDS, WHY_DISCARDED, WHY_FORCED, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of, mixed
+from app.theme.style import sign_button
 
 _Stretch = tuple[int, int, PieceKind]  # start and end in the document
 _Laid = tuple[int, int, PieceKind, int]  # the same in a block, and how far it has faded
@@ -357,13 +358,8 @@ class Legend(QWidget):
             if switch:
                 word.setCheckable(True)
                 word.toggled.connect(partial(self._switch, kind))
-        more = QToolButton()
-        more.setText("?")
-        more.setAutoRaise(True)
-        more.setToolTip("What am I looking at?")
-        more.setAccessibleName("What am I looking at?")
+        more = sign_button("?", "What am I looking at?", lambda: self.explanation_asked.emit())
         more.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        more.clicked.connect(self.explanation_asked)
         others.addWidget(more)
         for row in (written, others):
             row.addStretch(1)

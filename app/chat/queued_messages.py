@@ -6,11 +6,12 @@ Knows texts, and why they wait; not what sends them. The user's wishes are sent 
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.theme.labels import ShortenedLabel
 from app.theme.layout import column_of, row_of
+from app.theme.style import sign_button
 from models.in_words import one_line
 
 _LONGEST_TIP = 500  # characters
@@ -67,12 +68,5 @@ class QueuedMessages(QWidget):
             ("Edit", f"Edit queued message {place + 1}", self.edit_asked),
             ("Remove", f"Remove queued message {place + 1}", self.removal_asked),
         ):
-            button = QToolButton()
-            button.setText(label)
-            button.setAutoRaise(True)
-            button.setAccessibleName(name)
-            button.setToolTip(name)
-            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            button.clicked.connect(partial(signal.emit, place))
-            row.addWidget(button)
+            row.addWidget(sign_button(label, name, partial(signal.emit, place)))
         return line

@@ -28,7 +28,7 @@ from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
 from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
-from app.theme.style import colours_of, figures_font
+from app.theme.style import colours_of, figures_font, sign_button
 from engine.conversation.rounds import Round
 
 _PLAY_MS = 700  # for a round, at a speed of 1
@@ -103,13 +103,8 @@ class Scrubber(QWidget):
         column_of(way, bar, 6, (self._answer, 1), on=self, margins=(16, 12, 16, 14), gap=8)
 
     def _button(self, shape: Sign, name: str) -> QToolButton:
-        button = QToolButton()
-        button.setAutoRaise(True)
-        button.setToolTip(name)
-        button.setAccessibleName(name)
-        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button = sign_button("", name, lambda: self._press(shape))
         button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        button.clicked.connect(lambda: self._press(shape))
         return button
 
     @property

@@ -7,12 +7,12 @@ from operator import itemgetter
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.theme.icons import sign_icon
 from app.theme.labels import StatusLine
 from app.theme.layout import row_of
-from app.theme.style import colours_of
+from app.theme.style import colours_of, sign_button
 
 
 class UndoBar(QWidget):
@@ -31,11 +31,7 @@ class UndoBar(QWidget):
         self._line = StatusLine()
         self._undo = QPushButton("Undo")
         self._undo.clicked.connect(self.undo)
-        self._close = QToolButton()
-        self._close.setAutoRaise(True)
-        self._close.setAccessibleName("Close")
-        self._close.setToolTip("Close")
-        self._close.clicked.connect(self.forget)
+        self._close = sign_button("", "Close", self.forget)
         row_of((self._line, 1), self._undo, self._close, on=self, margins=(12, 6, 6, 6), gap=6)
         self.setAccessibleName("Undo")
         self._recolour()

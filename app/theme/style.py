@@ -250,12 +250,13 @@ def colours_of(widget: QWidget) -> Palette:
     return palette_for(widget.palette().window().color().name())
 
 
-def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
-    """Return a button that shows a character or two; `name` is for screen readers."""
+def sign_button(text: str, name: str, act: Callable[[], object], *, keys: str = "") -> QToolButton:
+    """Return a button that shows a character or two; `name` is for screen readers. `keys` do the
+    same."""
     button = QToolButton()
     button.setText(text)
     button.setAutoRaise(True)
-    button.setToolTip(name)
+    button.setToolTip(f"{name} ({keys})" if keys else name)
     button.setAccessibleName(name)
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     button.clicked.connect(act)
