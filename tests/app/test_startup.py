@@ -106,13 +106,20 @@ def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(wayland, monkeypatch
     assert str(error) not in raised.value.complaint
 
 
-def test_no_import_of_the_window_is_slow_or_of_mlx():
+def test_the_window_has_an_icon_and_no_import_is_slow_or_of_mlx():
     """What is not needed for the first paint is imported after it."""
-    code = "import sys, app.start; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    code = (
+        "import sys; from app.start import make_application;"
+        "application = make_application(['app']);"
+        "image = application.windowIcon().pixmap(16, 16).toImage();"
+        "print(len({image.pixel(x, y) for x in range(16) for y in range(16)}), *sys.modules)"
     )
-    names = {name.partition(".")[0] for name in done.stdout.split()}
+    words = (sys.executable, "-c", code)
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    out = subprocess.check_output(words, cwd=ROOT, env=environment, text=True)
+    colours, *modules = out.split()
+    assert int(colours) > 20
+    names = {name.partition(".")[0] for name in modules}
     assert "PySide6" in names
     assert not names & {
         "mlx",
@@ -122,24 +129,6 @@ def test_no_import_of_the_window_is_slow_or_of_mlx():
         "tokenizers",
         "huggingface_hub",
     }
-
-
-def test_the_window_has_an_icon():
-    code = (
-        "from app.start import make_application; application = make_application(['app']);"
-        "image = application.windowIcon().pixmap(16, 16).toImage();"
-        "print(len({image.pixel(x, y) for x in range(16) for y in range(16)}))"
-    )
-    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(done.stdout) > 20  # colours
 
 
 def begin(home):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.conversations.exchange import LARGEST_BYTES, parse, read_chats, to_json
+from app.conversations.exchange import parse, read_chats, to_json
 from models.errors import Problem
 from tests.support.app.store_samples import contents
 
@@ -87,13 +87,14 @@ def test_a_zip_is_read_as_it_was_downloaded(tmp_path):
     assert parse(path.read_bytes()) == read_chats(path)
 
 
-def test_a_zip_without_conversations_is_a_problem():
+def test_a_zip_without_conversations_is_a_problem(monkeypatch):
+    monkeypatch.setattr("app.conversations.exchange.LARGEST_BYTES", 1 << 20)
     for data, message in (
         (zipped(readme__txt=b"x"), "contains no conversations"),
         (zipped(conversations__json=b"[}"), "conversations.json in the .zip: the file is not JSON"),
         (zipped(conversations__json=b"[]"), "contains no messages"),
         (zipped(conversations__json=export(MAPPING))[:-40], "damaged"),
-        (zipped(conversations__json=bytes(LARGEST_BYTES + 1)), "larger than 256 MB"),
+        (zipped(conversations__json=bytes((1 << 20) + 1)), "larger than 1 MB"),
     ):
         with pytest.raises(Problem, match=f"(?i){message}"):
             parse(data)

@@ -79,7 +79,8 @@ def test_another_programs_file_is_refused_and_not_touched(path):
     assert path.read_bytes() == before
 
 
-def test_a_second_slipstream_is_told(path):
+def test_a_second_slipstream_is_told(path, monkeypatch):
+    monkeypatch.setattr("app.conversations.database._WAIT_SECONDS", 0.0)  # the first stays
     with Store.open(path) as store:
         question = asked(store)
         with pytest.raises(Problem, match="another Slipstream"):

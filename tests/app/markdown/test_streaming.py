@@ -106,18 +106,18 @@ def test_long_markdown_is_the_same_however_it_arrives(parts, step):
 
 
 LONG = {
-    "one line": "a" * 30_000,
-    "words": "word **bold** " * 2_000,
-    "a list": "- an item of a list, *long*\n" * 900,
-    "a loose list": "1. an item\n\n   and more\n\n" * 400,
-    "nested": "\n".join("  " * (n % 9) + "- x" for n in range(1_500)),
-    "a fence": "```py\n" + "x = 1  # y\n" * 900 + "```\nend\n",
-    "a fence of one line": "```\n" + "x" * 25_000 + "\n```\n",
+    "one line": "a" * 15_000,
+    "words": "word **bold** " * 900,
+    "a list": "- an item of a list, *long*\n" * 450,
+    "a loose list": "1. an item\n\n   and more\n\n" * 300,
+    "nested": "\n".join("  " * (n % 9) + "- x" for n in range(900)),
+    "a fence": "```py\n" + "x = 1  # y\n" * 600 + "```\nend\n",
+    "a fence of one line": "```\n" + "x" * 13_000 + "\n```\n",
     "a table": "|a|b|\n|-|-|\n" + "|1|2|\n" * 900,
-    "quotes": "> > quoted\n" * 900,
+    "quotes": "> > quoted\n" * 600,
     "headings": "# h\n" * 900,
-    "marks": "*a_ [" * 3_000,
-    "lists on a line": "- " * 10_000 + "x",
+    "marks": "*a_ [" * 1_500,
+    "lists on a line": "- " * 4_000 + "x",
 }
 
 
