@@ -604,9 +604,10 @@ def _part(blocks: Sequence[Block], place: ReadingPlace, end: int) -> FinishedPar
 
 
 def _continued(quote: Block, place: ReadingPlace) -> Continued:
-    """Return what a quote that is cut hands on: the colour of its bar."""
-    bars = quote.items[0].block.bars
-    return Continued(tone=bars[len(place.folds)].tone)
+    """Return what a quote that is cut hands on: the colour of its bar. An empty quote has no bar,
+    and one that is too deep to be read neither."""
+    bars = quote.items[0].block.bars[len(place.folds) :] if quote.items else ()
+    return Continued(tone=bars[0].tone) if bars else Continued()
 
 
 def _looks(items: Sequence[Item]) -> list[tuple[str, Style]]:

@@ -115,6 +115,8 @@ LONG = {
     "a fence of one line": "```\n" + "x" * 13_000 + "\n```\n",
     "a table": "|a|b|\n|-|-|\n" + "|1|2|\n" * 900,
     "quotes": "> > quoted\n" * 600,
+    "an empty quote above": ">\n\n" + "a" * 9_000,
+    "quotes too deep": "> " * 30 + "x\n> y\n" * 1_500,
     "headings": "# h\n" * 900,
     "marks": "*a_ [" * 1_500,
     "lists on a line": "- " * 4_000 + "x",
