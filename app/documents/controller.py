@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from shutil import rmtree
@@ -15,7 +16,7 @@ from tempfile import mkdtemp
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QDialog, QMessageBox
+from PySide6.QtWidgets import QDialog
 
 from app import files
 from app.chat.answers import Answers
@@ -34,6 +35,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
 from app.steps import Stepper, Steps
+from app.theme.dialog import ask
 from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
 from engine.documents.in_words import lacks, size_in_words
@@ -261,19 +263,10 @@ class DocumentsController(QObject):
     def ask_to_delete(self, sent: Sent, number: int) -> None:
         """Delete a document from the conversation, after asking."""
         name = next(one.name for one in sent.documents if one.number == number)
-        box = QMessageBox(
-            QMessageBox.Icon.NoIcon,
-            "Delete document",
-            f"Delete “{one_line(name)}” from this conversation?",
-            parent=self._composer.window(),
-        )
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setInformativeText(_DELETION)
-        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
-        delete.clicked.connect(lambda: self._conversation.delete_document(number))
-        box.open()
+        question = f"Delete “{one_line(name)}” from this conversation?"
+        then = partial(self._conversation.delete_document, number)
+        window = self._composer.window()
+        ask(window, "Delete document", question, _DELETION, verb="Delete", then=then)
 
     def close(self) -> None:
         """Cancel reading, and plan nothing more."""

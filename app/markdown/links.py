@@ -1,12 +1,14 @@
 """Opens a link after the user has seen the full address and agreed."""
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app.markdown.inline import is_web
+from app.theme.dialog import ask
 
 
 def open_in_browser(address: str) -> None:
@@ -23,18 +25,9 @@ def ask_to_open(
     """
     if not is_web(address):
         return None
-    question = QMessageBox(parent)
-    question.setTextFormat(Qt.TextFormat.PlainText)
-    question.setIcon(QMessageBox.Icon.Question)
-    question.setWindowTitle("Open link")
-    question.setText("Open this address in your browser?")
-    question.setInformativeText(address)
-    question.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    yes = question.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
-    cancel = question.addButton(QMessageBox.StandardButton.Cancel)
-    question.setDefaultButton(QMessageBox.StandardButton.Cancel)
-    question.setEscapeButton(cancel)
-    question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    question.buttonClicked.connect(lambda button: opening(address) if button is yes else None)
-    question.open()
-    return question
+    words, role = "Open this address in your browser?", QMessageBox.ButtonRole.AcceptRole
+    then = partial(opening, address)
+    box = ask(parent, "Open link", words, address, verb="Open", then=then, role=role)
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return box

@@ -7,7 +7,7 @@ a model is loaded.
 
 from functools import cached_property, partial
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
@@ -19,6 +19,7 @@ from app.models.presenter import LibraryPresenter
 from app.models.row_data import ActionName, LoadedPair
 from app.models.view import LibraryView, PageName
 from app.settings import Pair, Settings
+from app.theme.dialog import ask
 from models import in_words
 from models.errors import Problem
 from models.records import Download, Installed, PairOffer
@@ -209,22 +210,13 @@ class LibraryController(QObject):
         installed = self._find(name)
         if installed is None:
             return
-        box = QMessageBox(self.view)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setIcon(QMessageBox.Icon.Warning)
-        box.setWindowTitle("Delete a model")
-        box.setText(f"Delete {installed.name}?")
-        box.setInformativeText(
+        detail = (
             f"This frees {in_words.size(installed.size_bytes)}. Your conversations stay. "
             "You can download the model again."
         )
-        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        keep = box.addButton("Cancel", QMessageBox.ButtonRole.RejectRole)
-        box.setDefaultButton(keep)
-        box.setEscapeButton(keep)
-        delete.clicked.connect(partial(self._library.remove, name))
-        box.open()
+        question, then = f"Delete {installed.name}?", partial(self._library.remove, name)
+        box = ask(self.view, "Delete a model", question, detail, verb="Delete", then=then)
+        box.setIcon(QMessageBox.Icon.Warning)
 
     # Results
 

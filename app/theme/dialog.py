@@ -1,7 +1,17 @@
-"""A dialog that is never larger than its screen. Knows nothing of its contents."""
+"""A dialog that is never larger than its screen, and a question. Knows nothing of contents."""
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFrame,
+    QMessageBox,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.theme.layout import column_of
 
@@ -58,3 +68,27 @@ class Dialog(QDialog):
         area.setAccessibleName(self.windowTitle())
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column_of(area, *buttons, on=self)
+
+
+def ask(
+    parent: QWidget,
+    title: str,
+    question: str,
+    detail: str,
+    *,
+    verb: str,
+    then: Callable[[], object],
+    role: QMessageBox.ButtonRole = QMessageBox.ButtonRole.DestructiveRole,
+) -> QMessageBox:
+    """Ask a question in plain text, and return it at once. The button with the `verb` calls
+    `then`; Cancel, which Return and Esc press, does not."""
+    box = QMessageBox(QMessageBox.Icon.NoIcon, title, question, parent=parent)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setInformativeText(detail)
+    box.addButton(verb, role).clicked.connect(lambda: then())
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    box.setEscapeButton(cancel)
+    box.open()
+    return box

@@ -23,9 +23,9 @@ COPY = "The pumps are delivered in four lots of twelve"
 ANSWER = f"It says: {COPY}, and “Peter Stern” agrees."
 
 
-@pytest.fixture
-def contract(tmp_path):
-    path = tmp_path / "contract.pdf"
+@pytest.fixture(scope="module")
+def contract(tmp_path_factory):
+    path = tmp_path_factory.mktemp("documents") / "contract.pdf"
     path.write_bytes(pdf(line("A page before it."), line(f"{COPY}, in the end.")))
     return path, read_document(path)
 
