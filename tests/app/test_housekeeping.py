@@ -60,7 +60,7 @@ def test_python_does_not_collect_by_itself(collector):
 def test_young_garbage_goes_at_once_even_while_busy(collector, busy):
     busy.now = True
     gone = weakref.ref(Cycle())
-    many = [[] for _ in range(2000)]  # type: ignore[var-annotated]
+    many = [[] for _ in range(2000)]
     collector.collect()
     assert gone() is None
     assert len(many) == 2000

@@ -48,7 +48,7 @@ def test_earlier_answers_are_kept_while_that_is_switched_on(open_window, until):
     window.engine.loaded.connect(loads.append)
     until(lambda: len(loads) == 1)
     folder = application.store.earlier_answers
-    application.engine.load = lambda *of, **how: (asked.append(how["learn"]), load(*of, **how))  # type: ignore[method-assign,assignment,func-returns-value]
+    application.engine.load = lambda *of, **how: (asked.append(how["learn"]), load(*of, **how))
     application.settings_changed.emit()
     assert not folder.exists()
 

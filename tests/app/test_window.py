@@ -54,7 +54,7 @@ def test_an_answer_grows_with_its_drafts(open_window, until, tmp_path):
     path = events_file(tmp_path, events)
     window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take rest")
     send(window, "go")
-    until(lambda: getattr(ahead(window), "number", 0) == events[drafts[2]].round)  # type: ignore[union-attr]
+    until(lambda: getattr(ahead(window), "number", 0) == events[drafts[2]].round)
     assert window.transcript.streaming is not None
     assert window.composer.answering
     assert window.rounds.panel.stats.rounds > 0
@@ -119,7 +119,7 @@ def test_an_answer_can_be_looked_into(open_window, until, tmp_path):
     send(window, "go")
     until(answered(window, 2))
     assert texts(window)[1] == TEXT
-    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
+    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)
     view, message = window.transcript.messages[1].view, window.transcript.messages[1].widget
     until(lambda: laid_over(view.document()))
     assert message.legend is not None, "of the very first answer the tokens are shown"
@@ -140,7 +140,7 @@ def test_an_answer_can_be_looked_into(open_window, until, tmp_path):
     until(answered(window, 4))
     assert window.rounds.answer == window.conversation.branch[-1].id
     window.menus.actions["before"].trigger()
-    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
+    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)
 
 
 def test_everything_is_there_after_a_restart(open_window, until, tmp_path):
@@ -162,7 +162,7 @@ def test_everything_is_there_after_a_restart(open_window, until, tmp_path):
     assert again.presenter.provenance
     until(lambda: laid_over(again.transcript.messages[1].view.document()))
     again.menus.actions["rounds"].trigger()
-    until(lambda: again.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
+    until(lambda: again.rounds.panel.stats.proposed == events[-1].stats.proposed)
 
 
 def test_what_was_found_is_led_to_and_marked(open_window, until):
@@ -177,7 +177,6 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     until(QApplication.focusWidget)
     window.menus.actions["search"].trigger()
     field = QApplication.focusWidget()
-    assert field is not None
     QTest.keyClicks(field, "needle 30")
     places = []
     for _ in range(2):

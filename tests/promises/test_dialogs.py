@@ -6,7 +6,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QDialog, QWidget
 
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAMES = (
@@ -14,19 +14,17 @@ NAMES = (
 )  # fmt: skip
 
 
-def name_of(widget: QWidget) -> str:
+def name_of(widget):
     """What a screen reader says of it."""
     interface = QAccessible.queryAccessibleInterface(widget)
     return interface.text(QAccessible.Text.Name) if interface else ""
 
 
-def test_what_can_have_the_focus_has_a_name_and_escape_closes(
-    open_window: Open, until: Until
-) -> None:
+def test_what_can_have_the_focus_has_a_name_and_escape_closes(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
 
-    def shown() -> list[QDialog]:
+    def shown():
         return [dialog for dialog in window.findChildren(QDialog) if dialog.isVisible()]
 
     for name in NAMES:

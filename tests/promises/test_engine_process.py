@@ -4,15 +4,12 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from PySide6.QtCore import QTimer
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, EngineState, Patience, host_command
@@ -30,11 +27,11 @@ Start = Callable[..., Listener]
 
 
 @pytest.fixture
-def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
+def start(qtbot, tmp_path):
     """Starts the engine. Options as of EngineProcess."""
     started: list[Listener] = []
 
-    def start(**options: Any) -> Listener:
+    def start(**options):
         engine = EngineProcess(EngineLog(tmp_path), **options)
         engine.start()
         started.append(heard := Listener(engine, qtbot))
@@ -48,19 +45,19 @@ def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
         assert not (pid and psutil.pid_exists(pid))
 
 
-def ask(heard: Listener, tokens: int = 32) -> str:
+def ask(heard, tokens=32):
     request = Request(sampling=WITHOUT_END, max_tokens=tokens)
     return heard.engine.generate("chat", QUESTION, request)
 
 
-def streaming(heard: Listener, tokens: int = LONG) -> str:
+def streaming(heard, tokens=LONG):
     """A generation that has begun to write."""
     id = ask(heard, tokens)
     heard.until(lambda: heard.text(id))
     return id
 
 
-def cancel_while_it_is_written(heard: Listener) -> None:
+def cancel_while_it_is_written(heard):
     id = streaming(heard)
     assert heard.engine.answering
     assert not any(isinstance(event, Done) for event in heard.of(id))
@@ -82,8 +79,8 @@ def cancel_while_it_is_written(heard: Listener) -> None:
 
 
 def test_answers_obey_the_laws_after_what_could_not_be_loaded_and_can_be_cancelled(
-    start: Start, tiny_folder: Path, tmp_path: Path
-) -> None:
+    start, tiny_folder, tmp_path
+):
     heard = start()
     load = heard.engine.load(tmp_path / "nothing")
     failed = heard.until_told("failed")
@@ -126,7 +123,7 @@ def test_answers_obey_the_laws_after_what_could_not_be_loaded_and_can_be_cancell
 
 
 @pytest.mark.slow
-def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> None:
+def test_answers_are_written_side_by_side(start, tiny_folder):
     heard = start()
     heard.engine.load(tiny_folder, parallel=2)
     first, second = streaming(heard), streaming(heard)
@@ -143,7 +140,7 @@ def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> No
 
 
 @pytest.mark.slow  # in `test_engine_faults` one that hangs is noticed, replaced and stopped
-def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder: Path) -> None:
+def test_a_stopped_engine_is_noticed_and_may_come_back(start, tiny_folder):
     heard = start(patience=Patience(answering_seconds=1.0))
     heard.engine.load(tiny_folder)
     id = streaming(heard)
@@ -157,7 +154,7 @@ def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder
 
 
 @pytest.mark.slow
-def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
+def test_stopping_ends_the_answer_too(start, tiny_folder):
     heard = start()
     heard.engine.load(tiny_folder)
     id, pid = streaming(heard), heard.engine.pid
@@ -170,7 +167,7 @@ def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("kills", "seed"), mostly_slow([(1, 6), (20, 0)], quick=[(1, 6)]))
-def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folder: Path) -> None:
+def test_kills_at_random_moments(kills, seed, start, tiny_folder):
     heard, draw = start(), random.Random(seed)
     heard.engine.load(tiny_folder, drafter="early-exit", draft_length="3")
     longest = 400 if kills > 1 else 60
@@ -200,13 +197,13 @@ def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folde
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_at_all(start: Start, tiny_folder: Path) -> None:
+def test_kills_at_any_time_at_all(start, tiny_folder):
     # While it starts, greets, loads and answers: by the clock, not by what was told.
     heard, draw = start(delays_seconds=[0.1] * 9), random.Random(1)
     heard.engine.load(tiny_folder)
     heard.until_told("loaded")
 
-    def kill() -> None:
+    def kill():
         heard.signal(signal.SIGKILL)
 
     for count in range(1, 4):
@@ -218,7 +215,7 @@ def test_kills_at_any_time_at_all(start: Start, tiny_folder: Path) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_it_does_not_outlive_a_window_that_is_killed(tiny_folder: Path, tmp_path: Path) -> None:
+def test_it_does_not_outlive_a_window_that_is_killed(tiny_folder, tmp_path):
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -241,14 +238,13 @@ def test_it_does_not_outlive_a_window_that_is_killed(tiny_folder: Path, tmp_path
         stdout=subprocess.PIPE,
         cwd=ROOT,
     ) as window:
-        assert window.stdout is not None
         engine = psutil.Process(int(window.stdout.readline()))
         assert "engine" in engine.cmdline()
         window.kill()
         engine.wait(TIMEOUT_SECONDS)
 
 
-def test_a_crash_of_the_engine_tells_where_without_variables_too() -> None:
+def test_a_crash_of_the_engine_tells_where_without_variables_too():
     """In a bundle Python is isolated."""
     python, *options = host_command()[: host_command().index("-m")]
     code = "import faulthandler; print(faulthandler.is_enabled())"

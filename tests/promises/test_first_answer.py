@@ -13,7 +13,7 @@ STORIES = ROOT / "tests" / "data" / "stories260K"
 PROMPT = 'Say "once upon a time", and what $HOME costs'
 
 
-def test_make_run_answers_a_prompt(tmp_path: Path) -> None:
+def test_make_run_answers_a_prompt(tmp_path):
     starter = tmp_path / "models" / STARTER.name  # the real one's place, a smaller model
     shutil.copytree(STORIES, starter)
     (starter / MARKER_NAME).write_text(STARTER.gguf_sha256)

@@ -1,8 +1,5 @@
 """The canary: hostile text, streamed through the window, opens nothing and freezes nothing."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication, QTextEdit
@@ -10,15 +7,12 @@ from PySide6.QtWidgets import QApplication, QTextEdit
 from app.markdown.view import TextView
 from app.replay.scrubber import ReplayDialog
 from app.start import run_idle_work
-from app.window import Window
-from engine.events import Done, Event, Stats, Text
+from engine.events import Done, Stats, Text
 from tests.support.app.canaries import Listener, Watch, hostile
 from tests.support.app.frames import Meter, let_python_collect, milliseconds
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
-    Open,
-    Until,
     events_file,
     windows_of,
 )
@@ -29,14 +23,14 @@ BIDI = "\u202e\u2066\u200f"
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
+def listener():
     made = Listener()
     yield made
     made.close()
 
 
 @pytest.fixture
-def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Watch]]:
+def canary(tmp_path, monkeypatch):
     path = tmp_path / "canary.png"
     assert QImage(10, 3_000, QImage.Format.Format_RGB32).save(str(path))
     monkeypatch.chdir(tmp_path)
@@ -46,25 +40,25 @@ def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pa
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def opened(monkeypatch):
     """What was opened in another program, or asked for by a text."""
     opened: list[object] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
     load = TextView.loadResource
 
-    def spy(view: TextView, kind: int, name: object) -> object:
+    def spy(view, kind, name):
         opened.append(name)
-        return load(view, kind, name)  # type: ignore[arg-type]
+        return load(view, kind, name)
 
     monkeypatch.setattr(TextView, "loadResource", spy)
     return opened
 
 
-def told(text: str, *, size: int) -> list[Event]:
+def told(text, *, size):
     return [Text("g", text[start : start + size]) for start in range(0, len(text), size)]
 
 
-def nasty_events(text: str) -> list[Event]:
+def nasty_events(text):
     """Rounds first, whose tokens are nasty too; then the rest at once, and a long line."""
     head = text[:3000]
     return [
@@ -75,20 +69,15 @@ def nasty_events(text: str) -> list[Event]:
     ]
 
 
-def everything_on(window: Window) -> None:
+def everything_on(window):
     window.menus.actions["provenance"].trigger()
     window.menus.actions["rounds"].trigger()
     assert window.rounds.isVisible()
 
 
 def test_a_hostile_answer_opens_and_freezes_nothing(
-    open_window: Open,
-    until: Until,
-    tmp_path: Path,
-    listener: Listener,
-    canary: tuple[Path, Watch],
-    opened: list[object],
-) -> None:
+    open_window, until, tmp_path, listener, canary, opened
+):
     path, watch = canary
     text = hostile(listener.address, path).replace("\ud800", "")  # no JSON carries half of one
     events = nasty_events(text)
@@ -129,7 +118,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     assert not set(BIDI) & set(scrubber.findChild(QTextEdit).toPlainText())
 
 
-def test_who_watches_notices(listener: Listener, canary: tuple[Path, Watch]) -> None:
+def test_who_watches_notices(listener, canary):
     """Else the test above proves nothing."""
     path, watch = canary
     assert watch.opened == 0

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QLabel
@@ -14,18 +13,18 @@ from app.conversations.store import Store
 from app.rounds.trace import Trace
 from tests.support.app.long_texts import made_text
 from tests.support.app.running_app import CHARACTERS
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def lines_of(told: Path) -> list[dict[str, str]]:
+def lines_of(told):
     """What was told so far; the last line may be cut off."""
     lines = told.read_bytes().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def kill_in_an_answer(home: Path) -> dict[str, str]:
+def kill_in_an_answer(home):
     """Run an app, and kill it once a part of its answer is known to be saved; its last line.
 
     It writes so slowly that the answer is being written still.
@@ -42,9 +41,7 @@ def kill_in_an_answer(home: Path) -> dict[str, str]:
     return lines_of(told)[-1]
 
 
-def test_nothing_is_lost_and_the_answer_can_be_gone_on_with(
-    tmp_path: Path, open_window: Open, until: Until
-) -> None:
+def test_nothing_is_lost_and_the_answer_can_be_gone_on_with(tmp_path, open_window, until):
     saved = kill_in_an_answer(tmp_path)
     with Store.open(tmp_path / "conversations.sqlite") as store:
         assert store.notice is None
@@ -61,7 +58,6 @@ def test_nothing_is_lost_and_the_answer_can_be_gone_on_with(
     assert window.conversation.branch[-1].id == answer.id
     window.transcript.write_all()
     shown = window.transcript.messages[-1].widget
-    assert shown is not None
     assert shown.written == answer.content
     said = [label.text() for label in shown.findChildren(QLabel) if not label.isHidden()]
     assert any(text.startswith("Interrupted") for text in said)

@@ -5,17 +5,13 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from app.conversations.store import Store
-from app.window import Window
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
 from tests.support.app.long_texts import made_text
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
 
 __all__ = ["small_disk"]  # a fixture
 
@@ -29,19 +25,17 @@ ENDLESS_TEXT = made_text(ENDLESS)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path
 
 
 @pytest.fixture
-def characters() -> int:
+def characters():
     return CHARACTERS
 
 
 @pytest.fixture
-def window(
-    plain_application: QApplication, folder: Path, characters: int, until: Until
-) -> Iterator[Window]:
+def window(plain_application, folder, characters, until):
     play = ("-m", "tests.support.app.streaming_host", str(characters), str(SPEED))
     window = make_window(plain_application, folder, (sys.executable, *play))
     window.show()
@@ -53,17 +47,17 @@ def window(
     plain_application.processEvents()
 
 
-def ask(window: Window, text: str) -> None:
+def ask(window, text):
     window.composer.set_text(text)
     window.composer.send()
 
 
-def written(window: Window, characters: int) -> bool:
+def written(window, characters):
     writing = window.conversation.writing
     return writing is not None and len(writing.text) > characters
 
 
-def kill_engine(window: Window, until: Until, *, noise: random.Random) -> None:
+def kill_engine(window, until, *, noise):
     """Kill it in mid-answer; all of the answer that there was is in the store."""
     ask(window, "Tell me.")
     least = noise.randrange(0, CHARACTERS // 2)
@@ -81,7 +75,7 @@ def kill_engine(window: Window, until: Until, *, noise: random.Random) -> None:
     until(lambda: window.loader.loaded)
 
 
-def stop_an_answer(window: Window, until: Until) -> None:
+def stop_an_answer(window, until):
     """One that goes well: it shows that the engine is back."""
     ask(window, "Again.")
     until(lambda: written(window, 20))
@@ -93,7 +87,7 @@ def stop_an_answer(window: Window, until: Until) -> None:
 
 
 @pytest.mark.parametrize("characters", [ENDLESS])
-def test_killed_engines_cost_nothing_that_was_written(window: Window, until: Until) -> None:
+def test_killed_engines_cost_nothing_that_was_written(window, until):
     noise = random.Random()
     for _ in range(2):
         kill_engine(window, until, noise=noise)
@@ -105,12 +99,10 @@ class TestFullDisk:
     """A disk of 1 MB."""
 
     @pytest.fixture
-    def folder(self, small_disk: Path) -> Path:
+    def folder(self, small_disk):
         return small_disk
 
-    def test_what_cannot_be_stored_goes_back_into_the_composer(
-        self, window: Window, until: Until, folder: Path
-    ) -> None:
+    def test_what_cannot_be_stored_goes_back_into_the_composer(self, window, until, folder):
         ballast = fill(folder)
         long = "precious " * 3000
         ask(window, long)
@@ -126,9 +118,7 @@ class TestFullDisk:
         window.conversation.stop()
         until(lambda: not window.answers.busy)
 
-    def test_an_answer_is_kept_until_there_is_room(
-        self, window: Window, until: Until, folder: Path
-    ) -> None:
+    def test_an_answer_is_kept_until_there_is_room(self, window, until, folder):
         ask(window, "Tell me.")
         until(lambda: written(window, 20))
         ballast = fill(folder)
@@ -145,13 +135,10 @@ class TestFullDisk:
         assert window.store.message(answer.id).result().content == TEXT
         assert "disk" not in window.notices.texts
 
-    def test_closed_while_it_is_full_what_was_saved_is_there(
-        self, window: Window, until: Until, folder: Path
-    ) -> None:
+    def test_closed_while_it_is_full_what_was_saved_is_there(self, window, until, folder):
         ask(window, "Tell me.")
         until(lambda: written(window, 20))
         writing = window.conversation.writing
-        assert writing is not None
         window.answers.flush()
         until(lambda: writing.saved)
         saved = window.store.message(writing.message.id).result().content

@@ -3,27 +3,23 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
-from app.models.view import LibraryView
 from app.window import Window
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
 from tests.support.app.window_use import button_of, row_of, words_of
 from tests.support.children import children_with
-from tests.support.models.hub_server import HubServer, serving_hub
+from tests.support.models.hub_server import serving_hub
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAME = "tiny-community/Tiny-Llama-8bit"
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def repository(tmp_path_factory):
     """The files of a model to fetch."""
     from tests.support.engine.repositories import two_files  # imports MLX, which takes a while
 
@@ -31,9 +27,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def hub(
-    repository: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[HubServer]:
+def hub(repository, tmp_path, monkeypatch):
     with serving_hub({NAME: repository}) as server:
         for name, value in {
             "HF_ENDPOINT": server.endpoint,
@@ -48,13 +42,11 @@ def hub(
 
 
 @pytest.fixture
-def open_real(
-    hub: HubServer, tiny_folder: Path, tmp_path: Path, plain_application: QApplication, until: Until
-) -> Iterator[Callable[[], Window]]:
+def open_real(hub, tiny_folder, tmp_path, plain_application, until):
     """Opens the window, with everything behind it, on the same data each time."""
     windows: list[Window] = []
 
-    def open_real() -> Window:
+    def open_real():
         windows.append(
             make_window(
                 plain_application,
@@ -77,23 +69,23 @@ def open_real(
     assert children_with("engine") == []
 
 
-def library_of(window: Window) -> LibraryView:
+def library_of(window):
     window.menus.actions["library"].trigger()
     return window.library_controller.view
 
 
-def statuses(home: Path) -> list[str]:
+def statuses(home):
     """What the queue on the disk says."""
     queue = json.loads((home / "downloads.json").read_text())
     return [one["status"] for one in queue["downloads"]]
 
 
-def pull_of(window: Window) -> int:
+def pull_of(window):
     """The process that downloads."""
     return window.library.downloads.running[0].pid
 
 
-def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Until) -> None:
+def test_from_a_search_to_an_answer(open_real, until):
     window = open_real()
     view = library_of(window)
     until(lambda: view.offers.card.isVisible())
@@ -123,9 +115,7 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
 
 
 @pytest.mark.slow
-def test_closing_pauses_and_the_next_start_resumes(
-    open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
-) -> None:
+def test_closing_pauses_and_the_next_start_resumes(open_real, until, hub, tmp_path):
     hub.hold_after = 50_000
     window = open_real()
     window.library.downloads.pull(NAME)
@@ -151,9 +141,7 @@ def test_closing_pauses_and_the_next_start_resumes(
 
 
 @pytest.mark.slow
-def test_a_killed_download_is_reported_and_resumed(
-    open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
-) -> None:
+def test_a_killed_download_is_reported_and_resumed(open_real, until, hub, tmp_path):
     hub.hold_after = 50_000
     window = open_real()
     view = library_of(window)
@@ -170,12 +158,7 @@ def test_a_killed_download_is_reported_and_resumed(
 
 
 @pytest.mark.slow
-def test_pausing_and_cancelling_a_real_download(
-    open_real: Callable[[], Window],
-    until: Until,
-    hub: HubServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pausing_and_cancelling_a_real_download(open_real, until, hub, monkeypatch):
     hub.block_seconds = 3.0
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "30")
     window = open_real()
@@ -198,9 +181,7 @@ def test_pausing_and_cancelling_a_real_download(
 
 
 @pytest.mark.slow
-def test_a_hub_that_is_not_there(
-    open_real: Callable[[], Window], until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_is_not_there(open_real, until, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     window = open_real()
     view = library_of(window)

@@ -10,7 +10,7 @@ STORIES = ROOT / "tests" / "data" / "stories260K"
 EXAMPLE = '"path/to/an/mlx/folder"'
 
 
-def test_the_example_in_python_writes_an_answer() -> None:
+def test_the_example_in_python_writes_an_answer():
     (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert EXAMPLE in program
     ran = subprocess.run(

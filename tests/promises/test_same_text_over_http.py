@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,20 +21,18 @@ QUESTIONS = ("Once upon a time", "The dog saw a ball", "Lily and her mom went to
 
 
 @contextmanager
-def serving(*words: str) -> Iterator[Client]:
+def serving(*words):
     command = [sys.executable, "-m", "engine", "serve", "--port", "0", "--target", str(STORIES)]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
             place = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert place is not None
             with Client(base_url=place[0], timeout=240) as client:
                 yield client
         finally:
             process.terminate()
 
 
-def greedy(client: Client, question: str) -> dict[str, Any]:
+def greedy(client, question):
     """The whole answer, as JSON."""
     message = {"role": "user", "content": question}
     body = {"model": "any", "messages": [message], "temperature": 0, "max_tokens": 60}
@@ -43,7 +40,7 @@ def greedy(client: Client, question: str) -> dict[str, Any]:
     return answer
 
 
-def plain() -> list[str]:
+def plain():
     """The answers without drafts and without a server."""
     request = Request(sampling=Sampling(temperature=0), max_tokens=60)
     session = Session(load(inspect(STORIES)))
@@ -55,11 +52,11 @@ def plain() -> list[str]:
     ]
 
 
-def texts(answers: list[dict[str, Any]]) -> list[str]:
+def texts(answers):
     return [answer["choices"][0]["message"]["content"] for answer in answers]
 
 
-def test_greedy_text_does_not_depend_on_drafts() -> None:
+def test_greedy_text_does_not_depend_on_drafts():
     expected = plain()
     assert all(len(text) > 40 for text in expected)
     with serving("--drafter", "suffix+early-exit", "--draft-length", "4") as client:

@@ -17,12 +17,11 @@ CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "Once upon a time"}]}
 
 
-def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
-    async def ask() -> None:
+def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path):
+    async def ask():
         key = tmp_path / "key"
         arguments = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
         async with served(*arguments, "--port", "0", "--key-file", str(key)) as process:
-            assert process.stdout is not None
             line = (await process.stdout.readline()).decode()
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
             assert found, line
@@ -46,7 +45,7 @@ def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
     run(ask(), seconds=180)
 
 
-async def _talk(client: AsyncClient) -> None:
+async def _talk(client):
     body = {**BODY, "max_tokens": 40, "temperature": 0}
     whole = (await client.post(CHAT, json=body)).json()
     text = whole["choices"][0]["message"]["content"]
@@ -74,7 +73,7 @@ async def _talk(client: AsyncClient) -> None:
     assert refused.json()["error"]["code"] == "context_length_exceeded"
 
 
-async def _complete(client: AsyncClient) -> None:
+async def _complete(client):
     path = "/v1/completions"
     body = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0, "logprobs": 1}
     (written,) = (await client.post(path, json=body)).json()["choices"]
@@ -90,7 +89,7 @@ async def _complete(client: AsyncClient) -> None:
     assert details["accepted_prediction_tokens"] > 0
 
 
-async def _hold_to_a_schema(client: AsyncClient) -> None:
+async def _hold_to_a_schema(client):
     schema = {
         "type": "object",
         "properties": {"a": {"enum": ["x", "y"]}},

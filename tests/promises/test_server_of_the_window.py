@@ -2,30 +2,26 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_process import host_command
-from app.server.local_server import LocalServer, ServerState, server_command
+from app.server.local_server import ServerState, server_command
 from engine.request import ChatMessage
 from engine.request import Request as AnswerRequest
 from engine.server.status import ClientStatus
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
-from tests.support.app.served import Serve, Served
+from tests.support.app.served import Served
 
 SERVING = "ready take load serve"
 REQUEST = AnswerRequest(max_tokens=8)
 OPENER = build_opener(ProxyHandler({}))  # loopback, whatever the environment says
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -34,23 +30,23 @@ def free_port() -> int:
 class RealServer:
     """Attributes: `one`, with the real program for its server; `server`."""
 
-    def __init__(self, one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, one, monkeypatch):
         self.one, self.server = one, one.server
         monkeypatch.setattr(one.server, "_command", server_command())
         one.settings.server_port = free_port()
         self._pool = ThreadPoolExecutor(4)
 
-    def start(self) -> LocalServer:
+    def start(self):
         self.server.switch(True)
         self.one.until(lambda: self.server.state is ServerState.ON)
         self.until_ready()
         return self.server
 
-    def until_ready(self) -> None:
+    def until_ready(self):
         """Wait until it says itself that it can answer: it reads later what the window hears."""
         self.one.until(self._is_ready)
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self):
         try:
             with OPENER.open(f"{self.server.status.address}/health", timeout=TIMEOUT_SECONDS):
                 return True
@@ -58,7 +54,7 @@ class RealServer:
             with error:
                 return False
 
-    def ask(self, text: str, *, key: str | None = None, **fields: Any) -> Future[Any]:
+    def ask(self, text, *, key=None, **fields):
         """Ask for a chat's answer, in a thread; its body, or the error's status."""
         request = Request(
             f"{self.server.status.address}/v1/chat/completions",
@@ -70,7 +66,7 @@ class RealServer:
             },
         )
 
-        def send() -> Any:
+        def send():
             try:
                 with OPENER.open(request, timeout=TIMEOUT_SECONDS) as reply:
                     return json.load(reply)
@@ -80,12 +76,12 @@ class RealServer:
 
         return self._pool.submit(send)
 
-    def close(self) -> None:
+    def close(self):
         self._pool.shutdown()
 
 
 @pytest.fixture
-def real(serve: Serve, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[RealServer]:
+def real(serve, monkeypatch, request):
     """One whose engine takes the steps that the test is parametrized with, or serves."""
     made = RealServer(serve(getattr(request, "param", SERVING), ""), monkeypatch)
     yield made
@@ -93,7 +89,7 @@ def real(serve: Serve, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterato
     made.close()
 
 
-def text_of(answer: Any) -> str:
+def text_of(answer):
     return str(answer["choices"][0]["message"]["content"])
 
 
@@ -101,7 +97,7 @@ def text_of(answer: Any) -> str:
 @pytest.mark.parametrize(
     "real", ["ready take load take text:a reading:5:20 text:b take"], indirect=True
 )
-def test_a_request_is_followed_by_its_generation(real: RealServer) -> None:
+def test_a_request_is_followed_by_its_generation(real):
     server = real.start()
     answer = real.ask("hello")
     real.one.until(lambda: server.status.requests and server.status.requests[0].state != "waiting")
@@ -115,7 +111,7 @@ def test_a_request_is_followed_by_its_generation(real: RealServer) -> None:
 
 
 @pytest.mark.parametrize("real", ["ready take load take text:a kill -- ready serve"], indirect=True)
-def test_the_engines_death_is_an_error_and_no_end(real: RealServer) -> None:
+def test_the_engines_death_is_an_error_and_no_end(real):
     server = real.start()
     failed = real.ask("hello")
     real.one.until(failed.done)
@@ -129,7 +125,7 @@ def test_the_engines_death_is_an_error_and_no_end(real: RealServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_taken_port_is_said(real: RealServer) -> None:
+def test_a_taken_port_is_said(real):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -143,8 +139,8 @@ def test_a_taken_port_is_said(real: RealServer) -> None:
 
 
 def test_the_whole_way_to_a_model_and_back_for_those_with_the_key(
-    qtbot: QtBot, tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    qtbot, tmp_path, tiny_folder, monkeypatch
+):
     one = Served(qtbot, tmp_path, "", "", command=host_command(), model=tiny_folder)
     real = RealServer(one, monkeypatch)
     try:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -12,7 +11,6 @@ from PySide6.QtTest import QTest
 from app.chat.approval_card import ApprovalCard
 from app.tools.panel import ToolsPanel
 from app.tools.server_rows import Place
-from app.window import Window
 from engine.tools.client import host_command
 from engine.tools.protocol import OWN
 from tests.support.app.fake_tools import called
@@ -20,8 +18,6 @@ from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
     ROOT,
-    Open,
-    Until,
     events_file,
     toolbox,
 )
@@ -33,32 +29,30 @@ KEY = "a-key-that-nobody-may-see"
 LAST = "The sum is 42, and the echo came back."
 
 
-def switch_on(panel: ToolsPanel, server: str, tool: str, until: Until) -> None:
+def switch_on(panel, server, tool, until):
     place = Place(server, "tool", tool)
     until(lambda: place in panel.items)
     panel.items[place].setCheckState(0, Qt.CheckState.Checked)
 
 
-def allow(window: Window, until: Until) -> None:
+def allow(window, until):
     """Press the button that runs a call once, as the user does: until the card has gone."""
 
-    def cards() -> list[ApprovalCard]:
+    def cards():
         found = window.findChildren(ApprovalCard)
         return [card for card in found if card.isVisible() and card.buttons["once"].isEnabled()]
 
     until(cards)
     card = cards()[0]
 
-    def pressed() -> bool:
+    def pressed():
         QTest.mouseClick(card.buttons["once"], Qt.MouseButton.LeftButton)
         return card not in cards()
 
     until(pressed)
 
 
-def test_a_model_acts_with_what_was_switched_on(
-    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_acts_with_what_was_switched_on(open_window, until, tmp_path, monkeypatch):
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     entry = {"command": sys.executable, "args": [str(SERVER), "well"], "env": {"API_KEY": KEY}}
     (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": {"scripted": entry}}))

@@ -2,30 +2,26 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.engine_client.engine_process import host_command
 from app.race.race import RaceResult
-from app.window import Window
-from engine.conversation.stats import Stats, tally
+from engine.conversation.stats import tally
 from engine.request import Request, Sampling
 from tests.support.app.attached import attach, chips, file_in
 from tests.support.app.traces import text_of
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=20)
 
 
 @pytest.fixture
-def window(plain_application: QApplication, tiny_folder: Path, tmp_path: Path) -> Iterator[Window]:
+def window(plain_application, tiny_folder, tmp_path):
     window = make_window(plain_application, tmp_path, host_command(), target=tiny_folder)
     window.show()
     window.begin()
@@ -35,13 +31,13 @@ def window(plain_application: QApplication, tiny_folder: Path, tmp_path: Path) -
     plain_application.processEvents()
 
 
-def ask(window: Window, text: str) -> None:
+def ask(window, text):
     window.composer.set_text(text)
     window.composer.send()
 
 
 @pytest.mark.slow
-def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
+def test_an_answer_that_was_cut_goes_on(window, until):
     until(lambda: window.loader.loaded)
     window.conversation.configure(system_prompt="", settings=WITHOUT_END)
     ask(window, "Tell me a story.")
@@ -49,7 +45,6 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     first = window.conversation.branch[-1]
     until(lambda: window.answers.writing(first.id) is None)
     shown = window.transcript.messages[-1].widget
-    assert shown is not None
     begun = shown.written
     shown.view.setFocus()
     shown.view.moveCursor(QTextCursor.MoveOperation.End)
@@ -63,7 +58,6 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     second = window.conversation.branch[-1]
     until(lambda: window.answers.writing(second.id) is None)
     shown = window.transcript.messages[-1].widget
-    assert shown is not None
     assert shown.written == window.store.message(second.id).result().content
     assert shown.written.startswith(begun)
     assert len(shown.written) > len(begun) > 0
@@ -74,7 +68,7 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     assert window.store.message(first.id).result().content == begun
 
 
-def read_a_document_once(window: Window, until: Until, folder: Path) -> None:
+def read_a_document_once(window, until, folder):
     """Whatever is asked of it, and however often."""
     brief = Request(sampling=Sampling(), max_tokens=4)
     window.conversation.configure(system_prompt="", settings=brief)
@@ -82,7 +76,7 @@ def read_a_document_once(window: Window, until: Until, folder: Path) -> None:
     counted = chips(window)[0].partition(" tokens")[0]
     assert "about" not in counted, "its tokens are counted, and not estimated"
 
-    def stats(act: Callable[[], object], *, messages: int) -> Stats:
+    def stats(act, *, messages):
         before = window.conversation.branch[-1].id if window.conversation.branch else 0
         act()
         until(lambda: len(window.conversation.branch) == messages)
@@ -108,9 +102,7 @@ def read_a_document_once(window: Window, until: Until, folder: Path) -> None:
     assert other.reused_tokens > 200, "all of the document"
 
 
-def test_a_document_an_answer_a_death_another_and_a_race(
-    window: Window, until: Until, tmp_path: Path
-) -> None:
+def test_a_document_an_answer_a_death_another_and_a_race(window, until, tmp_path):
     until(lambda: window.loader.loaded)
     read_a_document_once(window, until, tmp_path)
     window.new()

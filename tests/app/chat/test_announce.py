@@ -48,7 +48,7 @@ def test_however_it_arrives(text, step):
     once: list[str] = []
     pieces: list[str] = []
     for heard, size in ((once, len(text) or 1), (pieces, step)):
-        announcer = Announcer(None, heard.append)  # type: ignore[arg-type]
+        announcer = Announcer(None, heard.append)
         for start in range(0, len(text), size):
             announcer.append(text[start : start + size])
         announcer.finish()

@@ -41,7 +41,7 @@ def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch)
     generate = talk.engine.generate
 
     def spy(conversation, messages, request, **options):
-        lines = list(messages)  # type: ignore[call-overload]
+        lines = list(messages)
         asked.append(tuple(f"{line.role}: {line.content}" for line in lines))
         return generate(conversation, lines, request, **options)
 
@@ -165,7 +165,7 @@ def test_editing_begins_another_branch(begin):
 
 
 def test_stopping_keeps_what_was_written(begin, tmp_path):
-    cancelled = (Text("g", "half"), Done("g", "cancelled", made_trace("x")[-1].stats))  # type: ignore[union-attr]
+    cancelled = (Text("g", "half"), Done("g", "cancelled", made_trace("x")[-1].stats))
     talk = begin(f"ready take load take play:{events_file(tmp_path, cancelled)} take")
     talk.ask("go")
     assert talk.shown[-1] == ("assistant", "half", "cancelled")
@@ -174,7 +174,7 @@ def test_stopping_keeps_what_was_written(begin, tmp_path):
 
 def test_going_on_keeps_text_and_trace(begin, tmp_path):
     first, rest = made_trace("It begins here, "), made_trace("and goes on.", seed=1)
-    stats = first[-1].stats  # type: ignore[union-attr]
+    stats = first[-1].stats
     cut = events_file(tmp_path, (*first[:-1], Done("g", "length", stats)), name="cut")
     more = events_file(tmp_path, rest, name="more")
     talk = begin(f"ready take load take play:{cut} take play:{more} take")

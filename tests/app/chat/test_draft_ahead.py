@@ -45,7 +45,7 @@ class Page(QWidget):
         self.view.text.append(text)
         while self.view.step():
             pass
-        self.layout().activate()  # type: ignore[union-attr]
+        self.layout().activate()
         self.ahead.follow()
 
     def picture(self):

@@ -38,12 +38,11 @@ class Steps:
             self.may_call.append(request.may_call)
             return generate(conversation, messages, request, tools=tools)
 
-        self.talk.engine.generate = spy  # type: ignore[method-assign,assignment]
+        self.talk.engine.generate = spy
 
     @property
     def writing(self):
         writing = self.talk.conversation.writing
-        assert writing is not None
         return writing
 
     @property

@@ -91,7 +91,7 @@ def test_an_import_is_all_or_nothing(store):
     good = ExportedChat(
         title="good", entries=(Entry(parent=None, role="user", content="x"),), leaf=0
     )
-    wrong = Entry(parent=None, role="tool", content="x")  # type: ignore[arg-type]
+    wrong = Entry(parent=None, role="tool", content="x")
     bad = ExportedChat(title="bad", entries=(wrong,))
     with pytest.raises(Exception, match="CHECK"):
         store.add([good, bad]).result()

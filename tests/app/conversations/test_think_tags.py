@@ -44,10 +44,10 @@ def test_each_character_has_a_place(text):
 @given(kinds=st.lists(st.sampled_from(["content", "reasoning", "mark"]), min_size=1))
 def test_what_is_spelled_says_the_same(kinds):
     text = "ab." * len(kinds)
-    stretches = joined(Stretch(kind, 3) for kind in kinds)  # type: ignore[arg-type]
+    stretches = joined(Stretch(kind, 3) for kind in kinds)
     again = tagged(text, stretches)
     for kind in ("reasoning", "content"):
-        assert said(again, stretches_in(again), kind) == said(text, stretches, kind)  # type: ignore[arg-type]
+        assert said(again, stretches_in(again), kind) == said(text, stretches, kind)
 
 
 def test_an_answer_with_its_reasoning_before_it():

@@ -61,7 +61,7 @@ class Trees(RuleBasedStateMachine):
         attempt = self.store.say(chat, content)
         if self._hidden(chat):
             assert isinstance(attempt.exception(), Problem)
-            return multiple()  # type: ignore[return-value]
+            return multiple()
         node = Node(self.leaves[chat], content, "complete")
         return self._added(chat, attempt.result().id, node)
 
@@ -70,7 +70,7 @@ class Trees(RuleBasedStateMachine):
         attempt = self.store.ask(chat, content, target="t", drafter="d")
         if self._hidden(chat):
             assert isinstance(attempt.exception(), Problem)
-            return multiple()  # type: ignore[return-value]
+            return multiple()
         _, branch = attempt.result()
         question = Node(self.leaves[chat], content, "complete")
         self._added(chat, branch[-2].id, question)
@@ -81,7 +81,7 @@ class Trees(RuleBasedStateMachine):
         attempt = self.store.edit(message, content)
         if self._hidden(self.home[message]):
             assert isinstance(attempt.exception(), Problem)
-            return multiple()  # type: ignore[return-value]
+            return multiple()
         node = Node(self.nodes[message].parent, content, "complete")
         return self._added(self.home[message], attempt.result().id, node)
 
@@ -90,7 +90,7 @@ class Trees(RuleBasedStateMachine):
         attempt = self.store.begin_answer(message, target="t", drafter="d", content=content)
         if self._hidden(self.home[message]):
             assert isinstance(attempt.exception(), Problem)
-            return multiple()  # type: ignore[return-value]
+            return multiple()
         node = Node(message, content, "streaming")
         return self._added(self.home[message], attempt.result().id, node)
 

@@ -48,7 +48,6 @@ def differing(fork):
     at = next(n for n, e in enumerate(PLAIN) if isinstance(e, Verdict) and e.round == 5)
     event = PLAIN[at]
     assert isinstance(event, Verdict)
-    assert event.next is not None
     other = replace(event, next=replace(event.next, id=-1, text=" x", p=0.5))
     drafted = [replace(e, fork=fork) if isinstance(e, Done) else e for e in SPECULATIVE]
     return compare_answers(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(drafted))
@@ -131,7 +130,6 @@ def test_the_verdict_is_fair_where_the_load_changes():
     assert isinstance(quiet.ratio, float)
     assert alone.ratio == pytest.approx(quiet.ratio, rel=0.02)
     length = both.speculative.acceptance_length
-    assert length is not None
     assert isinstance(both.ratio, NoRatio) or both.ratio <= length
     one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
     assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE

@@ -97,7 +97,6 @@ def test_the_draft_length_comes_with_its_reason():
 
 def test_the_reason_for_a_draft_length_names_the_drafter_once():
     first, *_ = judged(recorded("stories_early_exit.jsonl"))
-    assert first.verdict is not None
     reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
     told = replace(first, verdict=replace(first.verdict, reason=reason))
     assert figures.draft_length(told) == Figure("4", reason)

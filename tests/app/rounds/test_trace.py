@@ -158,7 +158,6 @@ def test_a_tree_by_hand():
         *((" ran", 2, 0.9), (" sat", 3, 0.4), (" lay", 3, 0.2), (" on", 5, 0.9)),
         path=(1, 3),
     )
-    assert judged.verdict is not None
     draft = Draft(
         *("g", 4, tuple(DraftedToken(t.id, t.text, t.q or 0.0) for t in judged.drafted), "head"),
         judged.tree.parents,

@@ -51,7 +51,6 @@ def open_panel(plain_application, tmp_path, request, until):
         until(lambda: window.loader.loaded)
         window.menus.actions["server"].trigger()
         panel = window.findChild(ServerPanel)
-        assert panel is not None
         return window, panel
 
     return open_panel

@@ -52,7 +52,7 @@ def shown(window):
 
 
 def listed(window):
-    return window.findChild(ConversationList)  # type: ignore[return-value]
+    return window.findChild(ConversationList)
 
 
 def stored(window):
