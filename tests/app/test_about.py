@@ -10,9 +10,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from app.about import AboutDialog, Places, ProblemReport, facts_text, open_path
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommandRunner
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 ANSWER = {
     "usable": False,
     "lines": [

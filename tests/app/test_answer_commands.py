@@ -1,13 +1,10 @@
 """The commands on the last answer, by the menu, and when they are possible."""
 
-import pytest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, send, texts, visible_list
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):

@@ -2,15 +2,11 @@
 
 import sys
 
-import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.commands import CommandRunner
 from models.answers import ANSWERS, Opened
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.children import children_with
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_a_closed_window_asks_nothing_of_its_store(open_window, until):

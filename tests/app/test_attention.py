@@ -4,9 +4,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from app.attention import Attention
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, windows_of
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+from tests.support.app.window_maker import windows_of
 
 
 class Messages:

@@ -13,10 +13,7 @@ from app.theme.labels import ShortenedLabel
 from engine.documents.prompt import Sent
 from engine.stretches import Stretch
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts, visible_list
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_the_context_is_counted_with_the_answer(open_window, until, monkeypatch):

@@ -28,7 +28,6 @@ def test_a_title_stays_readable():
     assert file_name("...md") == "Conversation.md"
 
 
-@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_a_dialog_starts_in_documents_and_then_where_it_was_last(qtbot, tmp_path, monkeypatch):
     parent = QWidget()
     qtbot.addWidget(parent)

@@ -10,9 +10,6 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper
 from engine.process.protocol import Loaded
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

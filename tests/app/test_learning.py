@@ -9,9 +9,6 @@ from filelock import FileLock
 from engine import earlier_answers
 from engine.process.protocol import Loaded
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def change(application, *wanted):

@@ -9,9 +9,6 @@ from PySide6.QtGui import QPalette
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, contrast
 from app.theme.style import Theme, qt_palette
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

@@ -19,11 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.prompt_edit import PromptEdit
 from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(
-    *OFFSCREEN_COMPLAINTS, "does not support raise", "does not support grabbing"
-)
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
 

@@ -1,13 +1,9 @@
 """Notices offer remedies, warnings come first, and nothing piles up."""
 
-import pytest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.notices import Notices, Offer
 from app.theme.labels import StatusLine
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_a_notice_offers_and_is_settled(qtbot):

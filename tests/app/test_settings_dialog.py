@@ -23,9 +23,7 @@ from app.settings_dialog import SettingsDialog
 from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
 from engine.request import Sampling
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 MINE = Preset("Mine", Sampling(temperature=0.3))
 
 

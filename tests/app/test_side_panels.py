@@ -7,9 +7,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.settings import Settings
 from app.side_panels import SidePanels
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WIDE, NARROW = 1200, 720
 
 

@@ -1,6 +1,5 @@
 """A person decides whether the model thinks first, and when it has thought enough."""
 
-import pytest
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 
@@ -8,10 +7,9 @@ from app.chat.conversation import DEFAULTS
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import Request
 from engine.stretches import Stretch
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, send, texts
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 THINKS = "ready take thinks serve"
 MAKERS, ON, OFF = "Model default", "On", "Off"
 

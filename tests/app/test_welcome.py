@@ -6,9 +6,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from app.welcome import EXAMPLES
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from engine.conversation.stats import tally
 from engine.events import Prefill
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
 

@@ -19,11 +19,8 @@ from app.rounds.trace import Replay
 from app.sidebar.folder_dialog import FolderDialog
 from engine.process.protocol import Loaded
 from engine.request import Request
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 NAMES = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_a_race_loads_a_model_that_was_unloaded(open_window, until):

@@ -1,14 +1,10 @@
 """Every dialog can be used with a screen reader and with the keyboard alone."""
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QDialog, QWidget
 
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAMES = (
     "settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs", "tools",
 )  # fmt: skip

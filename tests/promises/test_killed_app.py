@@ -6,16 +6,13 @@ import subprocess
 import sys
 import time
 
-import pytest
 from PySide6.QtWidgets import QLabel
 
 from app.conversations.store import Store
 from app.rounds.trace import Trace
 from tests.support.app.long_texts import made_text
 from tests.support.app.running_app import CHARACTERS
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+from tests.support.app.window_maker import ROOT
 
 
 def lines_of(told):

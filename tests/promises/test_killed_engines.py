@@ -11,11 +11,10 @@ import pytest
 from app.conversations.store import Store
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
 from tests.support.app.long_texts import made_text
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
+from tests.support.app.window_maker import make_window
 
 __all__ = ["small_disk"]  # a fixture
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CHARACTERS, SPEED = 2000, 1000
 TEXT = made_text(CHARACTERS)
 ENDLESS = (

@@ -9,12 +9,11 @@ import pytest
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
 from app.window import Window
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
+from tests.support.app.window_maker import make_window
 from tests.support.app.window_use import button_of, row_of, words_of
 from tests.support.children import children_with
 from tests.support.models.hub_server import serving_hub
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 NAME = "tiny-community/Tiny-Llama-8bit"
 
 

@@ -4,7 +4,6 @@ import json
 import sys
 
 import psutil
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
@@ -16,14 +15,12 @@ from engine.tools.protocol import OWN
 from tests.support.app.fake_tools import called
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
-    OFFSCREEN_COMPLAINTS,
     ROOT,
     events_file,
     toolbox,
 )
 from tests.support.app.window_use import send
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVER = ROOT / "tests" / "support" / "tools" / "scripted_server.py"
 KEY = "a-key-that-nobody-may-see"
 LAST = "The sum is 42, and the echo came back."

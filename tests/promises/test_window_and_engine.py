@@ -14,9 +14,8 @@ from engine.conversation.stats import tally
 from engine.request import Request, Sampling
 from tests.support.app.attached import attach, chips, file_in
 from tests.support.app.traces import text_of
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, make_window
+from tests.support.app.window_maker import make_window
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=20)
 
 

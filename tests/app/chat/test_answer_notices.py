@@ -6,9 +6,7 @@ from app.chat.answer_notices import AnswerNotices
 from app.chat.conversation import OpenConversation
 from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+from tests.support.app.window_maker import events_file
 
 
 def answer(ids):

@@ -9,9 +9,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.approval_card import Approval, ApprovalCard, in_tab_order
 from engine.tools.steps import StepCall
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CALL = StepCall("a_0", "read_file", '{"path": "notes.md"}', "files", "read_file")
 
 

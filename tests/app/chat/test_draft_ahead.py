@@ -14,7 +14,6 @@ from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.theme.palette import LIGHT
 from tests.support.app.traces import made_round, tree_round
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 
 class Clock:
@@ -63,7 +62,6 @@ class Page(QWidget):
 
 
 Make = Callable[[str], Page]
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

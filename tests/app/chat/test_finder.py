@@ -11,9 +11,7 @@ from app.chat.finder import Finder
 from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.conversations.think_tags import stretches_in
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 FILLER = "A paragraph of some words.\n\n" * 40
 
 

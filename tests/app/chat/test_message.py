@@ -323,7 +323,6 @@ def test_a_link_can_be_copied(make):
     assert QGuiApplication.clipboard().text() == "https://example.org/x"
 
 
-@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):
     message = make("a")
     asked: list[QPoint] = []

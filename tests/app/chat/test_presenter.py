@@ -23,9 +23,8 @@ from engine.tools.steps import StepCall
 from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+from tests.support.app.window_maker import events_file
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 LONG = "A paragraph of some words.\n\n" * 30
 
 

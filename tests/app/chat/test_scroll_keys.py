@@ -5,10 +5,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from app.conversations.records import Entry, ExportedChat
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send, texts, visible_list
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 KEY, CONTROL = Qt.Key, Qt.KeyboardModifier.ControlModifier
 LONG = "\n\n".join(f"Paragraph {number}." for number in range(60))
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
@@ -16,9 +15,7 @@ from app.documents.chips import (
     shortened,
 )
 from engine.documents.prompt import Range, SentDocument
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 COPIES = Path("/copies")
 
 

@@ -18,11 +18,8 @@ from engine.events import Prefill
 from engine.request import ChatMessage
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send
 from tests.support.documents.pdfs import line, pdf
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 LONG = "\n\n".join(
     f"Clause {n}. "

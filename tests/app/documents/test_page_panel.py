@@ -11,10 +11,7 @@ from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_cop
 from engine.documents.page_picture import Box, PagePicture, png
 from engine.documents.reading import Cancelled
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS, MANUAL
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 WORDS = "liquidated damages of 0.5 % of the price"
 

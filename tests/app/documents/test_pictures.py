@@ -11,11 +11,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.documents.picture_view import PictureDialog
 from tests.support.app.attached import attach, chips
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send
 from tests.support.documents.pdfs import pdf
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

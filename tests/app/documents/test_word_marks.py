@@ -13,10 +13,9 @@ from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextMark, TextView
 from app.theme.palette import DARK, LIGHT
 from engine.documents.copied import CopiedSpan, WordIndex
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.documents.marked_answers import DOCUMENTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by receiving")
+pytestmark = pytest.mark.qt_log_ignore("not accepted by receiving")
 
 INDEXES = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
 ANSWER = (

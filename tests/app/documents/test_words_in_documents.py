@@ -13,12 +13,11 @@ from engine.documents.reading import read_document
 from engine.events import Draft, Source
 from engine.tools.steps import Step, StepCall
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import answered, send
 from tests.support.documents.marked_answers import MANUAL
 from tests.support.documents.pdfs import line, pdf
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by receiving")
+pytestmark = pytest.mark.qt_log_ignore("not accepted by receiving")
 COPY = "The pumps are delivered in four lots of twelve"
 ANSWER = f"It says: {COPY}, and “Peter Stern” agrees."
 

@@ -90,7 +90,6 @@ def test_a_link_is_only_asked_about(show, monkeypatch):
     assert view.toPlainText() == "good.org"
 
 
-@pytest.mark.qt_log_ignore("propagateSizeHints")
 def test_the_question_shows_the_address(qtbot, show):
     view = show("")
     opened = []

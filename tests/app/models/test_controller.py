@@ -25,10 +25,8 @@ from tests.support.app.library_samples import (
     inventory_answer,
     offer,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import button_of, row_of, words_of
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 HERE = (
     installed(TARGET, path="/models/target"),
     installed(DRAFTER, path="/models/drafter"),

@@ -6,9 +6,6 @@ from PySide6.QtCore import QTimer
 from app.engine_client.engine_process import EngineState
 from app.models.memory_dialog import MemoryDialog
 from engine.process.protocol import Memory
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

@@ -12,10 +12,8 @@ from app.theme.palette import DARK
 from app.theme.style import qt_palette
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import ink_of
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 STARTER = Choice("starter", "smollm2-135m-instruct", "The starter model")
 SNAPSHOT = f"/hub/models--someone--Large/snapshots/{'a' * 40}"
 TARGETS = (

@@ -2,15 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from app.settings import Pair
 from models.errors import Problem
 from tests.support.app.fake_commands import OpeningCommands
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import box, choose, drafting
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_loading_waits_for_the_end_of_the_answer(open_window, until):

@@ -1,6 +1,5 @@
 """A choice in the pair bar is loaded and kept, and taken back if it fails."""
 
-import pytest
 from PySide6.QtCore import Qt
 
 from app.settings import Pair
@@ -12,10 +11,7 @@ from tests.support.app.library_samples import (
     installed,
     inventory_answer,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import box, button_of, choose, drafting, row_of
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):

@@ -12,10 +12,8 @@ from app.models.rows import Rows
 from app.theme.labels import ShortenedLabel
 from app.theme.palette import DARK
 from app.theme.style import qt_palette
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import button_of, ink_of, row_of
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 ONE = RowData(
     "1", "One", "small", actions=(Action("get", "Get"), Action("use", "Use", "Not here."))
 )

@@ -8,9 +8,6 @@ from app.markdown.view import TextView
 from app.replay.first_page import RecordedLoop, read_recording
 from app.welcome import EXAMPLES
 from tests.support.app.laid_over import laid_over
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
 @pytest.fixture

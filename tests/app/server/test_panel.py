@@ -22,13 +22,11 @@ from app.server.panel import ServerPanel
 from app.settings import Settings
 from app.window import Window
 from tests.support.app.window_maker import (
-    OFFSCREEN_COMPLAINTS,
     fake_host,
     fake_server,
     make_window,
 )
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 OpenPanel = Callable[..., tuple[Window, ServerPanel]]
 
 

@@ -241,7 +241,6 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar):
     assert exported == [(7, "json"), (7, "markdown")]
 
 
-@pytest.mark.qt_log_ignore("This plugin does not support")  # raising and grabbing
 @pytest.mark.parametrize("how", ["right button", "sign"])
 def test_the_menu_is_about_the_line_pointed_at(sidebar, how, qtbot):
     pinned = listen(sidebar.pinned)

@@ -23,9 +23,7 @@ from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
 from models.errors import Problem
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
-pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
