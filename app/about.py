@@ -23,9 +23,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.commands import CommandRunner
+from app.layout import column_of, row_of
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
-from app.theme.layout import column_of, row_of
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too

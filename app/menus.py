@@ -22,9 +22,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import column_of
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
-from app.theme.layout import column_of
 
 Keys = QKeySequence.StandardKey | str
 

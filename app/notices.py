@@ -13,9 +13,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import column_of, row_of
 from app.theme.card import Card
 from app.theme.labels import StatusLine, Tone
-from app.theme.layout import column_of, row_of
 from models.in_words import clean
 
 _MOST_SHOWN = 2  # more would cover the text that is being written

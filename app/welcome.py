@@ -21,12 +21,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import FREE, Free, column_of, row_of
 from app.models.formatting import target_name
 from app.models.loader import ModelLoader
 from app.replay.first_page import RecordedLoop, read_recording
 from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
-from app.theme.layout import FREE, Free, column_of, row_of
 from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
 from app.theme.style import Theme, zoomed

@@ -42,6 +42,7 @@ from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
 from app.documents.words_in_documents import WordsInDocuments
+from app.layout import Free, column_of, row_of
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import COMMANDS, Command, Menus, come_forward, key_text
@@ -57,7 +58,6 @@ from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
-from app.theme.layout import Free, column_of, row_of
 from app.theme.motion import motion_is_reduced
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
@@ -186,7 +186,7 @@ class Window(QMainWindow):
     def _arrange(self) -> None:
         self._under = QWidget()
         column_of(self.notices, self.composer, on=self._under, margins=(0, 0, 0, 14), gap=8)
-        # What is free at the sides shares the width of a wide window.
+        # The sides share the free width of a wide window.
         under = row_of(Free(0), (self._under, 1), Free(0), gap=0)
         middle = QWidget()
         parts = (self.pair_bar, self.presenter.finder.bar, (self.transcript, 1), under)

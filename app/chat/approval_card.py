@@ -14,9 +14,9 @@ from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 from app.conversations.answer_steps import laid_out
+from app.layout import FREE, column_of, row_of
 from app.theme.card import Card
 from app.theme.labels import ToneLabel
-from app.theme.layout import FREE, column_of, row_of
 from engine.tools.steps import StepCall
 from engine.tools.turn import Decision
 from models.in_words import clean, one_line

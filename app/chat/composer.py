@@ -31,9 +31,9 @@ from app.chat.queued_messages import QueuedMessages
 from app.chat.thinking_button import ThinkingButton
 from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
+from app.layout import FREE, column_of, row_of
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, Tone, plain_label, set_tone
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
 from app.theme.style import colours_of
 

@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
+from app.layout import FREE, row_of
 from app.theme.labels import plain_label
-from app.theme.layout import FREE, row_of
 from app.theme.style import colours_of, figures_font, sign_button, small_font
 
 _WIDEST_FIELD = 360  # pixels

@@ -41,6 +41,7 @@ from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip, DocumentChips
 from app.documents.word_marks import WordMarks
+from app.layout import FREE, Part, column_of, row_of
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -50,7 +51,6 @@ from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import PartsLabel, plain_label
-from app.theme.layout import FREE, Part, column_of, row_of
 from app.theme.style import figures_font, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role

@@ -10,10 +10,10 @@ from functools import partial
 from PySide6.QtWidgets import QWidget
 
 from app.chat.message_view import MessageCommands
+from app.layout import row_of
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
-from app.theme.layout import row_of
 from app.theme.style import small_font
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.layout import column_of, row_of
 from app.theme.labels import ShortenedLabel
-from app.theme.layout import column_of, row_of
 from app.theme.style import sign_button
 from models.in_words import one_line
 

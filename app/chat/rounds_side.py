@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.writing import Writing
+from app.layout import column_of, row_of
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Trace
 from app.theme.labels import plain_label
-from app.theme.layout import column_of, row_of
 from app.theme.style import sign_button, zoomed
 from engine.conversation.rounds import EventOrRound
 from engine.events import Stats

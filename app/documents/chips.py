@@ -21,11 +21,11 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import picture_of
 from app.documents.picture_view import PictureView
+from app.layout import FREE, column_of, row_of
 from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label, set_tone
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import colours_of, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line

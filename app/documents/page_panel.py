@@ -31,9 +31,9 @@ from PySide6.QtWidgets import (
 
 from app.documents.answer_words import format_place, letter
 from app.documents.word_marks import colour_of_document
+from app.layout import column_of, row_of
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
-from app.theme.layout import column_of, row_of
 from app.theme.palette import LIGHT
 from app.theme.style import colours_of, sign_button
 from engine.documents import Document

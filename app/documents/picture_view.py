@@ -14,10 +14,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialogButtonBox, QSizePolicy, QWidget
 
+from app.layout import column_of
 from app.steps import Stepper, Steps, in_thread
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
-from app.theme.layout import column_of
 
 _RADIUS = 5.0
 _GONE = "The picture is no longer on this Mac."

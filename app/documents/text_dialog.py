@@ -3,9 +3,9 @@
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QWidget
 
+from app.layout import column_of
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
-from app.theme.layout import column_of
 
 _LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 

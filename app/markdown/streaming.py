@@ -605,7 +605,7 @@ def _part(blocks: Sequence[Block], place: ReadingPlace, end: int) -> FinishedPar
 
 def _continued(quote: Block, place: ReadingPlace) -> Continued:
     """Return what a quote that is cut hands on: the colour of its bar. An empty quote has no bar,
-    and one that is too deep to be read neither."""
+    nor has a quote that is too deep to be read."""
     bars = quote.items[0].block.bars[len(place.folds) :] if quote.items else ()
     return Continued(tone=bars[0].tone) if bars else Continued()
 

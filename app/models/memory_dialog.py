@@ -10,11 +10,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
+from app.layout import column_of
 from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.theme.dialog import Dialog
 from app.theme.labels import ToneLabel
-from app.theme.layout import column_of
 from engine.process.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import FREE, Free, column_of, row_of
 from app.models.formatting import short_name
 from app.models.offers import (
     CHOICES,
@@ -33,7 +34,6 @@ from app.models.row_data import RowData
 from app.models.rows import Rows
 from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.layout import FREE, Free, column_of, row_of
 from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 

@@ -28,9 +28,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
+from app.layout import FREE, Part, column_of, row_of
 from app.models.formatting import drafter_name, drafts_in_words, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
-from app.theme.layout import FREE, Part, column_of, row_of
 from app.theme.style import colours_of, zoomed
 from models import in_words
 from models.records import Candidate, Installed

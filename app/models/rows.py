@@ -13,9 +13,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import FREE, column_of, row_of
 from app.models.row_data import RowData
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import colours_of
 from app.theme.thin_bar import ThinBar
 

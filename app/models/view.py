@@ -10,9 +10,9 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QPushButton, QTabWidget, QWidget
 
+from app.layout import Free, column_of, row_of
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.theme.labels import StatusLine, plain_label
-from app.theme.layout import Free, column_of, row_of
 from app.theme.style import TABS
 
 _BACK = QKeySequence("Ctrl+[")
@@ -71,7 +71,7 @@ class LibraryView(QWidget):
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)
         column_of(above, (self._tabs, 1), on=inner, margins=(18, 8, 18, 0))
-        # these share the free width of a wide window
+        # The sides share the free width of a wide window.
         row_of(Free(0), (inner, 1), Free(0), on=self, margins=0)
 
     @property

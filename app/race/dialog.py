@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import files
+from app.layout import FREE, column_of, row_of
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.replay.player import AnswerPlayer
 from app.rounds import figures
@@ -21,7 +22,6 @@ from app.rounds.marks import marked
 from app.rounds.pace import PaceTimer
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.style import figures_font
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.provenance import Provenance
+from app.layout import FREE, column_of
 from app.markdown.asides import Aside
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextShade, TextView
 from app.rounds.trace import Piece
-from app.theme.layout import FREE, column_of
 from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of
 from engine.conversation.rounds import Round

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import FREE, column_of, row_of
 from app.markdown.asides import Aside
 from app.replay.player import AnswerPlayer, as_drafted
 from app.rounds import figures
@@ -26,7 +27,6 @@ from app.rounds.trace import Replay, to_document
 from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, sign_button
 from engine.conversation.rounds import Round

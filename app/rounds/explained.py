@@ -14,11 +14,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import column_of, row_of
 from app.rounds.marks import marked
 from app.rounds.trace import PieceKind
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
-from app.theme.layout import column_of, row_of
 from app.theme.palette import LineStyle, line_of
 from app.theme.style import colours_of
 from engine.conversation.rounds import Round

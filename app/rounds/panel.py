@@ -9,12 +9,12 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
+from app.layout import FREE, column_of
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.labels import ToneLabel, plain_label, set_tone
-from app.theme.layout import FREE, column_of
 from app.theme.style import colours_of, figures_font, small_font
 from engine.conversation.rounds import Round
 from engine.events import Stats

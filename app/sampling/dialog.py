@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.choice_box import Choice, ChoiceBox
+from app.layout import row_of
 from app.sampling.presets import (
     BUILT_IN,
     LONGEST_NAME,
@@ -39,7 +40,6 @@ from app.sampling.presets import (
 )
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.layout import row_of
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 

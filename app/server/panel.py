@@ -18,12 +18,12 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.copying import CopyButton, CopyField
+from app.layout import FREE, column_of, row_of
 from app.settings import LEAST_PORT, MOST_PORT
 from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
-from app.theme.layout import FREE, column_of, row_of
 from app.theme.row_tree import RowTree
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup

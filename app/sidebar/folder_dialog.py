@@ -17,9 +17,9 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.conversations.records import Folder
+from app.layout import FREE, column_of, row_of
 from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
-from app.theme.layout import FREE, column_of, row_of
 from models.in_words import one_line
 
 _WORDS = "New conversations in this folder start with these. Existing ones do not change."

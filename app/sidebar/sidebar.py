@@ -31,12 +31,12 @@ from app.conversations.records import (
     SearchFilter,
     Undo,
 )
+from app.layout import column_of, row_of
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
-from app.theme.layout import column_of, row_of
 from app.theme.style import colours_of, zoomed
 from models.in_words import one_line
 

@@ -9,9 +9,9 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.layout import row_of
 from app.theme.icons import sign_icon
 from app.theme.labels import StatusLine
-from app.theme.layout import row_of
 from app.theme.style import colours_of, sign_button
 
 

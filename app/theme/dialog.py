@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.layout import column_of
+from app.layout import column_of
 
 _RESIZED = Qt.WidgetAttribute.WA_Resized
 _FRAME = QSize(8, 36)  # pixels that a window manager's frame takes
@@ -81,14 +81,12 @@ def ask(
     role: QMessageBox.ButtonRole = QMessageBox.ButtonRole.DestructiveRole,
 ) -> QMessageBox:
     """Ask a question in plain text, and return it at once. The button with the `verb` calls
-    `then`; Cancel, which Return and Esc press, does not."""
+    `then`; Return and Esc press Cancel."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, title, question, parent=parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setInformativeText(detail)
     box.addButton(verb, role).clicked.connect(lambda: then())
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    box.setEscapeButton(cancel)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.open()
     return box

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.layout import row_of
 from app.theme.icons import Sign, sign_icon
-from app.theme.layout import row_of
 from models.in_words import clean
 
 Tone = Literal["text", "muted", "good", "warning"]

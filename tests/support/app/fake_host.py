@@ -26,8 +26,8 @@ and so on; the last is repeated. Each word is one step:
     hang                   say nothing more, and never end
     exit:STATUS | kill
 
-Writes the language of `engine.process.protocol` by hand, as the reader refuses what is not of it:
-without the engine's modules a process begins in a sixth of the time, and most tests need one.
+Writes the language of `engine.process.protocol` by hand; its reader refuses any other line. Without
+the engine's modules a process begins in a sixth of the time, and most tests start one.
 """
 
 import json

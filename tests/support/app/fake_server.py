@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def do(step: str, word: str, status: dict[str, Any]) -> None:
-    """Take one step. `status`: of the server, with what is being answered."""
+    """Take one step. `status`: of the server, with the requests."""
     id = f"http-{word}"
     match step:
         case "listen":

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWi
 
 
 class Free(NamedTuple):
-    """Room that takes this share of what is left over."""
+    """Room that takes this share of the free width or height."""
 
     share: int = 1
 
