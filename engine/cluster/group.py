@@ -52,8 +52,7 @@ def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]
 
     The numbers of other ranks are ignored: a broadcast is a sum in which they give zeros.
     """
-    given = list(numbers) if group.rank() == 0 else [0] * length
-    return add_up(group, given)
+    return add_up(group, list(numbers) if group.rank() == 0 else [0] * length)
 
 
 def agrees(group: Group, texts: Iterable[Sequence[int]]) -> bool:

@@ -29,7 +29,8 @@ PASSES_BETWEEN_COMPARISONS = 32
 class Leader:
     """Tells the other ranks what this one does.
 
-    `wake` lets them listen again after a rest. `links` describes the connections between the ranks.
+    `works` is called with True to let them listen again after a rest, and with False once they
+    rest. `links` describes the connections between the ranks.
 
     Attributes: `texts`, the tokens that each decoder holds, by its number; `number`, of the newest
     message; `resting`, whether the other ranks do; `over`, whether nothing can be read any more:
@@ -37,13 +38,13 @@ class Leader:
     """
 
     def __init__(
-        self, part: ModelPart, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
+        self, part: ModelPart, *, works: Callable[[bool], object] = bool, links: str = "ring"
     ) -> None:
         self.part = part
         self.texts: dict[int, list[int]] = {}
         self.number = 0
         self.over = False
-        self._wake, self._links = wake, links
+        self._works, self._links = works, links
         self._told: deque[Order] = deque()  # to be sent with the next pass
         self._opened = self._passes = 0
         self.resting = True
@@ -96,6 +97,7 @@ class Leader:
             self._compare()
             self._send(orders.Rest())
             self.resting = True
+            self._works(False)
 
     def quit(self) -> None:
         """End the other ranks."""
@@ -123,7 +125,7 @@ class Leader:
         with self._in_step():
             self.part.settle()
             if self.resting:
-                self._wake()
+                self._works(True)
                 self.resting = False
             for message in orders.in_messages([*told, last]):
                 self.number += 1

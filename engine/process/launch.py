@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import randrange
@@ -179,20 +179,14 @@ class Launch:
     @property
     def states(self) -> tuple[RankState, ...]:
         """The state of each rank, as far as it is known here."""
-        return tuple(
-            RankState(
-                rank,
-                self._hosts.name(rank),
-                "ready",
-                hello.machine.name,
-                None,
-                0,
-                hello.machine.available_bytes,
-            )
-            if (hello := self._hellos.get(rank))
-            else RankState(rank, self._hosts.name(rank), "starting")
-            for rank in range(len(self._hosts.hosts))
-        )
+        return tuple(map(self._state, range(len(self._hosts.hosts))))
+
+    def _state(self, rank: int) -> RankState:
+        state, hello = RankState(rank, self._hosts.name(rank), "starting"), self._hellos.get(rank)
+        if hello is None:
+            return state
+        own = hello.machine
+        return replace(state, state="ready", chip=own.name, free_bytes=own.available_bytes)
 
     def meet(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait until all ranks are connected. Raises `Problem`, also where it is `stopped`; then

@@ -1,6 +1,6 @@
 """Has rank 0 on several Macs do what an engine is asked for.
 
-Knows the protocol's messages and when the ranks are started; neither models nor MLX.
+Knows the protocol's messages, when ranks are started, and what no Macs can do together; not MLX.
 """
 
 import sys
@@ -24,6 +24,8 @@ from engine.process.protocol import (
     Work,
 )
 from models.errors import Problem
+from models.installed.resolve import resolve_drafters, resolve_target
+from models.sharing import check
 
 
 class LedMacs:
@@ -51,9 +53,11 @@ class LedMacs:
         match command:
             case Load(macs=macs) if macs.hosts != self._path:
                 raise Problem("This engine has led other Macs before.", "Restart the engine.")
-            case Load(id, target, drafter, draft_length) if self._launch is None:
-                self._send(Loading(id, target, drafter, draft_length, measured=0.0))
-                self._join()
+            case Load(id, target, drafter, draft_length):
+                self._require(command)
+                if self._launch is None:
+                    self._send(Loading(id, target, drafter, draft_length, measured=0.0))
+                    self._join()
             case Unload():
                 self.leave()
                 self._send(Ranks(()))
@@ -69,6 +73,17 @@ class LedMacs:
         launch, self._launch = self._launch, None
         if launch is not None:
             launch.close()
+
+    def _require(self, load: Load) -> None:
+        """Raise `Problem` if no Macs can do this: before they are joined, or let go of a model."""
+        target, mode, ranks = resolve_target(load.target), load.macs.mode, len(self._hosts.hosts)
+        if mode == "auto":  # what the Macs have free decides later; some models have no mode
+            mode, ranks = "pipeline", 1
+        check(target.config, mode=mode, ranks=ranks)
+        parts = resolve_drafters(load.drafter, target).parts
+        if any(part.name.startswith("early-exit") for part in parts):
+            message = "early-exit does not support a target on several Macs."
+            raise Problem(message, "Choose suffix, a head or a drafting model.")
 
     def _join(self) -> None:
         launch = Launch(

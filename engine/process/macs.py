@@ -158,7 +158,7 @@ class Cluster:
             self.loading = False
             self._note("ready")
         self.plan = made
-        self.leader = leader = _Leader(part, self, links=self._links)
+        self.leader = leader = Leader(part, works=self._work, links=self._links)
 
         def decoder(model: nn.Module, **options: Any) -> LeadingDecoder:
             return LeadingDecoder(model, leader=leader, **options)
@@ -173,7 +173,7 @@ class Cluster:
         self._require(made)
         self.plan = made
 
-    def work(self, on: bool) -> None:
+    def _work(self, on: bool) -> None:
         """Have the followers obey orders, or note that they rest again."""
         if on:
             self._wake(WORK)
@@ -227,18 +227,6 @@ class Cluster:
     def _note(self, state: State) -> None:
         self.ranks = tuple(replace(each, state=state) for each in self.ranks)
         self.changed(self.ranks)
-
-
-class _Leader(Leader):
-    """Notes that the followers rest."""
-
-    def __init__(self, part: ModelPart, cluster: Cluster, *, links: str) -> None:
-        super().__init__(part, wake=lambda: cluster.work(on=True), links=links)
-        self._cluster = cluster
-
-    def rest(self) -> None:
-        super().rest()
-        self._cluster.work(on=False)
 
 
 def digest(folder: ModelFolder) -> str:

@@ -8,17 +8,17 @@ them. A rank that does something else never goes on silently, and all rest betwe
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice, product
+from itertools import count, islice, product
 from unittest import mock
 
 import mlx.core as mx
 import pytest
 
 from engine.cluster import group as collectives
+from engine.cluster import orders
 from engine.cluster.follower import Follower
 from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS, Leader
 from engine.conversation.pair import identify
-from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
@@ -28,9 +28,8 @@ from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Done, Draft, Waiting
-from engine.process.host import failure
-from engine.request import ChatMessage, Request, Sampling, asked
+from engine.events import Draft
+from engine.request import ChatMessage, Request, Sampling
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 from tests.support.engine import mtp
@@ -115,7 +114,7 @@ def conversations(group, held, sampling, drafters, apart):
             assert len({tuple(text) for text in follower.texts.values()}) == 1
         else:
             woken = []
-            leader = Leader(part, wake=lambda: woken.append(1))  # noqa: B023
+            leader = Leader(part, works=lambda on: on and woken.append(1))  # noqa: B023
             session = begin(leading(leader), held.model(), drafter)
             answers.append(converse(session, sampling))
             if drafter == "lookup":
@@ -169,50 +168,7 @@ def test_every_drafter_and_architecture(ranks, mode, architecture, sampling, on_
     require_lossless(ranks, mode, architecture, sampling, DRAFTERS[sampling])
 
 
-# Sessions
-
 WIDE = partial(build_wide, "qwen3_5", vocabulary=VOCABULARY)
-
-
-def drafting(target, **options):
-    session = Session(target, policy=Fixed(3), **options)
-    session.drafter = LookupDrafter()
-    return session
-
-
-def answered_in_turns(target, room=4096):
-    """Three answers at once; two of their prompts begin alike, and one is read by a copy."""
-    scheduler = Scheduler(drafting(target), parallel=3, room=room, batching=False, fail=failure)
-    prompts = ["one two three " * 20, "one two three " * 20 + "four", "five"]
-    answers = {str(n): [] for n in range(3)}
-    request = Request(max_tokens=30, sampling=Sampling(temperature=0.9, seed=3, repeatable=True))
-    for number, prompt in enumerate(prompts):
-        job = Job(str(number), asked(prompt), request)
-        for event in scheduler.add(job):
-            answers[event.generation].append(event)
-    while scheduler.busy:
-        for event in scheduler.step():
-            answers[event.generation].append(event)
-    assert all(isinstance(events[-1], Done) for events in answers.values())
-    ahead = {
-        name: [e.ahead for e in events if isinstance(e, Waiting)]
-        for name, events in answers.items()
-    }
-    return {name: tokens_of(events) for name, events in answers.items()}, ahead
-
-
-def answered_one_after_the_other(target):
-    """As there is room for one at a time."""
-    answers, ahead = answered_in_turns(target, room=400)
-    assert ahead["2"] == [2, 1]  # with room for all it is [2]
-    return answers, ahead
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("work", [answered_in_turns, answered_one_after_the_other])
-def test_answers_at_once_are_as_with_one_process(ranks, work, on_the_cpu):
-    found, _ = ranks.call(lead, Held(WIDE, "pipeline"), work)
-    assert found == work(alone(WIDE()))
 
 
 def test_calibration_belongs_to_the_group(monkeypatch):
@@ -264,29 +220,42 @@ def test_ranks_hear_each_other_and_rank_0_alone_decides(ranks):
 
 
 def write(target):
-    """Compare ranks three times."""
-    request = Request(max_tokens=3 * PASSES_BETWEEN_COMPARISONS)
-    list(drafting(target).answer(QUESTION, request))
+    """Compare ranks three times, and take drafts back."""
+    session = Session(replace(target, ends=frozenset()), policy=Fixed(3))
+    vocabulary = session.decoder.vocabulary
+    session.drafter = ModelDrafter(Decoder(noisy(WIDE(), scale=0.1)), vocabulary=vocabulary)
+    list(session.answer(QUESTION, Request(max_tokens=3 * PASSES_BETWEEN_COMPARISONS)))
 
 
-def misheard(group, mode):
-    """For `Ranks.call`: a long answer, of which the follower hears one token wrongly."""
-    read, passes = Follower._read, iter(range(1000))
+def broken(group, mode, kind, number, shift):
+    """For `Ranks.call`: a long answer, of which the follower does not obey one order of a kind, or
+    hears another token in it."""
+    obey, came = Follower._obey, count()
 
-    def mishear(follower, decoder, tokens):
-        if next(passes) == 8:
-            number = next(n for n, each in follower.decoders.items() if each is decoder)
-            follower.texts[number][-len(tokens)] += 1
-            tokens = (tokens[0] + 1, *tokens[1:])
-        read(follower, decoder, tokens)
+    def obey_others(follower, order):
+        if not isinstance(order, kind) or next(came) != number:
+            obey(follower, order)
+        elif shift:
+            first, *rest = order.tokens
+            obey(follower, replace(order, tokens=(first + shift, *rest)))
 
-    broken = mock.patch.object(Follower, "_read", mishear)
-    with broken if group.rank() else nullcontext():
+    with mock.patch.object(Follower, "_obey", obey_others) if group.rank() else nullcontext():
         return lead(group, Held(WIDE, mode), write)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_a_rank_that_holds_another_text_ends_the_answer(mode):
-    with started(2) as group, pytest.raises(RankFailed, match="lost each other"):
-        group.call(misheard, mode)
+@pytest.mark.parametrize(
+    ("mode", "kind", "number", "shift"),
+    [
+        *product(MODES, [orders.Read], [8], [1]),
+        *product(MODES, [orders.Rewind, orders.Mark], [5], [0]),
+        *product(MODES, [orders.Compare], [0], [0]),
+        ("tensor", orders.Read, 5, 0),  # in a pipeline both wait, until a deadline
+    ],
+)
+def test_a_rank_that_does_something_else_ends_the_answer(mode, kind, number, shift):
+    with (
+        started(2) as group,
+        pytest.raises(RankFailed, match=r"lost each other|OutOfStep|NotAnOrder"),
+    ):
+        group.call(broken, mode, kind, number, shift)

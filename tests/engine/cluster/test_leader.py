@@ -34,8 +34,8 @@ def part(architecture):
     return ModelPart(model, share, mx.distributed.init())
 
 
-def led(architecture, *, wake=lambda: None, **options):
-    leader = Leader(part(architecture), wake=wake)
+def led(architecture, *, works=bool, **options):
+    leader = Leader(part(architecture), works=works)
     return leader, LeadingDecoder(leader.part.model, leader=leader, **options)
 
 
@@ -132,28 +132,37 @@ def test_follower_holds_what_the_leader_does(architecture, quantized, done):
 
 def test_one_message_before_a_pass():
     with sent() as messages:
-        _, decoder = led("llama")
+        leader, decoder = led("qwen3_5")
         decoder.begin_round([0])
         decoder.read(text(5))
         assert len(messages) == 1
         decoder.rewind(2)
         decoder.bookmark()
         assert len(messages) == 1
-        decoder.read(text(1))
+        for _ in range(2):
+            decoder.begin_round([0] * (decoder.length + 1))
+            decoder.read(text(1))
+        decoder.rewind(2)  # to the bookmark
+        leader.quit()
+        follower = Follower(leader.part)
+        follower.run(lambda: True)
+    assert follower.texts == leader.texts
     assert told(messages) == [
         orders.Open(1, 128, 0, 0, 0),
         orders.Mark(1),
         orders.Read(1, tuple(text(5).tolist())),
         orders.Rewind(1, 2),
         orders.Bookmark(1),
-        orders.Read(1, (0,)),
+        *(orders.Mark(1), orders.Read(1, (0,))) * 2,
+        orders.Rewind(1, 2),
+        orders.Quit(),
     ]
 
 
 def test_rest_is_compared_before_and_woken_after_and_told_once():
     woken = []
     with sent() as messages:
-        leader, decoder = led("llama", wake=lambda: woken.append(len(messages)))
+        leader, decoder = led("llama", works=lambda on: woken.append((on, len(messages))))
         leader.rest()
         assert not messages
         decoder.read(text(3))
@@ -161,7 +170,7 @@ def test_rest_is_compared_before_and_woken_after_and_told_once():
         leader.rest()
         decoder.read(text(3))
         leader.quit()
-    assert woken == [0, 3]
+    assert woken == [(True, 0), (False, 3), (True, 3)]
     kinds = [type(order) for order in told(messages)][1:]
     assert kinds == [orders.Read, orders.Compare, orders.Rest, orders.Read, orders.Quit]
 
@@ -198,17 +207,21 @@ def test_nothing_is_read_once_the_ranks_have_lost_each_other(broken, name, becom
         assert len(messages) == count
 
 
+OPEN = orders.Open(1, 128, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
-    "given_",
+    "heard",
     [
-        [orders.Rewind(9, 1), orders.Quit()],
-        [orders.Open(1, 128, 0, 0, 0), orders.Close(1), orders.Read(1, (3,))],
+        [[orders.Rewind(9, 1), orders.Quit()]],
+        [[OPEN, orders.Close(1), orders.Read(1, (3,))]],
+        [[OPEN, orders.Read(1, (3, 1, 4))], [orders.Rewind(1, 2), orders.Quit()]],  # without a mark
     ],
 )
-def test_follower_knows_its_decoders(given_):
-    follower = Follower(part("llama"))
+def test_a_follower_that_cannot_obey_is_out_of_step(heard):
+    follower = Follower(part("qwen3_5"))
     with sent() as messages:
-        messages.append(orders.encode(1, given_))
+        messages += [orders.encode(number, each) for number, each in enumerate(heard, 1)]
         with pytest.raises(OutOfStep):
             follower.run(lambda: True)
 

@@ -1,24 +1,21 @@
 """The child process where several Macs hold the target: rank 0's on scripted Macs, and the process
 that has rank 0 do what it is asked for."""
 
-from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from engine.cluster.states import RankState, divided
+from engine.cluster.states import RankState
 from engine.core.decoder import Decoder
-from engine.events import Done, Failed, Stats, Text
+from engine.events import Done, Failed, Stats
 from engine.process import led
-from engine.process.host import CommandQueue, Host
 from engine.process.protocol import (
     COMMANDS,
     RESPONSES,
     Cancel,
-    Command,
     Generate,
     Load,
-    Loaded,
     Loading,
     Macs,
     Memory,
@@ -27,17 +24,17 @@ from engine.process.protocol import (
     Unload,
     Unloaded,
 )
-from engine.request import Prompt, Request, Sampling, asked
+from engine.request import Prompt, Request, asked
 from models.drafters.folders import DrafterFolder
 from models.errors import Problem
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
+from tests.support.engine.hosted import hosted
 from tests.support.engine.launched import hostfile
 from tests.support.engine.scripted_cluster import FULL, ScriptedCluster, Torn
 from tests.support.engine.tiny import write_folder
 
 LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
-Step = Command | Callable[[], object]
 
 
 class Ended(BaseException):
@@ -56,87 +53,29 @@ def two(tmp_path):
     return Macs(str(hostfile(tmp_path, ("127.0.0.1", "mini.local"))))
 
 
-class Play:
-    """Has a host do what it is told, one thing after the other. Attributes: `told`, its responses;
-    `last`, those with which the process ended; `cluster`, the Macs that it leads as rank 0."""
-
-    def __init__(self, cluster=None):
-        self.told = []
-        self.last = []
-        self.cluster = cluster
-
-    def __call__(self, *steps):
-        """Commands come as soon as they can; functions are called once nothing is left to do."""
-        script = list(steps)
-
-        class Queue(CommandQueue):
-            @property
-            def waiting(self):
-                return bool(script) and not callable(script[0])
-
-            def take(self):
-                while script:
-                    step = script.pop(0)
-                    if not callable(step):
-                        self.owed[step.id] = step
-                        return step
-                    step()
-                return None
-
-        def end(last):
-            self.last += last
-            raise Ended
-
-        Host(Queue(self.told.append), self.told.append, end=end, cluster=self.cluster).run()
-
-    def of(self, kind):
-        return [response for response in self.told if isinstance(response, kind)]
+def of(kind, told):
+    return [response for response in told if isinstance(response, kind)]
 
 
-def generate(id, tokens=8):
-    sampling = Sampling(logit_bias={256: -1000.0})  # without an end
-    return Generate(id, "chat", asked("hello"), Request(sampling=sampling, max_tokens=tokens))
+def generate(id):
+    return Generate(id, "chat", asked("hello"), Request(max_tokens=8))
 
 
 # Rank 0
 
 
-@pytest.fixture
-def macs():
-    return ScriptedCluster()
-
-
-@pytest.fixture
-def play(macs):
-    return Play(macs)
-
-
-def test_targets_on_several_macs_answer(play, macs, folder, two):
-    tensor = Macs(two.hosts, "tensor")
-    play(Load("1", folder, macs=two), generate("g"), Load("2", folder, macs=tensor))
-    assert macs.modes == [None, "tensor"]
-    first, second = play.of(Loaded)
-    pipeline = next(each for each in play.of(Ranks) if each.ranks[0].layers)
-    assert divided(pipeline.ranks) in first.remark
-    assert "tensor" in second.remark
-    assert (first.macs, second.macs) == (two, tensor)
-    assert play.of(Text)
-    assert play.of(Done)
-
-
-def test_there_must_be_room_for_the_drafter_and_the_conversation(play, macs, folder, two):
+def test_there_must_be_room_for_the_drafter_and_the_conversation(folder, two):
     """Another drafter needs it on this Mac alone: a whole target may be larger than that."""
-    small = SetDrafter("3", "lookup")
-    play(Load("1", folder, folder, "2", Memory(512), macs=two), SetDrafter("2", folder), small)
+    macs = ScriptedCluster()
+    load = Load("1", folder, folder, "2", Memory(512), macs=two)
+    hosted([load, SetDrafter("2", folder), SetDrafter("3", "lookup")], cluster=macs)
     (room,) = macs.rooms
     weight = weigh(DrafterFolder.of_model(ModelFolder(Path(folder))))
     assert room == {"context": 512, "cache_bits": None, "drafter": weight}
     assert macs.drafting == [weight, None]
-    macs.free_bytes = 1
-    play.told.clear()
-    macs.load = lambda *_, **__: (_ for _ in ()).throw(FULL)
-    play(Load("4", folder, macs=two))
-    assert play.told[-1] == Failed("4", FULL.message, FULL.remedy, "request")
+    macs.load = mock.Mock(side_effect=FULL)
+    told = hosted([Load("4", folder, macs=two)], cluster=macs)
+    assert told[-1] == Failed("4", FULL.message, FULL.remedy, "request")
 
 
 @pytest.mark.parametrize(
@@ -148,25 +87,27 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(play, macs, fol
     ],
 )
 def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
-    play, macs, folder, two, error, over, ends, monkeypatch
+    folder, two, error, over, ends, monkeypatch
 ):
-    def fail(decoder, tokens):
-        raise error
+    macs, end = ScriptedCluster(), mock.Mock(side_effect=Ended)
 
-    def break_it():
-        monkeypatch.setattr(Decoder, "read", fail)
+    def commands():
+        yield Load("1", folder, macs=two)
+        monkeypatch.setattr(Decoder, "read", mock.Mock(side_effect=error))
         macs.over = over
+        yield generate("g")
+        monkeypatch.undo()
+        yield from (generate("h"), Generate("i", "chat", Prompt()))
 
-    steps = (Load("1", folder, macs=two), break_it, generate("g"), monkeypatch.undo, generate("h"))
     if ends is None:
-        play(*steps, Generate("i", "chat", Prompt()))
-        assert [each.generation for each in play.of(Failed)] == ["g", "i"]
-        assert [each.generation for each in play.of(Done)] == ["h"]
+        told = hosted(commands(), cluster=macs)
+        assert [each.generation for each in of(Failed, told)] == ["g", "i"]
+        assert [each.generation for each in of(Done, told)] == ["h"]
         return
     with pytest.raises(ends):
-        play(*steps)
+        hosted(commands(), cluster=macs, end=end)
     if ends is Ended:
-        said = [(each.generation, each.message) for each in play.last]
+        said = [(each.generation, each.message) for each in end.call_args.args[0]]
         assert said == [("g", "Out of step."), ("", "Out of step.")]
 
 
@@ -175,9 +116,6 @@ def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
 
 class FakeLaunch:
     """Stands in for a `Launch`. Attributes: `written`, to rank 0; `closed`."""
-
-    made: list["FakeLaunch"]
-    refusal: Problem | None
 
     def __init__(self, hosts, *, heard, lost, complained):
         self.heard, self.lost, self.closed = heard, lost, False
@@ -207,56 +145,76 @@ def made(monkeypatch):
     assert all(each.closed for each in FakeLaunch.made if not FakeLaunch.refusal)
 
 
-def test_rank_0_does_what_is_asked_for(made, two):
-    play, load, answer = Play(), Load("1", "/model", macs=two), generate("g")
-    again = Load("2", "/other", macs=two)
-    play(
-        *(load, answer, Cancel("g"), lambda: made[0].say(Done("g", "cancelled", Stats()))),
-        again,
-    )
+def test_rank_0_does_what_is_asked_for(made, two, folder):
+    load, answer, again = Load("1", folder, macs=two), generate("g"), Load("2", folder, macs=two)
+
+    def commands():
+        yield from (load, answer, Cancel("g"))
+        made[0].say(Done("g", "cancelled", Stats()))
+        yield again
+
+    told = hosted(commands())
     assert made[0].written == [load, answer, Cancel("g"), again]
-    assert isinstance(play.told[0], Loading), "joining takes long"
-    assert [each.host for each in play.of(Ranks)[-1].ranks] == ["127.0.0.1", "mini.local"]
-    assert play.of(Done)
+    assert isinstance(told[0], Loading), "joining takes long"
+    assert [each.host for each in of(Ranks, told)[-1].ranks] == ["127.0.0.1", "mini.local"]
+    assert of(Done, told)
     assert len(made) == 1
 
 
 def test_a_process_that_leads_loads_nowhere_else(made, two, folder):
-    play, missing = Play(), Macs("/missing.json")
-    play(
-        *(Load("0", folder, macs=missing), Load("1", folder), Load("2", folder, macs=two)),
-        *(Load("3", folder), Load("4", folder, macs=missing)),
-    )
-    assert [each.generation for each in play.of(Failed)] == ["0", "3", "4"]
-    assert play.of(Unloaded), "what was loaded here"
+    places = enumerate((Macs("/missing.json"), Macs(), two, Macs(), Macs("/missing.json")))
+    told = hosted([Load(str(id), folder, macs=macs) for id, macs in places])
+    assert [each.generation for each in of(Failed, told)] == ["0", "3", "4"]
+    assert of(Unloaded, told), "what was loaded here"
     assert [each.id for each in made[0].written] == ["2"]
 
 
-def test_the_ranks_end_with_the_target_and_are_joined_again(made, two):
-    play = Play()
-    play(Load("1", "/a", macs=two), Unload("2"), generate("g"), Load("3", "/a", macs=two))
-    assert play.of(Unloaded) == [Unloaded("2")]
-    assert [each.ranks for each in play.of(Ranks)].count(()) == 1
-    assert [each.generation for each in play.of(Failed)] == ["g"]
+def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
+    load = Load("1", folder, macs=two)
+    told = hosted([load, Unload("2"), generate("g"), load])
+    assert of(Unloaded, told) == [Unloaded("2")]
+    assert [each.ranks for each in of(Ranks, told)].count(()) == 1
+    assert [each.generation for each in of(Failed, told)] == ["g"]
     assert len(made) == 2
 
 
-def test_macs_that_cannot_be_joined_are_said(made, two):
-    FakeLaunch.refusal = Problem("mini.local does not answer.", "Switch it on.")
-    play = Play()
-    play(Load("1", "/a", macs=two))
-    assert play.told[-1] == Failed("1", "mini.local does not answer.", "Switch it on.", "request")
+def test_macs_that_cannot_be_joined_are_said(made, two, folder):
+    FakeLaunch.refusal = LOST
+    told = hosted([Load("1", folder, macs=two)])
+    assert told[-1] == Failed("1", LOST.message, LOST.remedy, "request")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "drafter", "mode", "said"),
+    [
+        ("gemma3_text", "none", "auto", "architecture 'gemma3_text'"),
+        ("llama", "suffix+early-exit:1", "auto", "early-exit does not support"),
+        ("llama", "nobody", "auto", "no drafter and no folder called 'nobody'"),
+        ("lfm2", "none", "tensor", "architecture 'lfm2'"),
+    ],
+)
+def test_what_no_macs_can_do_is_said_before_they_are_joined(
+    made, two, tmp_path, architecture, drafter, mode, said
+):
+    write_folder(architecture, tmp_path, layers=3)
+    told = hosted([Load("1", str(tmp_path), drafter, macs=Macs(two.hosts, mode))])
+    assert said in told[-1].message
+    assert not made
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["to the launcher", "to rank 0"])
-def test_a_lost_mac_fails_all_that_is_not_done(made, two, known):
-    play, why = Play(), Problem("Out of step.", "Load again.") if known else LOST
+def test_a_lost_mac_fails_all_that_is_not_done(made, two, folder, known):
+    why = Problem("Out of step.", "Load again.") if known else LOST
+    end = mock.Mock(side_effect=Ended)
+
+    def commands():
+        yield from (Load("1", folder, macs=two), generate("a"), generate("b"))
+        made[0].say(Done("a", "stop", Stats()))
+        if known:
+            made[0].say(Failed("", why.message, why.remedy))
+        made[0].lost(LOST)
+
     with pytest.raises(Ended):
-        play(
-            *(Load("1", "/a", macs=two), generate("a"), generate("b")),
-            lambda: made[0].say(Done("a", "stop", Stats())),
-            lambda: known and made[0].say(Failed("", why.message, why.remedy)),
-            lambda: made[0].lost(LOST),
-        )
-    failed = [(each.generation, each.message, each.remedy) for each in play.last]
+        hosted(commands(), end=end)
+    failed = [(each.generation, each.message, each.remedy) for each in end.call_args.args[0]]
     assert failed == [(id, why.message, why.remedy) for id in ("1", "b", "")]

@@ -8,9 +8,13 @@ from engine.process.protocol import Command, Response
 
 
 def hosted(
-    commands: Iterable[Command], *, after: Callable[[Response], object] = lambda _: None
+    commands: Iterable[Command],
+    *,
+    after: Callable[[Response], object] = lambda _: None,
+    **options: object,
 ) -> list[Response]:
-    """Send commands one after another, and return the responses; `after` is called with each."""
+    """Send commands one after another, and return the responses; `after` is called with each.
+    `options` of the host."""
     responses: list[Response] = []
 
     def send(response: Response) -> None:
@@ -18,6 +22,12 @@ def hosted(
         after(response)
 
     queue, script = CommandQueue(send), iter(commands)
-    with mock.patch.object(queue, "take", side_effect=lambda: next(script, None)):
-        Host(queue, send).run()
+
+    def take() -> Command | None:
+        command = next(script, None)
+        queue.owed |= {command.id: command} if command else {}
+        return command
+
+    with mock.patch.object(queue, "take", take):
+        Host(queue, send, **options).run()
     return responses

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from engine.cluster.hosts import read_hosts
+from engine.cluster.hosts import HERE, read_hosts
 from engine.events import Done, Failed, Text
 from engine.process.launch import Deadlines, Launch
 from engine.process.protocol import (
@@ -23,11 +23,11 @@ from engine.process.protocol import (
     Macs,
     Response,
     Work,
+    rival_of,
 )
 from engine.request import Request, Sampling, asked
 from models.errors import Problem
 
-HERE = "127.0.0.1"
 SECONDS = 300  # for hangs only
 TOKENS = 24
 GREEDY = Sampling(temperature=0.0, logit_bias={256: -1000.0})  # without an end
@@ -40,17 +40,15 @@ def hostfile(folder: Path, names: Sequence[str] = (HERE, HERE)) -> Path:
     return path
 
 
-def stand_in_for_ssh(folder: Path, *, there: str = "", refuses: str = "") -> str:
+def stand_in_for_ssh(folder: Path, *, there: str = "") -> str:
     """Put a program in the place of ssh, with a pseudoterminal as that of `ssh -tt`. Returns the
-    PATH on which it is found. `there`: Python code with which programs begin on the other Macs;
-    `refuses`: why it starts none."""
+    PATH on which it is found. `there`: Python code with which programs begin on the other Macs."""
     (folder / "sitecustomize.py").write_text(there)
     program = folder / "ssh"
     program.write_text(
         f"#!/bin/sh\nexport PYTHONPATH={folder}\n"
         'for word; do last="$word"; done\n'
-        + (f"echo '{refuses}' >&2; exit 255\n" if refuses else "")
-        + 'case "$*" in *-tt*) exec script -qefc "$last" /dev/null ;; esac\n'
+        'case "$*" in *-tt*) exec script -qefc "$last" /dev/null ;; esac\n'
         'exec sh -c "$last"\n'
     )
     program.chmod(0o755)
@@ -58,12 +56,13 @@ def stand_in_for_ssh(folder: Path, *, there: str = "", refuses: str = "") -> str
 
 
 class Launched:
-    """Attributes: `launch`; `lost`, why it ended."""
+    """Attributes: `launch`; `lost`, why it ended; `proposed`, the tokens of all drafts."""
 
     def __init__(self, hosts: Path, **deadlines: float) -> None:
         self._hosts = str(hosts)
         self._said: SimpleQueue[Response | Problem] = SimpleQueue()
         self.lost: list[Problem] = []
+        self.proposed = 0
         self.launch = Launch(
             read_hosts(hosts),
             heard=lambda line: self._said.put(RESPONSES.read(line)),
@@ -75,42 +74,46 @@ class Launched:
         self.lost.append(problem)
         self._said.put(problem)
 
-    def load(
-        self, target: Path, drafter: str = "none", *, mode: Any = "auto", **options: Any
-    ) -> Loaded | Failed:
-        """Load a pair; drafts have 3 tokens."""
-        load = Load("l", str(target), drafter, "3", macs=Macs(self._hosts, mode), **options)
-        *_, last = self.ask(load)
-        assert isinstance(last, Loaded | Failed)
+    def load(self, target: Path, drafter: str = "none", *, mode: Any = "auto") -> Any:
+        """Load a pair; drafts have 3 tokens. Returns what is said last."""
+        *_, last = self.ask(Load("l", str(target), drafter, "3", macs=Macs(self._hosts, mode)))
         return last
 
-    def begin(self, text: str, tokens: int, **options: Any) -> Iterator[Response]:
+    def begin(self, text: str, tokens: int) -> Iterator[Response]:
         """The events of an answer."""
         request = Request(sampling=GREEDY, max_tokens=tokens)
-        return self.ask(Generate("g", "chat", asked(text), request, **options))
+        return self.ask(Generate("g", "chat", asked(text), request))
 
-    def answer(self, text: str, **options: Any) -> str:
-        """The text of an answer, in whose race the plain one is the same."""
-        *events, last = self.begin(text, TOKENS, **options)
-        assert isinstance(last, Done), last
+    def answers(self, questions: Sequence[tuple[str, Sampling]]) -> list[str]:
+        """The texts of answers side by side. A third one is in a race, with the same plain text."""
         texts: dict[str, str] = defaultdict(str)
-        for event in events:
+        commands = [
+            Generate(str(number), "chat", asked(text), request, race=number == 2)
+            for number, (text, sampling) in enumerate(questions)
+            for request in [Request(sampling=sampling, max_tokens=TOKENS)]
+        ]
+        for event in self.ask(*commands):
+            assert not isinstance(event, Failed), event
             if isinstance(event, Text):
                 texts[event.generation] += event.delta
-        assert len(set(texts.values())) == 1
-        return texts["g"]
+            elif isinstance(event, Done):
+                self.proposed += event.stats.proposed
+        assert texts.get(rival_of("2")) == texts.get("2")
+        return [texts[command.id] for command in commands]
 
-    def ask(self, command: Work) -> Iterator[Response]:
-        """The responses to a command. Raises the `Problem` with which the ranks are lost."""
-        self.launch.write(COMMANDS.to_line(command))
-        while True:
+    def ask(self, *commands: Work) -> Iterator[Response]:
+        """The responses to commands. Raises the `Problem` with which the ranks are lost."""
+        owed = {command.id for command in commands}
+        owed |= {rival_of(each.id) for each in commands if getattr(each, "race", False)}
+        for command in commands:
+            self.launch.write(COMMANDS.to_line(command))
+        while owed:
             said = self._said.get(timeout=SECONDS)
             if isinstance(said, Problem):
                 raise said
             yield said
-            ends = isinstance(said, Loaded | Done | Failed)
-            if ends and getattr(said, "generation", command.id) == command.id:
-                return
+            if isinstance(said, Loaded | Done | Failed):
+                owed.discard(said.id if isinstance(said, Loaded) else said.generation)
 
     def ranks(self) -> dict[int, psutil.Process]:
         """The ranks' processes."""

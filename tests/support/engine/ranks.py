@@ -41,17 +41,12 @@ from tests.support.engine.sessions import END, loaded
 from tests.support.engine.tiny import byte_tokenizer
 
 CALL_SECONDS = 60.0  # for hangs only
-_START_SECONDS = 60.0
 _GRACE_SECONDS = 1.0  # in which the other ranks may say what they saw of a failure
 _ATTEMPTS = 3  # to start: another program may take a port first
 
 
 class RankFailed(Exception):
-    """Ranks raised, ended or hung. `failures`: what each of those says, by its number."""
-
-    def __init__(self, failures: dict[int, str]) -> None:
-        super().__init__("\n".join(f"rank {rank}: {said}" for rank, said in failures.items()))
-        self.failures = failures
+    """Ranks raised, ended or hung; and what each of those says."""
 
 
 class Ranks:
@@ -75,7 +70,7 @@ class Ranks:
                     theirs.close()
                     self._pipes.append(ours)
                     self.processes.append(process)
-            self._results(_START_SECONDS)
+            self._results(CALL_SECONDS)
 
     def call(
         self, function: Callable[..., Any], *arguments: Any, seconds: float = CALL_SECONDS
@@ -87,11 +82,9 @@ class Ranks:
 
     def close(self) -> None:
         """End all of them. More than once is fine."""
-        for process in self.processes:
+        for process, pipe in zip(self.processes, self._pipes, strict=True):
             process.kill()
-        for process in self.processes:
             process.join()
-        for pipe in self._pipes:
             pipe.close()
 
     def _results(self, seconds: float) -> list[Any]:
@@ -117,7 +110,8 @@ class Ranks:
             self.close()
             if not failures:
                 failures = dict.fromkeys(waiting.values(), f"nothing within {seconds:g} s")
-            raise RankFailed(failures)
+            said = (f"rank {rank}: {failure}" for rank, failure in failures.items())
+            raise RankFailed("\n".join(said))
         return [results[rank] for rank in sorted(results)]
 
 
@@ -172,13 +166,10 @@ class Held:
 
 def lead(group: Group, held: Held, work: Callable[..., Any], *arguments: Any) -> Any:
     """Work for `Ranks.call`: rank 0 returns `work(target, *arguments)`, whose decoders read with
-    all ranks. The others obey meanwhile, and return what their decoders hold in the end, by number.
-    """
+    all ranks. The others obey meanwhile."""
     part = held.part(group)
     if group.rank() > 0:
-        follower = Follower(part)
-        follower.run(lambda: True)
-        return follower.texts
+        return Follower(part).run(lambda: True)
     leader = Leader(part)
     result = work(leading(leader), *arguments)
     leader.quit()

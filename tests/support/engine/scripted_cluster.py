@@ -29,8 +29,8 @@ class FarDecoder(Decoder):
 class ScriptedCluster:
     """Stands in for a `Cluster`: two Macs, the second one called mini.local.
 
-    Attributes: `free_bytes`, of each; `modes`, those that were loaded; `rooms`, what there was to
-    be room for; `drafting`, what was to draft later; `over`, whether the ranks are out of step.
+    Attributes: `free_bytes`, of each; `rooms`, what there was to be room for; `drafting`, what was
+    to draft later; `over`, whether the ranks are out of step.
     """
 
     changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None
@@ -41,12 +41,10 @@ class ScriptedCluster:
     free_bytes: int = 1 << 33
     plan: Plan | None = None
     drafting: list[ModelSize | None] = field(default_factory=list)
-    modes: list[Mode | None] = field(default_factory=list)
     rooms: list[dict[str, object]] = field(default_factory=list)
     over: bool = False
 
     def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: Any) -> LoadedModel:
-        self.modes.append(mode)
         self.rooms.append(room)
         mac = Machine("Mac", self.free_bytes, self.free_bytes, unified=True)
         self.plan = plan(folder, [mac, mac], mode=mode, **room)
