@@ -71,7 +71,7 @@ from models.records import Fit
 from models.this_process import Awake, open_many_files
 
 Asked = Work | Count | protocol.Cancel | protocol.Hurry
-Send = Callable[[Response], None]
+Send = Callable[[Response | bytes], None]  # bytes: a line, as another process has written it
 
 
 class Disconnected(Exception):
@@ -85,9 +85,11 @@ class ResponseLines:
         self._stream = stream
         self._lock = Lock()
 
-    def send(self, response: Response) -> None:
+    def send(self, response: Response | bytes) -> None:
         """Write one line. Raises Disconnected."""
-        self.send_line(protocol.RESPONSES.to_line(response))
+        if not isinstance(response, bytes):
+            response = protocol.RESPONSES.to_line(response)
+        self.send_line(response)
 
     def send_line(self, line: bytes) -> None:
         """Write a line as it is. Raises Disconnected."""
@@ -164,7 +166,7 @@ class CommandQueue:
         """Wait for the next command. None at the end."""
         return self._queue.get()
 
-    def note(self, response: Response) -> None:
+    def note(self, response: Response | bytes) -> None:
         """Note that a response may end a command."""
         match response:
             case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id):
@@ -295,13 +297,13 @@ class Host:
             torn = reads and not isinstance(error, Problem)
             self._send(self._failure(command.id, error, torn=torn))
 
-    def _send(self, response: Response) -> None:
+    def _send(self, response: Response | bytes) -> None:
         if isinstance(response, Done) and response.remark:
             print(response.remark, file=sys.stderr)
         self._queue.note(response)
         self._tell(response)
 
-    def _pass_on(self, response: Response) -> None:
+    def _pass_on(self, response: Response | bytes) -> None:
         with suppress(Disconnected):  # the end of the commands follows
             self._send(response)
 

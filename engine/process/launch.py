@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -425,9 +425,6 @@ class Launch:
 
 def ask_machines(hosts: Hosts) -> list[tuple[str, Machine]]:
     """Each Mac's name and memory, once all have been connected. Raises `Problem`."""
-    launch = Launch(hosts)
-    try:
+    with closing(Launch(hosts)) as launch:
         launch.meet()
-    finally:
-        launch.close()
     return [(hosts.name(rank), machine) for rank, machine in enumerate(launch.machines)]

@@ -27,6 +27,10 @@ from models.errors import Problem
 from models.installed.resolve import resolve_drafters, resolve_target
 from models.sharing import check
 
+_ENDLESS = ("prefill", "draft", "verdict", "text")
+# Most lines are of these, which end no command: to read and write them again takes long.
+_OF_ANSWERS = tuple(f'{{"{RESPONSES.tag}": "{name}",'.encode() for name in _ENDLESS)
+
 
 class LedMacs:
     """The Macs in the hostfile at `path`. They are joined for the first load, and again after they
@@ -37,7 +41,7 @@ class LedMacs:
         path: str,
         hosts: Hosts,
         *,
-        send: Callable[[Response], None],
+        send: Callable[[Response | bytes], None],
         lost: Callable[[Problem], None],
         stopped: Callable[[], bool],
     ) -> None:
@@ -98,6 +102,9 @@ class LedMacs:
         self._launch = launch
 
     def _hear(self, line: bytes) -> None:
+        if line.startswith(_OF_ANSWERS):
+            self._send(line)
+            return
         response = RESPONSES.read(line)
         if isinstance(response, Failed) and not response.generation:
             self._why = Problem(response.message, response.remedy)

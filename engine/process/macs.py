@@ -9,10 +9,9 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, NoReturn
-
-import mlx.nn as nn
 
 from engine.cluster import group as ranks
 from engine.cluster.hosts import Hosts
@@ -158,12 +157,8 @@ class Cluster:
             self.loading = False
             self._note("ready")
         self.plan = made
-        self.leader = leader = Leader(part, works=self._work, links=self._links)
-
-        def decoder(model: nn.Module, **options: Any) -> LeadingDecoder:
-            return LeadingDecoder(model, leader=leader, **options)
-
-        return replace(loaded, decoder=decoder)
+        self.leader = Leader(part, works=self._work, links=self._links)
+        return replace(loaded, decoder=partial(LeadingDecoder, leader=self.leader))
 
     def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
         """Raise `Problem` if this Mac has no room for the drafter and the loaded target."""

@@ -8,7 +8,7 @@ import pytest
 
 from engine.cluster.states import RankState
 from engine.core.decoder import Decoder
-from engine.events import Done, Failed, Stats
+from engine.events import Done, Failed, Stats, Text
 from engine.process import led
 from engine.process.protocol import (
     COMMANDS,
@@ -150,6 +150,7 @@ def test_rank_0_does_what_is_asked_for(made, two, folder):
 
     def commands():
         yield from (load, answer, Cancel("g"))
+        made[0].say(Text("g", "a"))
         made[0].say(Done("g", "cancelled", Stats()))
         yield again
 
@@ -157,8 +158,8 @@ def test_rank_0_does_what_is_asked_for(made, two, folder):
     assert made[0].written == [load, answer, Cancel("g"), again]
     assert isinstance(told[0], Loading), "joining takes long"
     assert [each.host for each in of(Ranks, told)[-1].ranks] == ["127.0.0.1", "mini.local"]
+    assert RESPONSES.to_line(Text("g", "a")) in told, "as it was written"
     assert of(Done, told)
-    assert len(made) == 1
 
 
 def test_a_process_that_leads_loads_nowhere_else(made, two, folder):
