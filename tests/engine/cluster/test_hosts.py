@@ -48,7 +48,7 @@ def test_the_rank_is_named_where_a_mac_runs_several(tmp_path):
     "value",
     [
         *("", "[", "1", "[" * 100_000, " " * (1 << 23), "[]", "{}", [{"ssh": "a"}]),
-        *([{"ssh": "-oProxyCommand=x"}] * 2, [{"ssh": "a b"}] * 2, [{"ips": ["1.2.3.4"]}] * 2),
+        *([{"ssh": "-v"}] * 2, [{"ssh": "a b"}] * 2, [{"ips": ["1.2.3.4"]}] * 2),
         *([{"ssh": "a", "ips": "1.2.3.4"}] * 2, JACCL | {"backend": "mpi"}),
     ],
     ids=lambda value: str(value)[:30],

@@ -132,7 +132,7 @@ def test_follower_holds_what_the_leader_does(architecture, quantized, done):
 
 def test_one_message_before_a_pass():
     with sent() as messages:
-        leader, decoder = led("qwen3_5")
+        leader, decoder = led("qwen3_5", quantized=EARLY)
         decoder.begin_round([0])
         decoder.read(text(5))
         assert len(messages) == 1
@@ -143,18 +143,22 @@ def test_one_message_before_a_pass():
             decoder.begin_round([0] * (decoder.length + 1))
             decoder.read(text(1))
         decoder.rewind(2)  # to the bookmark
+        others = [decoder.another(), decoder.copy()[0]]
         leader.quit()
         follower = Follower(leader.part)
         follower.run(lambda: True)
     assert follower.texts == leader.texts
+    assert all(each.timeline.quantized == EARLY for each in follower.decoders.values())
+    assert len(follower.decoders) == 1 + len(others)
     assert told(messages) == [
-        orders.Open(1, 128, 0, 0, 0),
+        orders.Open(1, 128, 8, 32, 21),
         orders.Mark(1),
         orders.Read(1, tuple(text(5).tolist())),
         orders.Rewind(1, 2),
         orders.Bookmark(1),
         *(orders.Mark(1), orders.Read(1, (0,))) * 2,
         orders.Rewind(1, 2),
+        *(orders.Open(2, 128, 8, 32, 21), orders.Open(3, 128, 8, 32, 21), orders.Copy(3, 1)),
         orders.Quit(),
     ]
 

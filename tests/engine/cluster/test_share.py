@@ -66,7 +66,7 @@ def read(target, passes, taps=()):
         else:
             first = decoder.length
             logits = decoder.read(mx.array(TOKENS[first : first + rows]))
-            if states:  # before the logits are: what is wanted first must not matter
+            if states and rows > 1:  # before the logits, or later: its time must not matter
                 mx.eval(states.between(first, decoder.length))
             made.append(np.array(logits.astype(mx.float32)))
     return made + ([np.array(states.between(0, decoder.length))] if states else [])
@@ -94,7 +94,7 @@ def require_one_process(ranks, model, mode, *, split=(), taps=()):
             assert one.argmax(-1).tolist() == other.argmax(-1).tolist()
 
 
-QUICK = [(2, "qwen3_5", "pipeline"), (2, "gpt_oss", "tensor")]
+QUICK = [(2, "qwen3_5", "pipeline"), (2, "qwen3_5", "tensor")]  # its output layer can be divided
 CASES = [*product((2, 3), SHARED_TARGETS, ["pipeline"]), *product((2, 3), DIVIDED, ["tensor"])]
 
 
