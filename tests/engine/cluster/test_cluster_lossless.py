@@ -248,7 +248,7 @@ def broken(group, mode, kind, number, shift):
     ("mode", "kind", "number", "shift"),
     [
         *product(MODES, [orders.Read], [8], [1]),
-        *product(MODES, [orders.Rewind, orders.Mark], [5], [0]),
+        *product(MODES, [orders.Rewind], [5], [0]),
         *product(MODES, [orders.Compare], [0], [0]),
         ("tensor", orders.Read, 5, 0),  # in a pipeline both wait, until a deadline
     ],
