@@ -42,8 +42,8 @@ WAKING = b"load\n", b"work\n"  # lines that it passes on for rank 0
 _ENDED_BY_LAUNCHER = -15
 _EXITED = re.compile(rb"Node with rank (\d+) (?:exited with code (-?\d+)|was killed)")
 _PORTS = range(20000, 32000)  # below the ports that systems give away themselves
-# Not MLX's ring, which tells of each lost connection, nor the launcher, which fails to end others.
-_SAYS = re.compile(r"(?!\[ring\]|subprocess\.|Traceback|Exception in thread)\S.*\w")
+# Not what libraries log ([ring], [transformers]), nor the launcher, which fails to end others.
+_SAYS = re.compile(r"(?!\[\w+\]|subprocess\.|Traceback|Exception in thread)\S.*\w")
 _END_SECONDS = 1.0
 _HELD_UP_SECONDS = 2.0
 _AGAIN = "Check the Macs, their cables and their memory, then ask again."

@@ -104,7 +104,6 @@ def alone(target):
         ((HERE, HERE), "pipeline", "qwen3_5", ("module",)),
         ((HERE, HERE), "tensor", "qwen3_5", ("suffix+module",)),
     ],
-    ids=lambda value: "+".join(value) if isinstance(value, tuple) else value,
 )
 def test_the_text_is_that_of_one_process(target, tmp_path, names, mode, name, drafters):
     target = target.with_name(name)
