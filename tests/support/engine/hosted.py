@@ -8,10 +8,7 @@ from engine.process.protocol import Command, Response
 
 
 def hosted(
-    commands: Iterable[Command],
-    *,
-    after: Callable[[Response], object] = lambda _: None,
-    **options: object,
+    commands: Iterable[Command], *, after: Callable[[Response], object] = bool, **options: object
 ) -> list[Response]:
     """Send commands one after another, and return the responses; `after` is called with each.
     `options` of the host."""
