@@ -3,10 +3,11 @@ as lines."""
 
 import os
 import sys
+from io import BufferedReader
 from typing import BinaryIO
 
 
-def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
+def claim_pipes() -> tuple[BufferedReader, BinaryIO]:
     """Standard input and output for the protocol alone. All other code, C code too, prints to
     standard error from now on, and reads nothing."""
     sys.stdout.flush()

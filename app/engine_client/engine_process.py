@@ -20,11 +20,10 @@ from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.watchdog import Watchdog
 from engine.cluster.states import RankState
 from engine.events import Done, Failed
+from engine.process.asking import Garbled, OtherVersion
 from engine.process.client import (
     Delivery,
     EngineClient,
-    Garbled,
-    OtherVersion,
     Question,
     Work,
     host_command,
@@ -396,9 +395,7 @@ class EngineProcess(QObject):
             delivery = self._client.hear(line)
         except Garbled:
             self._log.note(f"a line of {len(line)} bytes that is not a response")
-            # Until it is ready, libraries may print; a death leaves half a line.
-            whole = line.endswith(b"\n") or len(line) > LONGEST_RESPONSE_BYTES
-            if self._client.greeted and whole:
+            if not self._client.excuses(line):
                 # Something may be missing: no answer is better than one with a gap.
                 self._fail("It sent something that is no response.")
             return
@@ -406,8 +403,7 @@ class EngineProcess(QObject):
             self._fail(other.message, remedy=other.remedy)
             return
         self._watchdog.heard()
-        held_bytes = self._client.loaded.held_bytes if self._client.loaded else 0
-        self._process.grace_seconds = grace_seconds(held_bytes, GRACE_SECONDS)
+        self._process.grace_seconds = grace_seconds(self._client.held_bytes, GRACE_SECONDS)
         if delivery is not None and isinstance(delivery.response, Done):
             self._supervisor.forget()
         self._update_state()

@@ -11,11 +11,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.watchdog import Watchdog
+from engine.process.asking import Garbled, OtherVersion
 from engine.process.supervision import Supervisor
-from engine.tools.client import OtherVersion, ToolClient, host_command
+from engine.tools.client import ToolClient, host_command
 from engine.tools.configuration import keys_of
 from engine.tools.protocol import LONGEST_LINE_BYTES, Call, Progress, Result, Start, State
-from models.typed_json import WrongJson
 
 _PAUSES_SECONDS = (0.5, 2.0, 8.0)
 _STARTING_SECONDS = 60.0  # a bundle that is read for the first time
@@ -155,9 +155,8 @@ class ToolProcess(QObject):
         except OtherVersion as other:
             self._fail(str(other), for_good=True)
             return
-        except WrongJson:
-            whole = line.endswith(b"\n") or len(line) > LONGEST_LINE_BYTES
-            if self._client.greeted and whole:  # until then, libraries may print
+        except Garbled:
+            if not self._client.excuses(line):
                 self._fail("It sent an invalid response.")
             return
         self._watchdog.heard()

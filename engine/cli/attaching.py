@@ -11,40 +11,30 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text as Styled
 
-from engine.cli.sessions import AnySession
+from engine.cli.sessions import ChildSession
 from engine.documents import Document
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
-from engine.documents.reading import Cancelled, Progress
+from engine.documents.reading import Cancelled
 from engine.documents.slow import is_slow, room_in_time, to_read
 from engine.events import Stats
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Picture, Request, chat
-from engine.virtual_ids import is_virtual
+from engine.request import ChatMessage, Picture, Request
 from models.errors import Problem
 from models.in_words import clean, one_line
 
 _FEWEST_READ = 64  # tokens, for a speed of reading to mean something
 
 
-class Reader(Protocol):
-    """The signature of `engine.documents.reading.read_document`."""
-
-    def __call__(
-        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress
-    ) -> Document: ...
-
-
-def read_attached(path: Path, console: Console, read: Reader) -> Document:
+def read_attached(path: Path, console: Console, read: Callable[..., Document]) -> Document:
     """Read a file or a folder, and print which parts of it could not be read. Raises `Problem`,
     also after a Ctrl-C."""
     name = one_line(path.name or str(path))
@@ -63,18 +53,11 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
-class PictureReader(Protocol):
-    """The signature of `engine.documents.reading.normalize`."""
-
-    def __call__(self, source: Path, into: Path, *, cancelled: Callable[[], bool]) -> Picture: ...
-
-
-def cache_documents(session: AnySession) -> list[str]:
-    """Write the caches of documents to disk, until a Ctrl-C. Returns why they cannot be saved."""
+def cache_documents(session: ChildSession) -> tuple[str, ...]:
+    """Wait for the caches of documents to be on disk, until a Ctrl-C. Returns why something of the
+    answer could not be stored."""
     with noting(signal.SIGINT) as interrupted:
-        while not interrupted() and session.keep():
-            pass
-    return [session.unkept.value] if session.unkept else []
+        return session.keep(interrupted)
 
 
 class Attachments:
@@ -82,7 +65,7 @@ class Attachments:
     Must be closed."""
 
     def __init__(
-        self, session: AnySession, console: Console, documents: Sequence[Document] = ()
+        self, session: ChildSession, console: Console, documents: Sequence[Document] = ()
     ) -> None:
         self._session, self._console = session, console
         self._closing = ExitStack()
@@ -96,7 +79,7 @@ class Attachments:
         """Attach a document to the next message."""
         self._documents[len(self._documents) + 1] = document
 
-    def show_picture(self, path: Path, read: PictureReader) -> None:
+    def show_picture(self, path: Path, read: Callable[..., Picture]) -> None:
         """Attach a picture to the next message, and print its size. Raises `Problem`, also if the
         model does not support pictures, and after a Ctrl-C."""
         name = one_line(path.name)
@@ -105,9 +88,12 @@ class Attachments:
                 picture = read(path, self._folder, cancelled=interrupted)
             except Cancelled:
                 raise Problem(f"Reading {name} was stopped.", "Attach it again.") from None
-        tokens = self._session.encode(chat([ChatMessage("user", "", pictures=(picture,))]))
+        shown, unseen = (
+            self._session.count([ChatMessage("user", "?", pictures=pictures)])
+            for pictures in ((picture,), ())
+        )
         size = f"{picture.width:,} x {picture.height:,} pixels"
-        _print(self._console, f"{name}: {size}, {sum(map(is_virtual, tokens)):,} tokens")
+        _print(self._console, f"{name}: {size}, {shown - unseen:,} tokens")
         self.pictures += (picture,)
 
     @cached_property
@@ -170,7 +156,7 @@ class Attachments:
                 "yellow",
             )
         if made.in_part:
-            line = _in_part(made, context=self._session.target.context_length)
+            line = _in_part(made, context=self._session.context_length)
             _print(self._console, line, "yellow")
         self._sent[made.sent.text] = made.sent
         return replace(asked, content=made.sent.text, attached=made.sent.attached)
@@ -233,8 +219,8 @@ class Attachments:
         A conversation that continues keeps a quarter of the context for itself; if older turns may
         be dropped, documents get at least half of it.
         """
-        limit = self._session.room(request)
-        free = limit - len(self._session.encode(chat(messages)))
+        limit = request.room(self._session.context_length)
+        free = limit - self._session.count(messages)
         if not more:
             return free
         free -= limit // 4
@@ -242,8 +228,7 @@ class Attachments:
 
     def count(self, text: str) -> int:
         """Return the number of tokens in a text."""
-        tokenizer = self._session.target.tokenizer
-        return len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
+        return self._session.count_text(text)
 
 
 def _print(console: Console, line: str, style: str = "dim") -> None:

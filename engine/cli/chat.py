@@ -13,26 +13,19 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.attaching import (
-    Attachments,
-    PictureReader,
-    Reader,
-    cache_documents,
-    read_attached,
-)
-from engine.cli.sessions import AnySession
+from engine.cli.attaching import Attachments, cache_documents, read_attached
+from engine.cli.sessions import ChildSession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.cli.tools import AnswerInSteps, Tools, ask_user
-from engine.conversation.pair_costs import Remark
+from engine.documents import Document
 from engine.documents.reading import normalize, read_document
 from engine.events import Done, Prefill, Stats, Text
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Request, ToolCall
+from engine.request import ChatMessage, Picture, Request, ToolCall
 from engine.stretches import folded
 from models.errors import Problem, problem_of
 from models.files import written_path
@@ -60,13 +53,13 @@ class TerminalChat:
 
     def __init__(
         self,
-        session: AnySession,
+        session: ChildSession,
         console: Console,
         request: Request,
         attachments: Attachments,
         *,
-        read: Reader = read_document,
-        see: PictureReader = normalize,
+        read: Callable[..., Document] = read_document,
+        see: Callable[..., Picture] = normalize,
         tools: Tools | None = None,
         system: str = "",
     ) -> None:
@@ -187,27 +180,18 @@ class TerminalChat:
 
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation as soon as some of the answer exists."""
-        stats, tools = Stats(), self._tools
         request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, noting(signal.SIGQUIT) as hurried:
             answer = AnswerInSteps(
-                lambda more, may_call: self._session.answer(
-                    [*asked, *more],
-                    replace(request, may_call=may_call),
-                    tools=tools.json if tools else "",
-                    generation=uuid4().hex,
-                    cancelled=interrupted,
-                    hurried=hurried,
-                    compare=lambda: True,
-                ),
-                tools,
-                question=asked[-1].content[asked[-1].attached :],
+                *(self._session.answer, asked, request, self._tools),
                 count=self._attachments.count,
                 cancelled=interrupted,
+                hurried=hurried,
             )
             self._show_answer(asked, answer)
         events = answer.events
-        stats = next((event.stats for event in reversed(events) if isinstance(event, Done)), stats)
+        ends = (event.stats for event in reversed(events) if isinstance(event, Done))
+        stats = next(ends, Stats())
         self._attachments.learn(stats)
         if (
             read := next((event for event in events if isinstance(event, Prefill)), None)
@@ -216,8 +200,6 @@ class TerminalChat:
         show_closing(self._console, stats)
         self._attachments.show_copied(answer.content)
         self._show(*closing_remarks(events))
-        if self._session.disturbed:
-            self._show(Remark.BUSY_ANSWERING.value)
         self._show(*cache_documents(self._session))
 
     def _show_answer(self, asked: list[ChatMessage], answer: AnswerInSteps) -> None:

@@ -4,7 +4,7 @@ its own process, since MLX reads their sizes once."""
 from contextlib import closing
 from uuid import uuid4
 
-from engine.cli.child_session import ChildSession
+from engine.cli.sessions import ChildSession
 from engine.command_buffers import buffers_in_force, with_own_buffers
 from engine.events import Done
 from engine.process.client import host_command
@@ -32,7 +32,7 @@ def _speed(target: ModelFolder, command: tuple[str, ...]) -> float:
     """Return the tokens a second of a second answer, whose kernels are loaded already."""
     load = Load(uuid4().hex, str(target.path), parallel=1)
     request = Request(max_tokens=_TOKENS)
-    with closing(ChildSession(load, target, tell=lambda line: None, command=command)) as session:
+    with closing(ChildSession(load, tell=lambda line: None, command=command)) as session:
         events = [event for _ in range(2) for event in session.answer([_PROMPT], request)]
     stats = [event.stats for event in events if isinstance(event, Done)][-1]
     return stats.committed / max(stats.decode_seconds, 1e-9)

@@ -12,7 +12,6 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 import typer
 from rich.console import Console
@@ -134,12 +133,10 @@ class GenerateOptions(AnswerOptions):
 @with_options
 def generate(options: GenerateOptions) -> None:
     """Answer one prompt and exit."""
-    os.environ.update(larger_buffers(options.target))  # before MLX is imported
     from engine.cli.attaching import Attachments, cache_documents, read_attached
     from engine.cli.sessions import open_session, show_remarks
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.cli.tools import AnswerInSteps, open_tools
-    from engine.conversation.pair_costs import Remark
     from engine.conversation.stats import tally
     from engine.documents.reading import normalize, read_document
     from engine.events import to_json
@@ -164,18 +161,8 @@ def generate(options: GenerateOptions) -> None:
         asked = attachments.write(
             text, request, before=before, more=False, passages=options.passages
         )
-        answer = AnswerInSteps(
-            lambda more, may_call: session.answer(
-                [*before, asked, *more],
-                replace(request, may_call=may_call),
-                tools=tools.json if tools else "",
-                generation=uuid4().hex,
-                compare=lambda: True,
-            ),
-            tools,
-            question=text,
-            count=attachments.count,
-        )
+        count = attachments.count
+        answer = AnswerInSteps(session.answer, [*before, asked], request, tools, count=count)
         if options.json:
             for events in answer.generations():
                 for event in events:
@@ -189,8 +176,6 @@ def generate(options: GenerateOptions) -> None:
         show_closing(errors, tally(answer.events))
         attachments.show_copied(answer.content)
         show_remarks(*closing_remarks(answer.events))
-        if session.disturbed:
-            show_remarks(Remark.BUSY_ANSWERING.value)
         show_remarks(*cache_documents(session))
 
 
@@ -210,7 +195,6 @@ class ChatOptions(AnswerOptions):
 @with_options
 def chat(options: ChatOptions) -> None:
     """Chat, and watch each guess being accepted or struck out."""
-    os.environ.update(larger_buffers(options.target))
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
     from engine.cli.sessions import open_session
@@ -328,7 +312,7 @@ class BenchCommand(TargetOptions):
 @with_options
 def bench(options: BenchCommand) -> None:
     """Compare drafting with plain decoding and with mlx-lm."""
-    os.environ.update(larger_buffers(options.target))
+    os.environ.update(larger_buffers(options.target))  # before MLX is imported
     from engine.bench.options import BenchOptions
     from engine.bench.report import check_place, show, show_kept
     from engine.bench.run import run_bench

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 from rich.markup import escape
@@ -19,7 +19,9 @@ from engine.process.protocol import Load, Macs, Memory
 from engine.request import Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 from models.files import written_path
-from models.model_folder import ModelFolder
+
+if TYPE_CHECKING:
+    from models.model_folder import ModelFolder
 
 DEFAULT_DRAFTER = "auto"
 DrafterBits = Literal["auto", "16", "8", "4"]
@@ -177,7 +179,7 @@ class ModelOptions(PairOptions, MacsOptions):
         Sampling(**self._given)
         _ = self._memory
 
-    def load(self, folder: ModelFolder, *, id: str, **more: Any) -> Load:
+    def load(self, folder: "ModelFolder", *, id: str, **more: Any) -> Load:
         """Return the command that loads this pair with the target in `folder`. `more`: other
         fields of `Load`."""
         return Load(
@@ -202,7 +204,7 @@ class ModelOptions(PairOptions, MacsOptions):
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
-    def _sampling_for(self, folder: ModelFolder) -> Sampling | None:
+    def _sampling_for(self, folder: "ModelFolder") -> Sampling | None:
         """Return exactly the sampling that the user gave; None for the model's own default. A seed
         alone gives that default, seeded."""
         from engine.conversation.default_sampling import default_sampling

@@ -1,124 +1,219 @@
-"""The session of a command that answers: in this process, or in a child process if several Macs
-hold the target.
+"""The session of a command that answers, in a child process as the window's: a crash ends an answer
+and not the chat, and the command imports no MLX.
 
-Knows how a pair is found and loaded, and reports the steps that take time.
+Knows the protocol, how a pair is found, and which steps take time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from rich.console import Console
 
-from engine.bench.enough_bits import try_bits
-from engine.cli.child_session import ChildSession
 from engine.cli.folders import learning_folder, target_folder
+from engine.cli.line_child import Asked, Lost
 from engine.cli.models.progress import Steps
 from engine.cli.options import AnswerOptions
-from engine.conversation.loading import load
-from engine.conversation.pair import make_policy, require_pair
-from engine.conversation.proof import settle
-from engine.conversation.session import Session
-from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-from engine.earlier_answers import earlier_answers_folder
-from engine.process.host import kept_blocks, quantized_caches
-from engine.process.protocol import Load
-from models.installed.last_used import mark_used
-from models.installed.resolve import resolve_drafters
-from models.memory.fit import DEFAULT_CONTEXT
-from models.model_folder import ModelFolder
+from engine.events import Done, Event, Failed
+from engine.process.client import EngineClient, Work, host_command
+from engine.process.protocol import (
+    Count,
+    Counted,
+    Generate,
+    Keep,
+    Kept,
+    Load,
+    Loaded,
+    Loading,
+    Response,
+    SetDrafter,
+)
+from engine.request import ChatMessage, Prompt, Request, chat
+from models.errors import Problem
+
+_LAST_WORDS_SECONDS = 0.5  # a process that fails for good ends within this time
+_GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
+_NEXT = "Ask again to load the model again."
+
+Stopped = Callable[[], bool]
 
 
-class LocalSession(Session):
-    """A session in this process whose drafting can be changed, as a `ChildSession`'s can.
+def never() -> bool:
+    """Return False."""
+    return False
 
-    Attribute: `drafter_bits`, the bits of drafters that are loaded later: see `resolve_drafters`.
-    """
 
-    drafter_bits = 0
+class ChildSession:
+    """A conversation in a child process. The next command starts a process that has ended again."""
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        tell: Callable[[str], None],
+        loading: Callable[[Loading], None] = lambda loading: None,
+        command: Sequence[str] = (),
+    ) -> None:
+        """`tell` is called with lines for the user, `loading` while the pair is loaded. Raises
+        `Problem`."""
+        self._tell, self._loading = tell, loading
+        self._client = EngineClient()
+        self._process = Asked(self._client, command or host_command(load.target), remedy=_NEXT)
+        self._process.begin()
+        try:
+            for response in self._responses(replace(load, id=uuid4().hex)):
+                if isinstance(response, Loaded):
+                    self.context_length = response.context_length
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The pair that the process has loaded; None before that."""
+        return self._client.loaded
+
+    def count(self, messages: Sequence[ChatMessage]) -> int:
+        """Return the number of tokens of a chat. Raises `Problem`."""
+        return self._count(chat(messages))
+
+    def count_text(self, text: str) -> int:
+        """Return the number of tokens of a text. Raises `Problem`."""
+        return self._count(Prompt(text=text)) if text else 0
+
+    def _count(self, prompt: Prompt) -> int:
+        responses = self._responses(Count(uuid4().hex, prompt))
+        return next(response.tokens for response in responses if isinstance(response, Counted))
+
+    def answer(
+        self,
+        messages: Sequence[ChatMessage],
+        request: Request,
+        *,
+        tools: str = "",
+        cancelled: Stopped = never,
+        hurried: Stopped = never,
+    ) -> Iterator[Event]:
+        """Answer a chat, with `tools` as in `Prompt`. `cancelled` and `hurried` are asked now and
+        then: whether the answer ends, and whether its reasoning ends. Raises `Lost` if the process
+        ends."""
+        asked = Generate(uuid4().hex, "chat", replace(chat(messages), tools=tools), request)
+        for response in self._responses(asked, cancelled, hurried):
+            if isinstance(response, Event):
+                yield response
+
+    def keep(self, cancelled: Stopped) -> tuple[str, ...]:
+        """Wait until the caches of the latest prompt are on disk. Returns why something of the
+        answer could not be stored."""
+        if self._process.runs:
+            for response in self._responses(Keep(uuid4().hex), cancelled):
+                if isinstance(response, Kept):
+                    return response.remarks
+        return ()
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
         """Change drafter or draft length. Returns a remark for the user, mostly "". Raises
         `Problem`."""
-        if drafter is not None:
-            folder, bits = self.target.folder, self.drafter_bits
-            self.use_drafter(resolve_drafters(drafter, folder, bits=bits))
-        if draft_length is not None:
-            self.policy = make_policy(draft_length)
-        return " ".join(remark.value for remark in self.calibrate())
+        change = SetDrafter(uuid4().hex, drafter, draft_length)
+        (loaded,) = (r for r in self._responses(change) if isinstance(r, Loaded))
+        return loaded.remark
 
     def close(self) -> None:
-        """Do nothing: this session has no other process."""
+        """End the process."""
+        self._process.end()
+
+    def _responses(
+        self, command: Work, cancelled: Stopped = never, hurried: Stopped = never
+    ) -> Iterator[Response]:
+        """Yield the responses to a command. Starts a new process if the last one has ended, which
+        loads the same pair first. A generation that is `cancelled` goes on until its end, and
+        nothing else does. Raises `Problem` if the command or that load fails."""
+        if self._has_ended():
+            self._tell(f"{self._process.why} Loading the model again.".lstrip())
+            self._process.begin()
+        if refusal := self._client.ask(command):
+            raise _problem(refusal)
+        has_hurried = False
+        try:
+            while True:
+                if cancelled():
+                    if self._client.loaded is None:
+                        self.close()
+                        raise Problem("Loading was stopped.", _NEXT)
+                    if not isinstance(command, Generate):
+                        return
+                    self._client.cancel(command.id)
+                if hurried() and not has_hurried:
+                    has_hurried = True
+                    self._client.hurry(command.id)
+                for response, about in self._process.hear(_GLANCE_SECONDS) or ():
+                    if isinstance(about, Load):
+                        self._note(response)
+                    if about is not command:
+                        continue
+                    if isinstance(response, Failed):
+                        if response.cause == "engine" and self._has_ended(_LAST_WORDS_SECONDS):
+                            self._process.why = ""  # `response` says why
+                        raise _problem(response)
+                    yield response
+                    if isinstance(response, Counted | Done | Kept | Loaded):
+                        return
+        finally:
+            self._client.cancel(command.id)  # the caller may stop before the last response
+
+    def _note(self, response: Response) -> None:
+        """Take a response to a load. Raises `Problem` if it failed, and ends the process."""
+        match response:
+            case Loading():
+                self._loading(response)
+            case Loaded(remark=remark) if remark:
+                self._tell(remark)
+            case Failed():
+                self.close()
+                raise _problem(response)
+
+    def _has_ended(self, seconds: float = 0.0) -> bool:
+        """Whether the process has ended; reads its lines until it is silent for `seconds`."""
+        while self._process.runs and self._process.hear(seconds) is not None:
+            pass
+        return not self._process.runs
 
 
-AnySession = LocalSession | ChildSession
+def _problem(failed: Failed) -> Problem:
+    return (Lost if failed.cause == "engine" else Problem)(failed.message, failed.remedy)
 
 
-def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
+def open_session(options: AnswerOptions, *, quiet: bool = False) -> ChildSession:
     """Load the pair of these options, and return its session. Raises `Problem`.
 
     Steps that take time are reported to standard error, unless `quiet`.
     """
-    make_policy(options.draft_length)  # a wrong length is refused before any download
+    if options.draft_length != "auto":  # a wrong length is refused before any download
+        from engine.conversation.pair import make_policy  # which takes long
+
+        make_policy(options.draft_length)
     console = Console(stderr=True, quiet=quiet)
     steps = Steps(console)
     folder = target_folder(options.target, steps)
     learning_folder(options.learn)
-    command = options.load(folder, id=uuid4().hex, parallel=1)
-    if command.macs.hosts:
-        tell: Callable[[str], None] = (lambda line: None) if quiet else show_remarks
-        with console.status("Loading the target on several Macs"):
-            return ChildSession(command, folder, tell=tell)
-    return _load_here(command, folder, steps, roomy=bool(options.attach))
-
-
-def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool) -> LocalSession:
-    """Load the pair in this process. `roomy`: make the context as long as memory allows, unless
-    the user chose its length."""
-    drafters = resolve_drafters(command.drafter, folder, bits=command.memory.drafter_bits)
-    caches, memory = quantized_caches(folder, command.memory), command.memory
-    fit = require_pair(
-        folder,
-        drafters,
-        context=memory.context or DEFAULT_CONTEXT,
-        cache_bits=memory.cache_bits or None,
-    )
+    load = options.load(folder, id="", parallel=1, fitting=bool(options.attach))
     steps.begin("loading")
-    model = load(folder)
-    settle(model, command.exact, quantized=caches, again=command.measure)
-    mark_used(folder.path)
-    longest = fit.largest_context if roomy and fit is not None else model.context_length
-    model = replace(
-        model,
-        context_length=min(memory.context or longest, model.context_length),
-        sampling=command.sampling or model.sampling,
-    )
-    session = LocalSession(
-        model,
-        drafter=drafters,
-        policy=make_policy(command.draft_length),
-        quantized=caches,
-        calibrations=CalibrationStore(calibration_folder()),
-        earlier=earlier_answers_folder() if command.learn else None,
-        kept=kept_blocks(command.keep_bytes),
-    )
-    session.drafter_bits = memory.drafter_bits
-    with steps.console.status("Loading the measured cost of drafting") as status:
-        measuring = False
+    measuring = False
+    where = "the target on several Macs" if load.macs.hosts else "the model"
+    with console.status(f"Loading {where}") as status:
 
-        def show(share: float) -> None:
+        def show(loading: Loading) -> None:
             nonlocal measuring
-            if not measuring:  # it takes a few seconds: a file needs no line about it
+            if loading.measured and not measuring:  # it takes seconds: a file needs no line on it
                 line = "Measuring the cost of drafting on this machine, once"
-                steps.begin("measuring", line if steps.console.is_terminal else "")
-            measuring = True
-            status.update(f"{share:.0%}")
+                steps.begin("measuring", line if console.is_terminal else "")
+                measuring = True
+            if loading.measured:
+                status.update(f"{loading.measured:.0%}")
 
-        if command.measure and not memory.drafter_bits:
-            try_bits(session, progress=show)
-        remarks = session.calibrate(progress=show, again=command.measure)
+        tell: Callable[[str], None] = (lambda line: None) if quiet else show_remarks
+        session = ChildSession(load, tell=tell, loading=show)
     steps.end()
-    show_remarks(*filter(None, [model.remark]), *(remark.value for remark in remarks))
     return session
 
 

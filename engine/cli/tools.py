@@ -9,19 +9,20 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.line_child import LineChild
+from engine.cli.line_child import Asked
 from engine.events import Done, Event, Text
-from engine.request import ChatMessage
+from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined, said
 from engine.tools.calling import Calling
-from engine.tools.client import OtherVersion, ToolClient, host_command
+from engine.tools.client import ToolClient, host_command
 from engine.tools.configuration import Configuration, load
-from engine.tools.protocol import LONGEST_LINE_BYTES, OWN, Call, Offered, Result, Start
+from engine.tools.protocol import OWN, Call, Offered, Result, Start
 from engine.tools.steps import Step, StepCall, line_of, messages_of, must_answer
 from engine.tools.turn import (
     Decision,
@@ -35,7 +36,6 @@ from engine.tools.turn import (
 )
 from models.errors import Problem
 from models.in_words import clean, one_line
-from models.typed_json import WrongJson
 
 _GLANCE_SECONDS = 0.1  # between two looks at whether a call is cancelled
 _LATE_SECONDS = 10.0  # beyond the time of a call, in which the process ends it
@@ -52,22 +52,20 @@ class ToolProcess:
     it again."""
 
     def __init__(self, start: Start, *, command: Sequence[str] = ()) -> None:
-        self._command = tuple(command) or host_command()
         self._client = ToolClient()
         self._client.want(start)
-        self._child: LineChild | None = None
+        self._process = Asked(self._client, command or host_command())
 
     def tools(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Offered, ...]:
         """Return the tools of all servers, after each has started or failed."""
-        if self._child is None:
-            self._child = LineChild(self._command, longest_bytes=LONGEST_LINE_BYTES)
-            self._client.begin()
+        if not self._process.runs:
+            self._process.begin()
         names = [server.name for server in self._client.wanted.servers] + [OWN]
         states = self._client.states
-        while self._child is not None and not cancelled():
+        while self._process.runs and not cancelled():
             if all(name in states and states[name].state != "starting" for name in names):
                 break
-            self._hear()
+            self._process.hear(_GLANCE_SECONDS)
         return tuple(tool for state in self._client.states.values() for tool in state.tools)
 
     @property
@@ -85,37 +83,16 @@ class ToolProcess:
         while True:
             if cancelled() and (over := self._client.cancel(call.id)) is not None:
                 return over
-            ended = [result for result in self._hear() if result.id == call.id]
-            if not ended and time.monotonic() > latest:
-                ended = self._lose("The call timed out.")
-            if ended:
-                return ended[0]
+            heard = self._process.hear(_GLANCE_SECONDS) if self._process.runs else []
+            if not heard and time.monotonic() > latest:
+                heard = self._process.end("The call timed out.")
+            for each in heard or ():
+                if isinstance(each, Result) and each.id == call.id:
+                    return each
 
     def close(self) -> None:
         """End the process and its servers."""
-        self._lose("")
-
-    def _hear(self) -> list[Result]:
-        """Send waiting commands, and wait a moment for the next line. Returns the results in it."""
-        if self._child is None:
-            return []
-        self._child.write(self._client.to_send())
-        if (line := self._child.line(_GLANCE_SECONDS)) is None:
-            return []
-        if not line:
-            return self._lose("The tools' process ended.")
-        try:
-            heard = self._client.hear(line)
-        except (WrongJson, OtherVersion) as problem:
-            return self._lose(str(problem))
-        return [heard] if isinstance(heard, Result) else []
-
-    def _lose(self, why: str) -> list[Result]:
-        child, self._child = self._child, None
-        if child is None:
-            return []
-        child.end()
-        return self._client.lose(why, another=False)
+        self._process.end()
 
 
 class Tools:
@@ -278,23 +255,23 @@ def _shown(arguments: str) -> str:
 
 
 class AnswerInSteps:
-    """An answer that may call tools, generation by generation.
-
-    `ask(messages, may_call)` returns the events of the next generation, which follows the
-    `messages` of earlier steps and may or may not call tools. Attribute: `events`, all so far.
-    """
+    """An answer that may call tools, generation by generation. Attribute: `events`, all so far."""
 
     def __init__(
         self,
-        ask: Callable[[Sequence[ChatMessage], bool], Iterator[Event]],
+        ask: Callable[..., Iterator[Event]],
+        asked: Sequence[ChatMessage],
+        request: Request,
         tools: Tools | None,
         *,
-        question: str = "",
-        count: Callable[[str], int] = len,
+        count: Callable[[str], int],
         cancelled: Callable[[], bool] = lambda: False,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._ask, self._tools = ask, tools
-        self._count, self._cancelled = count, cancelled
+        """`ask`: see `ChildSession.answer`. `asked`: a chat whose last message is the question."""
+        self._ask, self._asked, self._request, self._tools = ask, asked, request, tools
+        self._count, self._cancelled, self._hurried = count, cancelled, hurried
+        question = asked[-1].content[asked[-1].attached :]
         self._calling = tools.calling(question) if tools else Calling()
         self.events: list[Event] = []
         self.text = ""
@@ -324,7 +301,14 @@ class AnswerInSteps:
         while True:
             begun = len(self.events)
             messages = self.messages if self.steps else ()
-            yield self._heard(self._ask(messages, not must_answer(self.steps)))
+            events = self._ask(
+                [*self._asked, *messages],
+                replace(self._request, may_call=not must_answer(self.steps)),
+                tools=self._tools.json if self._tools else "",
+                cancelled=self._cancelled,
+                hurried=self._hurried,
+            )
+            yield self._heard(events)
             done = self.events[-1] if len(self.events) > begun else None
             if self._tools is None or not isinstance(done, Done) or done.reason == "cancelled":
                 return

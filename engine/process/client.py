@@ -1,17 +1,15 @@
 """The client of `engine.process.protocol`: an engine's unfinished commands and its loaded pair.
 
-Pure: no process, no pipe, no clock. The caller runs the process, reports its beginning, each of its
-lines and its end, writes the bytes of `to_send`, and passes on each `Delivery`. The window, the
-server and the chat in a terminal do so, each in its own way of waiting.
+The window, the server and the chat in a terminal run its process, each in its own way of waiting.
 
-Laws, for any order of commands, lines and deaths:
+The laws of `engine.process.asking`, and these, for any order of commands, lines and deaths:
 
-- Each command that is not refused has one end, and no response to it follows that: `Failed`, or
-  `Done` for a generation, `Counted` for a count, `Loaded` or `Unloaded` for the rest.
+- The end of a command is `Failed`, or `Done` for a generation, `Counted` for a count, `Kept`,
+  `Loaded` or `Unloaded` for the rest.
 - A question is sent once, because a part of its answer may have been passed on.
 - A load that had not begun did not cause a death, so the next process does it.
 - The next process loads the last pair again, and drafts as before.
-- A generation is cancelled once, and continues until its `Done`, so that its events add up.
+- A cancelled generation continues until its `Done`, so that its events add up.
 """
 
 import sys
@@ -24,17 +22,19 @@ import engine
 from engine.cluster.states import RankState
 from engine.command_buffers import with_buffers
 from engine.events import Done, Failed, Stats
+from engine.process.asking import Asking
 from engine.process.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
     PROTOCOL,
     RESPONSES,
     Cancel,
-    Command,
     Count,
     Counted,
     Generate,
     Hurry,
+    Keep,
+    Kept,
     Load,
     Loaded,
     Loading,
@@ -47,30 +47,21 @@ from engine.process.protocol import (
     Unloaded,
     command_of,
 )
-from models.errors import Problem
-from models.typed_json import WrongJson
 
 FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 GUEST = "http-"  # how the ids of the server's commands begin, also in the window's engine
 
 Question = Generate | Count
-Work = Load | SetDrafter | Question | Unload
+Work = Load | SetDrafter | Question | Keep | Unload
 
 _ENDS: dict[type[Work], Any] = {
     Load: Loaded | Failed,
     SetDrafter: Loaded | Failed,
     Generate: Done | Failed,
     Count: Counted | Failed,
+    Keep: Kept | Failed,
     Unload: Unloaded | Failed,
 }
-
-
-class Garbled(Problem):
-    """The engine wrote a line that cannot be read, so a response may be missing."""
-
-
-class OtherVersion(Problem):
-    """The engine speaks another version of the protocol."""
 
 
 class Delivery(NamedTuple):
@@ -81,12 +72,12 @@ class Delivery(NamedTuple):
 
 
 def host_command(target: str = "") -> tuple[str, ...]:
-    """The command that starts an engine which will load `target`, in `FOLDER`; in a bundle
-    `sys.executable` is the Python inside it.
+    """The command that starts an engine which will load `target`, in `FOLDER`, without the imports
+    of the other commands; in a bundle `sys.executable` is the Python inside it.
 
     That Python ignores PYTHON* variables, so the fault handler is an option here.
     """
-    command = (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
+    command = (sys.executable, "-X", "faulthandler", "-m", "engine.process.host")
     return with_buffers(command, target)
 
 
@@ -95,31 +86,26 @@ def is_guest(id: str) -> bool:
     return id.startswith(GUEST)
 
 
-class EngineClient:
-    """Attributes, all of the present process: `greeted`, whether it is ready for commands;
-    `loaded`, the pair that it has, if any; `ranks`, the Macs that hold its target together, as it
-    saw them last, known until another process begins; `confessed`, its last message about itself,
-    which may be why it ends.
-    """
+class EngineClient(Asking[Work, Response, Delivery]):
+    """Attributes, all of the present process: `loaded`, the pair that it has, if any; `ranks`, the
+    Macs that hold its target together, as it saw them last, known until another process begins."""
 
     def __init__(
         self, *, protocol: int = PROTOCOL, without_engine: str = "Restart the engine."
     ) -> None:
         """`without_engine`: the remedy where a command is refused because no engine runs."""
-        self._protocol, self._without_engine = protocol, without_engine
-        self._owed: dict[str, Work] = {}  # in the order in which it was asked for
-        self._cancelled: set[str] = set()
+        super().__init__("The engine", COMMANDS, RESPONSES, protocol=protocol)
+        self._without_engine = without_engine
         self._begun = ""  # the id of the load or change of drafter that is being done
         self._again = ""  # the id of the load that no one asked for
         self._wanted: Load | None = None  # what a next process loads again
-        self._unsent = bytearray()
-        self._running = False
-        self._expected = False  # there is a process, or one will follow
         self._led = False  # this process was asked to lead several Macs
-        self.greeted = False
         self.loaded: Loaded | None = None
         self.ranks: tuple[RankState, ...] = ()
-        self.confessed = ""
+
+    @property
+    def held_bytes(self) -> int:
+        return self.loaded.held_bytes if self.loaded else 0
 
     @property
     def loading(self) -> bool:
@@ -129,19 +115,17 @@ class EngineClient:
     @property
     def next(self) -> Work | None:
         """The oldest command that is not done: the engine does it now, possibly with others."""
-        return next(iter(self._owed.values()), None)
+        return next(iter(self.owed.values()), None)
 
     @property
     def generating(self) -> bool:
         """Whether a generation is not over."""
-        return any(isinstance(work, Generate) for work in self._owed.values())
+        return any(isinstance(work, Generate) for work in self.owed.values())
 
     def suits(self, macs: Macs) -> bool:
         """Whether this process can load a target on these Macs: MLX can join one group in a
         process."""
         return not self._led or self._leads(macs)
-
-    # What to ask
 
     def ask(self, command: Work) -> Failed | None:
         """Send a command, or keep it for the process that follows. Returns the failure if neither
@@ -149,106 +133,58 @@ class EngineClient:
 
         A load is kept also if no process is expected: it is a reason to start one.
         """
-        line = COMMANDS.to_line(command)
-        if len(line) > LONGEST_LINE_BYTES:
-            message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
-            remedy = "Send less, or start a new conversation."
-            return Failed(command.id, message, remedy, "request")
-        if not (self._expected or isinstance(command, Load)):
-            return Failed(command.id, "The engine is not running.", self._without_engine)
-        self._owed[command.id] = command
-        self._send(command, line)
+        match self._take(command, always=isinstance(command, Load)):
+            case "too long":
+                message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
+                remedy = "Send less, or start a new conversation."
+                return Failed(command.id, message, remedy, "request")
+            case "no process":
+                return Failed(command.id, "The engine is not running.", self._without_engine)
+        self._led |= self._process == "running" and _is_led(command)
         return None
 
     def cancel(self, generation: str) -> Delivery | None:
         """Cancel a generation that is not over. Returns its end where it was not sent yet."""
-        asked = self._owed.get(generation)
-        if not isinstance(asked, Generate) or generation in self._cancelled:
-            return None
-        if not self._running:
-            self._finish(generation)
+        asked = self.owed.get(generation)
+        if isinstance(asked, Generate) and self._cancel(asked, Cancel(generation)):
             return Delivery(Done(generation, "cancelled", Stats()), asked)
-        self._cancelled.add(generation)
-        cancel = Cancel(generation)
-        self._send(cancel, COMMANDS.to_line(cancel))
         return None
 
     def hurry(self, generation: str) -> None:
         """End the reasoning of a generation. Does nothing if the process does not write it."""
-        if self._running and isinstance(self._owed.get(generation), Generate):
-            hurry = Hurry(generation)
-            self._send(hurry, COMMANDS.to_line(hurry))
-
-    def to_send(self) -> bytes:
-        """The lines for the process that were not returned before."""
-        data = bytes(self._unsent)
-        self._unsent.clear()
-        return data
-
-    # The life of a process
-
-    def expect(self) -> None:
-        """A process will begin: until then, keep commands for it."""
-        self._expected = True
+        if isinstance(self.owed.get(generation), Generate):
+            self._tell(Hurry(generation))
 
     def begin(self) -> None:
         """Send the new process the unfinished commands, and have it load the last pair."""
-        self._running = self._expected = True
-        self._led = False
-        self.ranks, self.confessed = (), ""
-        if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
+        self.ranks = ()
+        if self._wanted and not any(isinstance(work, Load) for work in self.owed.values()):
             load = replace(self._wanted, id=uuid4().hex)
             self._again = load.id
-            self._owed = {load.id: load, **self._owed}
-        for work in self._owed.values():
-            self._send(work, COMMANDS.to_line(work))
+            self.owed = {load.id: load, **self.owed}
+        self._led = any(map(_is_led, self.owed.values()))
+        super().begin()
 
-    def lose(self, message: str, remedy: str, *, another: bool) -> list[Delivery]:
-        """The process is gone. Returns a `Failed` with this text for each command that failed.
+    def lose(self, message: str, remedy: str = "", *, another: bool) -> list[Delivery]:
+        """As `Asking.lose`: the next process does the loads that had not begun."""
+        lost = super().lose(message, remedy, another=another)
+        again, self._begun, self._again, self.loaded = self._again, "", "", None
+        return [each for each in lost if each.command is None or each.command.id != again]
 
-        With `another`, another process follows: it does the loads that had not begun, and the
-        commands that come meanwhile.
-        """
-        lost = []
-        for work in list(self._owed.values()):
-            blamed = work.id in (self._begun, self._again)
-            if not (another and isinstance(work, Load)) or blamed:
-                del self._owed[work.id]
-                if work.id != self._again:
-                    lost.append(Delivery(Failed(work.id, message, remedy), work))
-        self._begun = self._again = ""
-        self._cancelled.clear()
-        self._unsent.clear()
-        self._running, self._expected = False, another
-        self.greeted, self.loaded = False, None
-        return lost
+    def _outlives(self, command: Work) -> bool:
+        return isinstance(command, Load) and command.id not in (self._begun, self._again)
 
-    def hear(self, line: bytes) -> Delivery | None:
-        """Take a line of the process. Returns its response, unless that is stale.
+    def _failure(self, command: Work, message: str, remedy: str) -> Delivery:
+        return Delivery(Failed(command.id, message, remedy), command)
 
-        Raises Garbled and OtherVersion.
-        """
-        try:
-            response = RESPONSES.read(line)
-        except WrongJson:
-            message = "The engine wrote an unreadable line."
-            raise Garbled(message, "Install Slipstream again.") from None
-        return self._take(response)
-
-    def _take(self, response: Response) -> Delivery | None:
+    def _heard(self, response: Response) -> Delivery | None:
         id = _id_of(response)
-        asked = self._owed.get(command_of(id))
+        asked = self.owed.get(command_of(id))
         if id != command_of(id) and not isinstance(asked, Generate):
             asked = None  # only an answer has a plain rival
         match response:
             case Ready(protocol):
-                if protocol != self._protocol:
-                    raise OtherVersion(
-                        f"The engine uses version {protocol} of the protocol, and this program "
-                        f"version {self._protocol}.",
-                        "Install Slipstream again.",
-                    )
-                self.greeted = True
+                self._greet(protocol)
             case Ranks():
                 if response.ranks == self.ranks:
                     return None
@@ -261,10 +197,10 @@ class EngineClient:
                 if isinstance(asked, Load) and self.loaded is None and asked.id != self._again:
                     self._wanted = None  # the pair before was unloaded to make room
             case Loading() | Loaded() | Unloaded():
-                asked = None if isinstance(asked, Question) else asked
+                asked = None if isinstance(asked, Question | Keep) else asked
                 self._take_load(response, asked)
-            case Counted():
-                if not isinstance(asked, Count):
+            case Counted() | Kept():
+                if asked is None or not isinstance(response, _ENDS[type(asked)]):
                     return None
             case _:
                 if not isinstance(asked, Generate):
@@ -294,23 +230,22 @@ class EngineClient:
                     self._wanted = None
 
     def _finish(self, id: str) -> None:
-        del self._owed[id]
-        self._cancelled.discard(id)
+        super()._finish(id)
         if id == self._begun:
             self._begun = ""
 
-    def _send(self, command: Command, line: bytes) -> None:
-        if self._running:
-            self._led |= isinstance(command, Load) and command.macs.hosts != ""
-            self._unsent += line
-
     def _leads(self, macs: Macs) -> bool:
         """Whether the target is where `macs` says, and stays there until all commands are done."""
-        owed = self._owed.values()
+        owed = self.owed.values()
         if self.loaded is None or any(isinstance(work, Unload) for work in owed):
             return False
         loads = (work.macs for work in owed if isinstance(work, Load))
         return all(each.hosts == macs.hosts for each in (self.loaded.macs, *loads))
+
+
+def _is_led(command: Work) -> bool:
+    """Whether a process that does this leads several Macs."""
+    return isinstance(command, Load) and command.macs.hosts != ""
 
 
 def _id_of(response: Response) -> str:
@@ -318,7 +253,7 @@ def _id_of(response: Response) -> str:
     match response:
         case Ready() | Ranks():
             return ""
-        case Loading() | Loaded() | Unloaded() | Counted():
+        case Loading() | Loaded() | Unloaded() | Counted() | Kept():
             return response.id
         case _:
             return response.generation

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from io import BufferedIOBase
 from math import ceil
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +32,7 @@ from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel, attends_to, load
 from engine.conversation.pair import make_policy, require_pair
+from engine.conversation.pair_costs import Remark
 from engine.conversation.proof import settle
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
@@ -41,7 +43,7 @@ from engine.device import Wired, backend, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
-from engine.pipes import claim_pipes
+from engine.pipes import Lines, claim_pipes
 from engine.process import protocol
 from engine.process.launch import TORN
 from engine.process.led import LedMacs
@@ -50,8 +52,9 @@ from engine.process.protocol import (
     Count,
     Counted,
     Generate,
+    Keep,
+    Kept,
     Load,
-    Macs,
     Memory,
     Response,
     SetDrafter,
@@ -60,6 +63,7 @@ from engine.process.protocol import (
 )
 from engine.process.supervision import GRACE_SECONDS, grace_seconds
 from engine.request import TooLong
+from models.download import network_variables
 from models.errors import Problem
 from models.files import data_folder
 from models.installed.last_used import mark_used
@@ -128,14 +132,14 @@ class CommandQueue:
         self.stopped = self.whole = False
         self.at_stop: Callable[[], None] = lambda: None
 
-    def read(self, stream: BinaryIO) -> None:
+    def read(self, stream: BufferedIOBase) -> None:
         """Queue the commands in `stream` until `quit` or its end; then `stop`."""
         with suppress(Disconnected, OSError):
             for line in read_lines(stream):
                 try:
                     command = protocol.parse_command(line)
                 except protocol.InvalidCommand as bad:
-                    self._send(Failed(bad.id, bad.message, bad.remedy))
+                    self._send(Failed(bad.id, bad.message, bad.remedy, "request"))
                     continue
                 if isinstance(command, protocol.Quit):
                     break
@@ -169,7 +173,7 @@ class CommandQueue:
     def note(self, response: Response | bytes) -> None:
         """Note that a response may end a command."""
         match response:
-            case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id):
+            case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id) | Kept(id):
                 self.owed.pop(id, None)
             case protocol.Unloaded(id) if isinstance(self.owed.get(id), Unload):
                 del self.owed[id]
@@ -183,13 +187,13 @@ class CommandQueue:
         return generation in self._hurried
 
 
-def read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream, with their ends. A long line is cut off one byte past the limit."""
-    while line := stream.readline(protocol.LONGEST_LINE_BYTES + 1):
-        rest = line
-        while len(line) > protocol.LONGEST_LINE_BYTES and rest and not rest.endswith(b"\n"):
-            rest = stream.readline(1 << 20)
-        yield line
+def read_lines(stream: BufferedIOBase) -> Iterator[bytes]:
+    """The lines of a stream, as `Lines` splits them; the last one may lack its end."""
+    lines = Lines(protocol.LONGEST_LINE_BYTES)
+    while data := stream.read1(1 << 16):
+        yield from lines.feed(data)
+    if rest := lines.rest():
+        yield rest
 
 
 class Host:
@@ -214,9 +218,8 @@ class Host:
         self._led: LedMacs | None = None  # does all commands, once several Macs lead
         self._reading = False  # whether an answer is being written
         self._target: LoadedModel | None = None
-        self._drafter = self._draft_length = ""
-        self._memory, self._macs = Memory(), Macs()
-        self._parallel, self._batching, self._room = 1, False, 0
+        self._loaded = Load("", "")  # with the drafting of now
+        self._batching, self._room = False, 0
         self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Asked] = deque()  # waits until no answer runs; and all after it
@@ -271,6 +274,13 @@ class Host:
             self._unkept = unkept
             print(unkept.value, file=sys.stderr)
         return more
+
+    @property
+    def _remarks(self) -> tuple[str, ...]:
+        """Why something of the latest answer could not be stored."""
+        session = self._usable_scheduler().session
+        disturbed = (Remark.BUSY_ANSWERING.value,) * session.disturbed
+        return disturbed if session.unkept is None else (*disturbed, session.unkept.value)
 
     def _take(self, command: Asked) -> None:
         """Do a command now, or keep it for later."""
@@ -354,6 +364,10 @@ class Host:
                 self._load(command)
             case SetDrafter():
                 self._change_drafting(command)
+            case Keep():
+                while not self._queue.waiting and self._keep():
+                    pass
+                self._send(Kept(command.id, self._remarks))
             case Unload():
                 self._unload(command.id)
 
@@ -397,10 +411,10 @@ class Host:
                 context=command.memory.context or DEFAULT_CONTEXT,
                 cache_bits=command.memory.cache_bits or None,
             )
-        if command.memory.context:
-            shorter = min(command.memory.context, target.context_length)
-            target = replace(target, context_length=shorter)
-        target = replace(target, sampling=command.sampling or target.sampling)
+        fitting = here.largest_context if command.fitting and here else target.context_length
+        longest = min(command.memory.context or fitting, target.context_length)
+        sampling = command.sampling or target.sampling
+        target = replace(target, context_length=longest, sampling=sampling)
         mark_used(folder.path)
         settle(target, command.exact, quantized=caches, again=command.measure)
         session = Session(
@@ -412,16 +426,14 @@ class Host:
             earlier=earlier_answers_folder() if command.learn else None,
             kept=kept_blocks(command.keep_bytes),
         )
-        self._memory = command.memory
+        self._loaded = command
         remark = self._calibrate(session, loading, again=command.measure)
         remark = " ".join(filter(None, (target.remark, remark)))
         fits: tuple[Fit, ...] = (here,) if here is not None else ()
         if self._cluster is not None and self._cluster.plan is not None:
             fits = self._cluster.plan.fits
             remark = " ".join(filter(None, (divided(self._cluster.ranks), remark)))
-        self._target, self._macs = target, command.macs
-        self._drafter, self._draft_length = command.drafter, command.draft_length
-        self._parallel = command.parallel
+        self._target = target
         self._room = room_tokens(fits)
         several = command.parallel > 1 and command.exact != "on"
         self._batching = several and session.decoder.shares
@@ -430,8 +442,9 @@ class Host:
 
     def _change_drafting(self, command: SetDrafter) -> None:
         session = self._usable_scheduler().session
-        drafter = self._drafter if command.drafter is None else command.drafter
-        length = self._draft_length if command.draft_length is None else command.draft_length
+        now = self._loaded
+        drafter = now.drafter if command.drafter is None else command.drafter
+        length = now.draft_length if command.draft_length is None else command.draft_length
         if command.measure and (drafter == "none" or length != "auto"):
             raise Problem(
                 "There is nothing to measure: only an automatic draft length needs it.",
@@ -443,19 +456,19 @@ class Host:
         folder = session.target.folder
         drafters = None
         if command.drafter is not None:
-            drafters = resolve_drafters(drafter, folder, bits=self._memory.drafter_bits)
+            drafters = resolve_drafters(drafter, folder, bits=now.memory.drafter_bits)
         if drafters is not None and self._cluster is not None:
-            bits = self._memory.cache_bits or None
+            bits = now.memory.cache_bits or None
             self._cluster.draft_with(weighed(drafters), cache_bits=bits)
         elif drafters is not None:
-            require_room(folder, drafters, self._memory)
+            require_room(folder, drafters, now.memory)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
         if drafters is not None:
             session.use_drafter(drafters)
         session.policy = policy
         remark = self._calibrate(session, loading, again=command.measure)
-        self._drafter, self._draft_length = drafter, length
+        self._loaded = replace(now, drafter=drafter, draft_length=length)
         self._schedule(session)
         self._send_loaded(command.id, remark)
 
@@ -475,7 +488,7 @@ class Host:
         def cancelled() -> bool:
             return self._queue.cancelled(loading.id)
 
-        if again and not self._memory.drafter_bits:
+        if again and not self._loaded.memory.drafter_bits:
             try_bits(session, progress=report, cancelled=cancelled)
         remarks = session.calibrate(progress=report, cancelled=cancelled, again=again)
         return " ".join(remark.value for remark in remarks)
@@ -501,7 +514,7 @@ class Host:
         """Answer with this session, and with copies of it at the same time, from now on."""
         self._scheduler = Scheduler(
             session,
-            parallel=self._parallel,
+            parallel=self._loaded.parallel,
             room=self._room,
             batching=self._batching,
             fail=lambda id, error: self._failure(id, error, torn=self._reading),
@@ -518,25 +531,25 @@ class Host:
         return self._scheduler
 
     def _send_loaded(self, id: str, remark: str) -> None:
-        session = self._usable_scheduler().session
+        session, now = self._usable_scheduler().session, self._loaded
         target = session.target
         template = abilities_for(target.tokenizer, tools=True)
         self._send(
             protocol.Loaded(
                 id,
                 str(target.folder.path),
-                self._drafter,
-                self._draft_length,
+                now.drafter,
+                now.draft_length,
                 target.precision,
                 target.context_length,
                 session.decoder.vocabulary,
                 remark,
-                memory=self._memory,
+                memory=now.memory,
                 sampling=target.sampling,
-                parallel=self._parallel,
+                parallel=now.parallel,
                 exact=target.promise.now,
                 batching=self._batching,
-                macs=self._macs,
+                macs=now.macs,
                 knows_tools=template.knows_tools,
                 thinking=template.choices,
                 notation=template.notation,
@@ -622,6 +635,8 @@ def ready() -> protocol.Ready:
 
 def main() -> NoReturn:
     """Serve until `quit`, SIGTERM, or the end of standard input or output."""
+    if network_variables():
+        import models.hub  # noqa: F401  # names one at which other libraries only fail
     commands, responses = claim_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
     serve(commands, responses)
@@ -629,7 +644,7 @@ def main() -> NoReturn:
 
 
 def serve(
-    commands: BinaryIO,
+    commands: BufferedIOBase,
     responses: BinaryIO,
     *,
     lead: Callable[[Callable[[bytes], None]], Cluster] | None = None,

@@ -16,6 +16,7 @@ for those before it, and those after it wait for it.
                  Done | Failed; the same events of the plain answer, where it is a race, with the
                  generation `rival_of(id)`
     count     -> Counted | Failed, at once, also while answers are written
+    keep      -> Kept | Failed
     hurry     -> no response of its own; the generation with that id ends its reasoning
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded; from several Macs too, which end
@@ -39,7 +40,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 14  # since a pair says how exact it is
+PROTOCOL = 15  # since caches are written to disk on demand
 DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
@@ -92,7 +93,8 @@ class Load:
     unless `exact` is "on": see `engine.exactness`. `learn`: earlier answers are drafted from,
     and these are kept for that: see `engine.earlier_answers`. `measure`: the pair is calibrated
     again. `sampling`: the default in place of the target's own. `keep_bytes`: the most that is kept
-    on disk of prompts; None leaves that to the engine, 0 keeps nothing. A process that has led the
+    on disk of prompts; None leaves that to the engine, 0 keeps nothing. `fitting`: a context that
+    the model alone limits is no longer than fits in this Mac's memory. A process that has led the
     Macs in a file loads on these alone, and on none once they are unloaded: another process can.
     """
 
@@ -108,6 +110,7 @@ class Load:
     macs: Macs = field(default_factory=Macs)
     measure: bool = False
     sampling: Sampling | None = None
+    fitting: bool = False
 
     def __post_init__(self) -> None:
         if self.keep_bytes is not None and self.keep_bytes < 0:
@@ -159,6 +162,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Write the caches of the latest prompt to disk, as far as its request allows that; a command
+    that comes meanwhile ends it."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hurry:
     """End the reasoning of the generation with this id, so that its answer begins. Nothing happens
     to a generation that does not reason, and to the plain answer of a race."""
@@ -185,7 +196,7 @@ class Quit:
     """Cancel everything and end."""
 
 
-Work = Load | SetDrafter | Generate | Unload
+Work = Load | SetDrafter | Generate | Keep | Unload
 Command = Work | Count | Hurry | Cancel | Quit
 
 
@@ -259,13 +270,22 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The end of the `Keep` with this id. `remarks`: why something of the latest answer, its caches
+    or its measured speed, could not be stored."""
+
+    id: str
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ranks:
     """The state of each of several Macs, rank 0's first; none once they are left."""
 
     ranks: tuple[RankState, ...]
 
 
-ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted | Ranks
+ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted | Kept | Ranks
 Response = events.Event | ProcessEvent
 
 COMMANDS = Language[Command](
@@ -275,6 +295,7 @@ COMMANDS = Language[Command](
         "drafting": SetDrafter,
         "generate": Generate,
         "count": Count,
+        "keep": Keep,
         "unload": Unload,
         "hurry": Hurry,
         "cancel": Cancel,
@@ -341,8 +362,5 @@ def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        message, remedy = (
-            f"{name} holds half a character.",
-            "Escape both halves of a surrogate pair.",
-        )
-        raise WrongJson("wrong value", name, message, remedy) from None
+        message = f"A text in {name} is not valid UTF-8: it holds half a character."
+        raise WrongJson("wrong value", name, message, "Convert it to UTF-8.") from None

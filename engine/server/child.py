@@ -110,8 +110,7 @@ class EngineChild:
             return error.failed.message
         finally:
             watching.cancel()
-            pair = self._link.loaded
-            await _end(process, talking, grace_seconds(pair.held_bytes if pair else 0))
+            await _end(process, talking, grace_seconds(self._link.held_bytes))
 
     async def _silence(self) -> None:
         """Return once the engine hangs. Counts ticks: no clock that goes on while the machine

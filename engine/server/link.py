@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
 from engine.process.client import GUEST, Delivery, EngineClient, Question
-from engine.process.protocol import Count, Counted, Generate, Load, Loaded, Ranks
+from engine.process.protocol import Count, Counted, Generate, Load, Loaded, Ranks, Response
 from engine.request import Prompt, Request, Thinking
 from models.errors import Problem
 
@@ -33,32 +33,32 @@ class EngineFailed(Exception):
         self.failed = failed
 
 
-class Generation:
-    """The events of one generation: an asynchronous iterator. It ends after a Done or a Failed."""
+class Answer[Item: Response]:
+    """The responses to one command: an asynchronous iterator, which ends after the last one."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.left = False  # the reader has left
-        self.over = False  # its last event was added
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self.over = False  # its last response was added
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
 
-    def __aiter__(self) -> "Generation":
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> Item:
         """May be cancelled, by a time limit for instance: nothing is lost."""
-        if self.over and self._events.empty():
+        if self.over and self._items.empty():
             raise StopAsyncIteration
-        return await self._events.get()
+        return await self._items.get()
 
-    def add(self, event: Event) -> None:
+    def add(self, item: Item) -> None:
         if not self.left and not self.over:
-            self.over = isinstance(event, Done | Failed)
-            self._events.put_nowait(event)
+            self.over = isinstance(item, Done | Failed | Loaded | Counted)
+            self._items.put_nowait(item)
 
     @property
     def piled_up(self) -> bool:
-        return self._events.qsize() >= _MOST_EVENTS
+        return self._items.qsize() >= _MOST_EVENTS
 
 
 class EngineLink:
@@ -72,8 +72,7 @@ class EngineLink:
         self.heard, self.remark = 0, ""
         self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
-        self._generations: dict[str, Generation] = {}
-        self._asked: dict[str, asyncio.Future[Any]] = {}  # loads and counts
+        self._answers: dict[str, Answer[Any]] = {}
 
     @property
     def loaded(self) -> Loaded | None:
@@ -91,6 +90,11 @@ class EngineLink:
         return self._client.confessed
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes of the engine's models and caches."""
+        return self._client.held_bytes
+
+    @property
     def due(self) -> bool:
         """Whether the engine has something to answer now."""
         return self.loaded is not None and isinstance(self._client.next, Question)
@@ -98,7 +102,7 @@ class EngineLink:
     @property
     def open(self) -> int:
         """The number of generations that the engine has not ended, also those without a reader."""
-        return len(self._generations)
+        return sum(isinstance(command, Generate) for command in self._client.owed.values())
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take responses from an engine until its stream ends; another may follow later. Raises
@@ -118,83 +122,71 @@ class EngineLink:
 
     async def load(self, command: Load) -> Loaded:
         """Load a pair, in the engine of the next `run` if there is none. Raises EngineFailed."""
-        loaded: Loaded = await self._ask(command)
+        loaded: Loaded = await self._end_of(command)
         return loaded
 
     async def count(self, prompt: Prompt, thinking: Thinking = "") -> Counted:
         """Return how many tokens a prompt has, and how it ends. Raises EngineFailed."""
-        counted: Counted = await self._ask(Count(_id(), prompt, thinking or self._thinking))
+        counted: Counted = await self._end_of(Count(_id(), prompt, thinking or self._thinking))
         return counted
 
     @asynccontextmanager
     async def generate(
         self, prompt: Prompt, request: Request, *, conversation: str = ""
-    ) -> AsyncIterator[Generation]:
+    ) -> AsyncIterator[Answer[Event]]:
         """The events of an answer. To leave this cancels it where it is not over."""
         request = replace(
             request, thinking=request.thinking or self._thinking, keep_instructions=True
         )
         if request.thinking_budget is None:
             request = replace(request, thinking_budget=self._thinking_budget)
-        generation = Generation(_id())
-        if refusal := self._client.ask(Generate(generation.id, conversation, prompt, request)):
-            generation.add(refusal)
-        else:
-            self._generations[generation.id] = generation
-            self._write()
+        answer = self._ask(Generate(_id(), conversation, prompt, request))
         try:
-            yield generation
+            yield answer
         finally:
-            generation.left = True
-            self._cancel(generation)
+            answer.left = True
+            self._cancel(answer.id)
 
-    def _cancel(self, generation: Generation) -> None:
-        self._client.cancel(generation.id)
+    def _cancel(self, generation: str) -> None:
+        self._client.cancel(generation)
         self._write()
 
-    async def _ask(self, command: Load | Count) -> Any:
+    def _ask(self, command: Question | Load) -> Answer[Any]:
+        answer = Answer[Any](command.id)
         if refusal := self._client.ask(command):
-            raise EngineFailed(refusal)
-        self._write()
-        future = self._asked[command.id] = asyncio.get_running_loop().create_future()
-        try:
-            return await future
-        finally:
-            del self._asked[command.id]
+            answer.add(refusal)
+        else:
+            self._answers[command.id] = answer
+            self._write()
+        return answer
+
+    async def _end_of(self, command: Load | Count) -> Any:
+        (*_, last) = [response async for response in self._ask(command)]
+        if isinstance(last, Failed):
+            raise EngineFailed(last)
+        return last
 
     def _write(self) -> None:
         if (data := self._client.to_send()) and self._writer is not None:
             self._writer.write(data)
 
     def _deliver(self, delivery: Delivery) -> None:
-        match delivery:
-            case (Loaded() | Counted() | Failed() as response, Load() | Count() as command):
-                self.remark = "" if isinstance(response, Loaded) else self.remark
-                self._settle(command.id, response)
-            case (response, Generate() as command) if isinstance(response, Event):
-                self._pass_on(response, self._generations[command.id])
-            case (Ranks(), _):
-                self.ranks_changed()
-
-    def _pass_on(self, event: Event, generation: Generation) -> None:
-        generation.add(event)
-        if isinstance(event, Done):
-            self.remark = event.remark or self.remark
-        if isinstance(event, Done | Failed):
-            del self._generations[generation.id]
-        elif generation.piled_up and not generation.left:
-            message, remedy = "The client did not read the answer.", "Read streams as they arrive."
-            generation.add(Failed(generation.id, message, remedy))
-            self._cancel(generation)
-
-    def _settle(self, id: str, response: Loaded | Counted | Failed) -> None:
-        future = self._asked.get(id)
-        if future is None or future.done():
+        response, command = delivery
+        if isinstance(response, Ranks):
+            self.ranks_changed()
+        if command is None or (answer := self._answers.get(command.id)) is None:
             return
-        if isinstance(response, Failed):
-            future.set_exception(EngineFailed(response))
-        else:
-            future.set_result(response)
+        if isinstance(response, Loaded):
+            self.remark = ""
+        if isinstance(response, Done):
+            self.remark = response.remark or self.remark
+        answer.add(response)
+        if command.id not in self._client.owed:
+            del self._answers[command.id]
+        elif answer.piled_up and not answer.left:
+            message, remedy = "The client did not read the answer.", "Read streams as they arrive."
+            answer.add(Failed(command.id, message, remedy))
+            self._cancel(command.id)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

@@ -1,20 +1,16 @@
-"""The asking side of `engine.tools.protocol`: the servers that are wanted, and the calls that are
-not over.
+"""The client of `engine.tools.protocol`: the wanted servers, and the calls without a result.
 
-Pure: no process, no pipe, no clock. The caller runs the process, reports its beginning, each of its
-lines and its end, writes what `to_send` returns, and passes on each `Result`.
+The laws of `engine.process.asking`, and these, in any order of calls, lines and deaths:
 
-Laws, in any order of calls, lines and deaths:
-
-- Each call has exactly one `Result`, and no `Progress` follows that.
+- The end of a call is its `Result`.
 - A call is sent once, because a tool may have done its work before the process died. Calls that
   were not sent wait for the process that follows.
 - Each process is asked for the servers that were wanted last.
 """
 
 import sys
-from typing import Literal
 
+from engine.process.asking import Asking
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
@@ -23,19 +19,14 @@ from engine.tools.protocol import (
     RESPONSES,
     Call,
     Cancel,
-    Command,
     Progress,
     Ready,
+    Response,
     Restart,
     Result,
     Start,
     State,
 )
-from models.errors import Problem
-
-
-class OtherVersion(Problem):
-    """The process speaks another version of the protocol."""
 
 
 def host_command() -> tuple[str, ...]:
@@ -43,119 +34,85 @@ def host_command() -> tuple[str, ...]:
     return (sys.executable, "-X", "faulthandler", "-m", "engine", "tools-host")
 
 
-class ToolClient:
+class ToolClient(Asking[Call, Response, State | Progress | Result]):
     """Attributes: `wanted`, the servers and folders that were asked for last; `states`, of those
-    of them that the process has reported, by their names; `greeted`, whether it takes commands."""
+    of them that the process has reported, by their names."""
 
     def __init__(self) -> None:
+        super().__init__("The tools' process", COMMANDS, RESPONSES, protocol=PROTOCOL)
         self.wanted = Start(())
         self.states: dict[str, State] = {}
-        self.greeted = False
-        self._process: Literal["none", "expected", "running"] = "none"
-        self._waiting: dict[str, Call] = {}  # for a process
-        self._sent: dict[str, Call] = {}
-        self._cancelled: set[str] = set()  # sent, and not ended
-        self._lines = bytearray()
 
     @property
     def due_seconds(self) -> float | None:
         """How long the process may be silent: as long as its slowest call may take, and no longer
         once a call was cancelled. None if no result is due."""
-        slowest = max((call.seconds for call in self._sent.values()), default=None)
-        return 0.0 if self._cancelled else slowest
+        if self._process != "running" or not self.owed:
+            return None
+        return 0.0 if self._cancelled else max(call.seconds for call in self.owed.values())
 
     @property
     def _names(self) -> set[str]:
         return {OWN, *(server.name for server in self.wanted.servers)}
 
-    # What to ask
-
     def want(self, start: Start) -> None:
         """Run exactly these servers, now and after a death."""
         self.wanted = start
         self.states = {name: s for name, s in self.states.items() if name in self._names}
-        self._send(start)
+        self._tell(start)
 
     def restart(self, server: str) -> None:
         """Start a server again. Without a process this does nothing: the next one starts it."""
-        self._send(Restart(server))
+        self._tell(Restart(server))
 
     def call(self, call: Call) -> Result | None:
         """Call a tool, now or when there is a process. Returns the result where it cannot be."""
-        if len(COMMANDS.to_line(call)) > LONGEST_LINE_BYTES:
-            return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")
-        if self._process == "none":
-            return Result(call.id, "failed", "The tools are not running.")
-        calls = self._sent if self._send(call) else self._waiting
-        calls[call.id] = call
+        match self._take(call):
+            case "too long":
+                return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")
+            case "no process":
+                return Result(call.id, "failed", "The tools are not running.")
         return None
 
     def cancel(self, id: str) -> Result | None:
         """End a call that is not over. Returns its result where it was not sent."""
-        if self._waiting.pop(id, None) is not None:
+        call = self.owed.get(id)
+        if call is not None and self._cancel(call, Cancel(id)):
             return Result(id, "cancelled", "It was stopped before it began.")
-        if id in self._sent and id not in self._cancelled:
-            self._cancelled.add(id)
-            self._send(Cancel(id))
         return None
-
-    def to_send(self) -> bytes:
-        """The lines for the process that were not returned before."""
-        data = bytes(self._lines)
-        self._lines.clear()
-        return data
-
-    # The life of a process
-
-    def expect(self) -> None:
-        """A process will begin: until then, keep all commands."""
-        if self._process == "none":
-            self._process = "expected"
 
     def begin(self) -> None:
         """There is a new process: ask it for the servers, and for the calls that wait."""
         self._process = "running"
-        self._send(self.wanted)
-        for call in self._waiting.values():
-            self._send(call)
-        self._sent, self._waiting = self._waiting, {}
+        self._tell(self.wanted)
+        super().begin()
 
-    def lose(self, message: str, *, another: bool) -> list[Result]:
-        """The process is gone. Returns a result with this text for each call that was sent; and for
-        all of them unless `another` process follows."""
-        over, cancelled = [*self._sent], self._cancelled
-        if not another:
-            over += self._waiting
-            self._waiting = {}
-        self._sent, self._cancelled, self.states = {}, set(), {}
-        self._lines.clear()
-        self._process, self.greeted = "expected" if another else "none", False
-        return [Result(id, "cancelled" if id in cancelled else "failed", message) for id in over]
+    def lose(
+        self, message: str, remedy: str = "", *, another: bool
+    ) -> list[State | Progress | Result]:
+        """As `Asking.lose`: calls that were not sent wait for the next process."""
+        self.states = {}
+        return super().lose(message, remedy, another=another)
 
-    def hear(self, line: bytes) -> State | Progress | Result | None:
-        """Take a line of the process. Returns its response, unless that is stale.
+    def _outlives(self, command: Call) -> bool:
+        return self._process != "running"
 
-        Raises WrongJson and OtherVersion.
-        """
-        match response := RESPONSES.read(line):
+    def _failure(self, command: Call, message: str, remedy: str) -> Result:
+        return Result(
+            command.id, "cancelled" if command.id in self._cancelled else "failed", message
+        )
+
+    def _heard(self, response: Response) -> State | Progress | Result | None:
+        match response:
             case Ready(protocol):
-                if protocol != PROTOCOL:
-                    message = f"The tools' process uses version {protocol} of the protocol."
-                    raise OtherVersion(message, "Install Slipstream again.")
-                self.greeted = True
+                self._greet(protocol)
+                return None
+            case State(server) if server in self._names:
+                self.states[server] = response
             case State():
-                if response.server in self._names:
-                    self.states[response.server] = response
-                    return response
-            case Progress(id) if id in self._sent:
-                return response
-            case Result(id) if id in self._sent:
-                del self._sent[id]
-                self._cancelled.discard(id)
-                return response
-        return None
-
-    def _send(self, command: Command) -> bool:
-        if self._process == "running":
-            self._lines += COMMANDS.to_line(command)
-        return self._process == "running"
+                return None
+            case Progress(id) | Result(id) if id not in self.owed or self._process != "running":
+                return None
+            case Result(id):
+                self._finish(id)
+        return response

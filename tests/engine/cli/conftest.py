@@ -1,17 +1,32 @@
 """The command line, called in this process, on tiny models."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mlx_lm.utils import save_model
 
+from engine.cli import line_child
 from engine.cli.main import main
+from engine.events import Done, Stats
+from engine.process.protocol import (
+    PROTOCOL,
+    RESPONSES,
+    Generate,
+    Keep,
+    Kept,
+    Load,
+    Ready,
+    parse_command,
+)
 from tests.support.engine import tiny
 from tests.support.engine.ended import (
     PROMPT,
     Run,
 )
+from tests.support.engine.hosted import HostedChild
+from tests.support.engine.scripted_host import LOADED
 
 SEED = 53  # of a target whose answers have letters, and something to look up
 
@@ -23,6 +38,17 @@ def surroundings(tmp_path, monkeypatch, on_the_cpu):
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(autouse=True)
+def engine_here(monkeypatch):
+    """An engine that a command starts runs in this process; a scripted one does not."""
+    start = line_child.LineChild
+
+    def here(command, **options):
+        return HostedChild() if command[-1].endswith(".host") else start(command, **options)
+
+    monkeypatch.setattr(line_child, "LineChild", here)
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +99,34 @@ def generate(run, target):
         return run("generate", *told, *arguments)
 
     return generate
+
+
+class Recording:
+    """An engine that notes its commands in `asked`, and answers each with its last response."""
+
+    def __init__(self, asked):
+        self.asked, self.said = asked, [Ready(PROTOCOL, "", "", "", "")]
+
+    def write(self, data):
+        for command in map(parse_command, data.splitlines()):
+            self.asked.append(command)
+            ends = {
+                Load: replace(LOADED, id=command.id),
+                Generate: Done(command.id, "stop", Stats()),
+                Keep: Kept(command.id, ()),
+            }
+            self.said.append(ends[type(command)])
+
+    def line(self, seconds):
+        return RESPONSES.to_line(self.said.pop(0)) if self.said else None
+
+    def end(self, seconds):
+        return 0
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The commands that are sent to an engine which writes nothing."""
+    asked = []
+    monkeypatch.setattr(line_child, "LineChild", lambda *_, **__: Recording(asked))
+    return asked

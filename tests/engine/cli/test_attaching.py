@@ -156,7 +156,7 @@ def test_seconds_are_told_once_a_prompt_was_read(table):
 
 def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
     file = StringIO()
-    session = Session(loaded(Scripted(ANSWERS), tokenizer))
+    session = Watched(loaded(Scripted(ANSWERS), tokenizer))
     console = Console(file=file, width=200)
     request = Request(max_tokens=12)
     with closing(Attachments(session, console, [LONG])) as attachments:
@@ -239,7 +239,7 @@ def test_rows_read_are_the_new_ones_only(tokenizer):
     document = made("short.pdf", SUBJECTS, 50)
     # Only letters and signs, so that an answer in the prompt has the tokens that it was written in.
     plain = Sampling(logit_bias=dict.fromkeys((*range(32), *range(127, 256)), -100.0))
-    session, request = Session(target), Request(sampling=plain, max_tokens=8)
+    session, request = Watched(target), Request(sampling=plain, max_tokens=8)
     attachments = Attachments(session, Console(file=StringIO()), [document])
 
     read: list[ChatMessage] = []  # what the session holds
@@ -322,7 +322,7 @@ def test_no_more_is_given_than_memory_has_room_for(generate, tmp_path, monkeypat
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
     assert "whole" in generate("--attach", file).err
-    monkeypatch.setattr("engine.cli.sessions.require_pair", little)
+    monkeypatch.setattr("engine.process.host.require_pair", little)
     assert "1 passage of 2" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err
 

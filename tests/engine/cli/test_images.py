@@ -39,7 +39,7 @@ def table(tmp_path, pictures):
 
 def test_a_picture_goes_with_the_next_message(table, pictures):
     printed = table.say("/image 0.jpg", "So?", "And?", "/image 1.jpg", "/image 0.jpg", "Those?")
-    assert "0.jpg: 12 x 8 pixels, 6 tokens" in printed
+    assert "0.jpg: 12 x 8 pixels, 8 tokens" in printed
     assert shown(table) == [(pictures[0],), (), (pictures[1], pictures[0])]
     table.say("/regenerate")
     assert shown(table)[-1] == (pictures[1], pictures[0])
@@ -105,7 +105,7 @@ def test_images_of_the_command_line(run, folders, tmp_path):
     options += ["--drafter", "lookup", "--image", path, "--image", path]
     shown = run("generate", "--target", folders["sees"], *options)
     assert shown.code == 0, shown.err
-    assert shown.err.count("photo.jpg: 40 x 30 pixels, 20 tokens") == 2
+    assert shown.err.count("photo.jpg: 40 x 30 pixels, 22 tokens") == 2
     blind = run("generate", "--target", folders["blind"], *options)
     assert_refused(blind, "cannot see")
 

@@ -5,11 +5,11 @@ import itertools
 import json
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 
 import pytest
@@ -20,6 +20,8 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Draft, Prefill, Verdict
+from engine.process.protocol import Keep
+from engine.request import ChatMessage, Grammar, Request, Sampling, chat
 from models.in_words import clean
 from tests.support.engine.ended import (
     CONTROLS,
@@ -33,7 +35,6 @@ from tests.support.engine.ended import (
     events_of,
     text_of,
 )
-from tests.support.mostly_slow import mostly_slow
 
 # Answers
 
@@ -74,19 +75,6 @@ def test_where_answers_cannot_be_kept_that_is_said(generate):
     assert_refused(generate("--learn"), str(folder), "--learn")
 
 
-def test_without_sampling_options_the_models_default_holds(run, folder, generate):
-    def answer(*options):
-        return run(
-            "generate", "--target", folder, "--prompt", PROMPT, "--max-tokens", 24, *options
-        ).out
-
-    (folder / "generation_config.json").write_text(json.dumps({"temperature": 0.9}))
-    assert answer("--seed", 5) == answer("--seed", 5, "--temperature", 0.9)
-    assert answer("--seed", 5) != answer("--seed", 5, "--temperature", 0.1)
-    assert len({answer() for _ in range(4)}) > 1
-    assert generate().out == generate("--seed", 5).out
-
-
 def test_json_is_events_that_obey_the_laws(generate, target, drafter):
     plain = generate("--drafter", "none").out
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
@@ -115,77 +103,31 @@ def test_json_is_events_that_obey_the_laws(generate, target, drafter):
         assert clean(text) == plain.removesuffix("\n")
 
 
-def test_every_answer_has_an_id_of_its_own(generate):
-    ids = {events_of(generate("--json"))[0].generation for _ in range(2)}
-    assert len(ids) == 2
-
-
-@pytest.mark.parametrize("name", mostly_slow(["none", "lookup", "early-exit:1"], quick=["lookup"]))
-def test_a_seed_reproduces(name, generate):
-    # A draft length that does not depend on the clock: it takes part in what is drawn.
-    def text(seed):
-        sampling = ("--temperature", 1, "--top-p", 0.95, "--seed", seed)
-        return text_of(
-            events_of(generate("--json", "--drafter", name, "--draft-length", 3, *sampling))
-        )
-
-    assert text(1) == text(1)
-    assert text(1) != text(2)
-
-
-def test_greedy_needs_no_seed(generate):
-    assert generate("--seed", 1).out == generate("--seed", 2).out == generate().out
-
-
-def test_max_tokens(generate, drafter):
-    whole = text_of(events_of(generate("--json", "--drafter", "none")))
-    for count in (1, 2, 7):
-        events = events_of(generate("--json", "--drafter", drafter, "--max-tokens", count))
-        assert len(committed(events)) == count
-        assert whole.startswith(text_of(events).rstrip("\ufffd"))
-
-
-def test_stop_strings(generate, drafter):
-    whole = text_of(events_of(generate("--json", "--drafter", "none")))
-    places = [place for place, letter in enumerate(whole) if "!" <= letter <= "~"]
-    first, later = places[2], places[4]
-    stop, other = whole[first : first + 2], whole[later]
-    assert whole.index(stop) == first
-
-    events = events_of(generate("--json", "--drafter", drafter, "--stop", stop, "--stop", other))
-    done = events[-1]
-    assert isinstance(done, Done)
-    end = min(first, whole.index(other))
-    assert text_of(events) == whole[:end]
-    assert done.reason == "stop"
-    assert whole.startswith((whole[:end] + done.cut).rstrip("\ufffd"))
-    assert clean(generate("--stop", stop).out) == clean(whole[:first]) + "\n"
-
-
-def test_what_an_answer_must_look_like(generate, drafter, tmp_path):
+def test_the_engine_is_asked_for_what_the_options_say(generate, asked, target, tmp_path):
+    assert generate().code == 0
+    load, plain, keep = asked
+    assert (load.target, load.drafter, load.parallel) == (str(target), "auto", 1)
+    assert load.sampling == Sampling()  # as greedy was asked for
+    assert plain.prompt == chat([ChatMessage("user", PROMPT)])
+    assert plain.request == Request(sampling=None, max_tokens=24, keep_instructions=True)
+    assert isinstance(keep, Keep)
+    asked.clear()
     schema = tmp_path / "schema.json"
-    schema.write_text(
-        '{"type": "array", "items": {"enum": ["é", 7]}, "minItems": 2, "maxItems": 2}'
+    schema.write_text("{}")
+    words = ("--system", "be nice", "--stop", "a", "--stop", "b", "--max-tokens", 7)
+    assert (
+        generate(*words, "--schema", schema, "--thinking", "low", "--thinking-budget", 9).code == 0
     )
-    for option, value, wanted in (
-        ("--schema", schema, r'\[("é"|7), ("é"|7)\]'),
-        ("--regex", r"(so|no)[!?]{3,5}", r"(so|no)[!?]{3,5}"),
-    ):
-        plain = generate("--drafter", "none", option, value)
-        assert plain.code == 0
-        assert re.fullmatch(wanted, plain.out.removesuffix("\n"))
-        for name in ("lookup", drafter):
-            assert generate("--drafter", name, option, value).out == plain.out
-        done = events_of(generate("--json", option, value))[-1]
-        assert isinstance(done, Done)
-        assert done.reason == "stop"
-
-
-def test_the_system_prompt_is_read(generate):
-    def prompt_tokens(*arguments):
-        return tally(events_of(generate("--json", *arguments))).prompt_tokens
-
-    assert prompt_tokens("--system", "be nice") == prompt_tokens() + 1 + len("be nice")
+    _, wished, _ = asked
+    assert wished.prompt.messages[0] == ChatMessage("system", "be nice")
+    assert wished.request == replace(
+        plain.request,
+        max_tokens=7,
+        stops=("a", "b"),
+        grammar=Grammar("json schema", "{}"),
+        thinking="low",
+        thinking_budget=9,
+    )
 
 
 def feed(monkeypatch, data):

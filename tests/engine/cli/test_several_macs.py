@@ -26,14 +26,14 @@ def hosts(tmp_path):
 
 
 def test_an_answer_of_several_macs_is_asked_of_a_child_process(generate, hosts, monkeypatch):
-    monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
+    monkeypatch.setattr("engine.cli.sessions.host_command", lambda target: command())
     ended = generate("--json", "--hosts", hosts)
     assert text_of(events_of(ended)).startswith("You said: ")
     assert children_with(scripted_host.__name__) == []
 
 
 def test_a_lost_mac_is_named_in_one_line(generate, hosts, monkeypatch):
-    monkeypatch.setattr("engine.cli.child_session.host_command", lambda target: command())
+    monkeypatch.setattr("engine.cli.sessions.host_command", lambda target: command())
     ended = generate("--prompt", '{"say": ["a"], "then": "lose"}', "--hosts", hosts)
     assert ended.code == 1
     assert ended.err == f"slipstream: {' '.join(scripted_host.LOST)}\n"

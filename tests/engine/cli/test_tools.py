@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,13 +112,14 @@ class Table:
         keys = iter(self.keys)
         self.tools.decide = ask_user(console, lambda: next(keys, "n"))
         self.stopped = False
+        asked = [ChatMessage("user", "Why?")]
         self.answer = AnswerInSteps(
-            self._ask, self.tools, question="Why?", cancelled=lambda: self.stopped
+            *(self._ask, asked, Request(), self.tools), count=len, cancelled=lambda: self.stopped
         )
 
-    def _ask(self, messages, may_call):
-        self.asked.append(tuple(messages))
-        if may_call:
+    def _ask(self, messages, request, **options):
+        self.asked.append(tuple(messages[1:]))
+        if request.may_call:
             yield from self.script[min(len(self.asked), len(self.script)) - 1]
         else:
             yield from writes(text="I end here.")
@@ -269,20 +269,17 @@ def test_names_and_files_that_are_not_there(run, servers, tmp_path):
 class Writing:
     """A session that writes `script`. Attribute: `asked`, the chats so far."""
 
-    disturbed, unkept = False, None
-
     def __init__(self, *script):
         self.script, self.asked = iter(script), list[list[ChatMessage]]()
-        tokenizer = SimpleNamespace(encode=lambda text, **_: list(text))
-        self.target = SimpleNamespace(tokenizer=tokenizer)
+        self.count_text = len
 
     def answer(self, messages, *_, **options):
         assert json.loads(options["tools"])
         self.asked.append(list(messages))
         yield from next(self.script)
 
-    def keep(self):
-        return False
+    def keep(self, cancelled):
+        return ()
 
 
 def test_a_chat_asks_in_the_terminal_and_keeps_the_steps(tmp_path):

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats, Text, Waiting
 from engine.exactness import Exactness
-from engine.process.client import EngineClient, Garbled, OtherVersion, is_guest
+from engine.process.asking import Garbled, OtherVersion
+from engine.process.client import EngineClient, is_guest
 from engine.process.protocol import (
     LONGEST_LINE_BYTES,
     LONGEST_RESPONSE_BYTES,

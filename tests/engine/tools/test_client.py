@@ -4,7 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from engine.tools.client import OtherVersion, ToolClient, host_command
+from engine.process.asking import Garbled, OtherVersion
+from engine.tools.client import ToolClient, host_command
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
@@ -20,7 +21,6 @@ from engine.tools.protocol import (
     Start,
     State,
 )
-from models.typed_json import WrongJson
 
 FILES, CLOCK = Server("files", "files"), Server("clock", "clock")
 
@@ -118,7 +118,7 @@ def test_a_call_that_is_too_long_fails_alone():
 def test_lines_that_are_no_responses_are_refused():
     client = started(FILES)
     for line in (b"", b"x", b"{}", b'{"event": "result"}'):
-        with pytest.raises(WrongJson):
+        with pytest.raises(Garbled):
             client.hear(line)
     with pytest.raises(OtherVersion):
         hear(client, Ready(PROTOCOL + 1))

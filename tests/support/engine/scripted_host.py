@@ -50,6 +50,7 @@ from engine.process.protocol import (
     Cancel,
     Count,
     Generate,
+    Keep,
     Load,
     Loaded,
     Quit,
@@ -274,6 +275,8 @@ class ScriptedHost:
                 send(writer, self.loaded)
             case Unload():
                 send(writer, protocol.Unloaded(command.id))
+            case Keep():
+                send(writer, protocol.Kept(command.id, ()))
             case Count():
                 send(writer, protocol.Counted(command.id, _tokens(command.prompt), ""))
             case Cancel():

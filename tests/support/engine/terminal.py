@@ -10,22 +10,24 @@ from rich.console import Console
 
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat
-from engine.cli.sessions import LocalSession
 from engine.conversation.loading import LoadedModel
+from engine.conversation.pair import make_policy
+from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
 from engine.events import Done, Event
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, chat
 from models.errors import Problem
 
 SHORT = Request(max_tokens=12)
 
 
-class Watched(LocalSession):
-    """A session that keeps its events, and presses a key after those that `press` picks: Ctrl-C, if
-    the signal is not another."""
+class Watched(Session):
+    """Answers in this process as a `ChildSession` does. Keeps its events, and presses a key after
+    those that `press` picks: Ctrl-C, if the signal is not another."""
 
     def __init__(self, target: LoadedModel, **options: Any) -> None:
         super().__init__(target, policy=Fixed(3), **options)
+        self.context_length = target.context_length
         self.answers: list[list[Event]] = []
         self.press: Callable[[Event], bool] = lambda event: False
         self.signal = signal.SIGINT
@@ -36,6 +38,24 @@ class Watched(LocalSession):
         events = super().answer(messages, *args, **options)
         self.answers.append([])
         return self._watch(events)
+
+    def count(self, messages: Sequence[ChatMessage]) -> int:
+        return len(self.encode(chat(messages)))
+
+    def count_text(self, text: str) -> int:
+        return len(self.target.tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+    def keep(self, cancelled: Callable[[], bool]) -> tuple[str, ...]:  # type: ignore[override]
+        while super().keep():
+            pass
+        return ()
+
+    def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
+        if drafter is not None:
+            self.use_drafter(drafter)
+        if draft_length is not None:
+            self.policy = make_policy(draft_length)
+        return " ".join(remark.value for remark in self.calibrate())
 
     def _watch(self, events: Iterator[Event]) -> Iterator[Event]:
         for event in events:
@@ -61,13 +81,14 @@ class Table:
         **options: Any,
     ) -> None:
         self.session = Watched(target, **options)
+        session: Any = self.session
         self.file = StringIO()
         self.files = files or {}
         console = Console(file=self.file, width=200)
-        self.attachments = Attachments(self.session, console)
+        self.attachments = Attachments(session, console)
         readers: dict[str, Any] = {} if files is None else {"read": self._read, "see": self._read}
         self.chat = TerminalChat(
-            self.session, console, request, self.attachments, system=system, **readers
+            session, console, request, self.attachments, system=system, **readers
         )
 
     def _read(self, path: Path, *_: object, **options: object) -> Any:

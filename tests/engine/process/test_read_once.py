@@ -1,4 +1,4 @@
-"""A load reads each model's folder once, however the pair is named and by whichever door it comes.
+"""A load reads each model's folder once, however the pair is named.
 
 Counted are our own opens of config.json and of the weights: one for the headers, and one more for
 the samples of a fingerprint, or for the digest of a head. mlx-lm's own loaders open them besides.
@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 import engine.conversation.pair_costs
-from engine.cli.options import AnswerOptions
-from engine.cli.sessions import open_session
 from engine.conversation.loading import load
 from engine.drafters.head_network import save_head
 from engine.process.host import CommandQueue, Host
@@ -74,16 +72,23 @@ LISTED = {
 }
 
 
+def drafts_with(target, drafter="auto"):
+    """Load a pair; returns the name of what drafts."""
+    answers: list[Response] = []
+    host = Host(CommandQueue(answers.append), answers.append)
+    host._do(Load("1", target, drafter))
+    assert isinstance(answers[-1], Loaded)
+    return host._usable_scheduler().session.drafter.name
+
+
 @pytest.mark.parametrize("named", ["by folder", "by name"])
 @pytest.mark.parametrize(
     ("drafter", "expected"), [("none", ONCE), ("lookup", KNOWN), ("auto", LISTED), ("model", BOTH)]
 )
 def test_a_pair(drafter, expected, named, folders, opened):
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
-    session = open_session(
-        AnswerOptions(target=target, drafter=other if drafter == "model" else drafter)
-    )
-    assert session.drafter.name == {"auto": "suffix"}.get(drafter, drafter)
+    name = drafts_with(target, other if drafter == "model" else drafter)
+    assert name == {"auto": "suffix"}.get(drafter, drafter)
     assert opened == expected
 
 
@@ -93,16 +98,8 @@ def test_a_head(folders, opened):
     head = untrained(load(target).model)
     save_head(head, place, target="target", fingerprint=target.fingerprint)
     opened.clear()
-    assert open_session(AnswerOptions(target="org/target")).drafter.name == "suffix+head"
+    assert drafts_with("org/target") == "suffix+head"
     assert opened == LISTED | {"head's config": 2, "head's weights": 3}
-
-
-def test_the_window_too(folders, opened):
-    answers: list[Response] = []
-    host = Host(CommandQueue(answers.append), answers.append)
-    host._do(Load("1", str(folders["target"]), str(folders["drafter"]), "auto"))
-    assert isinstance(answers[-1], Loaded)
-    assert opened == BOTH
 
 
 def test_a_folder_cannot_be_changed_from_outside(folders):

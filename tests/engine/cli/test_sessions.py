@@ -1,13 +1,16 @@
 """A chat's session in a child process: what is answered, what is lost, and that it goes on."""
 
+import signal
+
 import psutil
 import pytest
 
-from engine.cli.child_session import ChildSession
 from engine.cli.compare_buffers import _speed as speed_of
+from engine.cli.line_child import LineChild
+from engine.cli.sessions import ChildSession
 from engine.events import Done, Text
 from engine.process.protocol import Load, Macs
-from engine.request import ChatMessage, Request, chat
+from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.children import children_with
@@ -23,9 +26,7 @@ class Chat:
     def __init__(self, folder, *, target=""):
         self.told: list[str] = []
         load = Load("chat", target or str(folder), "lookup", macs=TWO)
-        self.session = ChildSession(
-            load, ModelFolder(folder), tell=self.told.append, command=command()
-        )
+        self.session = ChildSession(load, tell=self.told.append, command=command())
 
     def ask(self, text, *, stop_after=1000):
         """The answer, cancelled behind so many texts."""
@@ -62,11 +63,9 @@ def test_it_answers_as_the_engine_does(talk):
 
 
 def test_it_knows_what_a_session_knows_of_its_target(talk):
-    request = Request(max_tokens=100)
-    assert talk.session.target.context_length == LOADED.context_length
-    assert talk.session.target.sampling == LOADED.sampling
-    assert talk.session.room(request) == LOADED.context_length - 100
-    assert talk.session.encode(chat([ChatMessage("user", "hello")]))
+    assert talk.session.context_length == LOADED.context_length
+    assert talk.session.count([ChatMessage("user", "hello you")]) == 2
+    assert talk.session.count_text("hello you") == 2
 
 
 def test_an_answer_can_be_cancelled(talk):
@@ -141,3 +140,15 @@ def test_what_cannot_be_loaded_is_a_problem_and_leaves_no_process(target):
         Chat(target, target="nowhere")
     assert refused.value.remedy == "Choose another."
     assert engines() == []
+
+
+def test_a_signal_cuts_no_write_short():
+    """Of more than a pipe holds."""
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    command = ("sh", "-c", "sleep 0.1; head -c 200000 | wc -c")
+    child = LineChild(command, longest_bytes=100)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    child.write(b"x" * 200_000)
+    assert child.line(5.0) == b"200000\n"
+    child.end(5.0)
+    signal.signal(signal.SIGALRM, before)
