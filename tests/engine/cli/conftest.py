@@ -1,8 +1,12 @@
 """The command line, called in this process, on tiny models."""
 
+import os
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 import pytest
 from mlx_lm.utils import save_model
@@ -10,6 +14,7 @@ from mlx_lm.utils import save_model
 from engine.cli import line_child
 from engine.cli.main import main
 from engine.events import Done, Stats
+from engine.process.host import CommandQueue, Host, ready
 from engine.process.protocol import (
     PROTOCOL,
     RESPONSES,
@@ -25,7 +30,6 @@ from tests.support.engine.ended import (
     PROMPT,
     Run,
 )
-from tests.support.engine.hosted import HostedChild
 from tests.support.engine.scripted_host import LOADED
 
 SEED = 53  # of a target whose answers have letters, and something to look up
@@ -38,6 +42,45 @@ def surroundings(tmp_path, monkeypatch, on_the_cpu):
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
+
+
+class HostedChild:
+    """A host on threads of this process, in place of a `LineChild`."""
+
+    def __init__(self):
+        self._said = SimpleQueue[bytes]()
+        self._reading, self._writing = os.pipe()
+        self._queue = CommandQueue(self._send)
+        self._threads = [Thread(target=self._read), Thread(target=self._run)]
+        for thread in self._threads:
+            thread.start()
+
+    def write(self, data):
+        while data:
+            data = data[os.write(self._writing, data) :]
+
+    def line(self, seconds):
+        with suppress(Empty):
+            return self._said.get(timeout=seconds)
+        return None
+
+    def end(self, seconds):
+        os.close(self._writing)
+        for thread in self._threads:
+            thread.join()
+        return 0
+
+    def _send(self, response):
+        self._said.put(RESPONSES.to_line(response))
+
+    def _read(self):
+        with os.fdopen(self._reading, "rb") as commands:
+            self._queue.read(commands)
+
+    def _run(self):
+        self._send(ready())
+        Host(self._queue, self._send).run()
+        self._said.put(b"")
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,9 @@ from filelock import FileLock
 from rich.console import Console
 
 from engine.cli.attaching import Attachments, read_attached
-from engine.cli.chat import TerminalChat, typed_path
+from engine.cli.chat import typed_path
 from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
-from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
@@ -24,7 +23,6 @@ from engine.documents.reading import Cancelled
 from engine.events import Done, Prefill, Stats, from_json
 from engine.request import ChatMessage, Request, Sampling, chat
 from models.errors import Problem
-from models.model_folder import inspect
 from tests.support.engine.ended import assert_refused
 from tests.support.engine.helpers import Scripted
 from tests.support.engine.sessions import VOCABULARY, done_of, loaded, text_of
@@ -359,14 +357,3 @@ def test_what_cannot_be_deleted_is_said(run, tmp_path):
     lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
     with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
         assert_refused(run("cache", "--clear"), "another program")
-
-
-def test_in_a_chat_files_are_kept_too(target, tmp_path):
-    for reused in (0, 1024):
-        kept = KeptBlocks(tmp_path, most_bytes=1 << 30)
-        session, console = Watched(load(inspect(target)), kept=kept), Console(file=StringIO())
-        attachments = Attachments(session, console, [made("a.txt", ["zebras"], 600)])
-        lines = iter(["Why?", "/quit"])
-        TerminalChat(session, console, Request(max_tokens=4), attachments).run(lines.__next__)
-        assert done_of(session.answers[-1]).stats.reused_tokens == reused
-        attachments.close()

@@ -20,7 +20,7 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Draft, Prefill, Verdict
-from engine.process.protocol import Keep
+from engine.process.protocol import Generate, Keep, Load
 from engine.request import ChatMessage, Grammar, Request, Sampling, chat
 from models.in_words import clean
 from tests.support.engine.ended import (
@@ -52,20 +52,6 @@ def test_every_drafter_writes_the_same(generate, drafter):
     ):
         drafted = generate("--drafter", name, "--draft-length", length)
         assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
-
-
-def test_answers_are_kept_only_where_that_is_asked_for(generate):
-    folder = earlier_answers_folder()
-    plain = generate("--drafter", "suffix", "--draft-length", "4")
-    assert not folder.exists()
-    for _ in range(2):  # the second one is copied
-        learned = generate("--drafter", "suffix", "--draft-length", "4", "--learn")
-        assert (learned.code, learned.out) == (0, plain.out)
-        (file,) = folder.iterdir()
-        assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
-    before = file.read_bytes()
-    assert generate("--drafter", "suffix", "--draft-length", "4").out == plain.out
-    assert file.read_bytes() == before
 
 
 def test_where_answers_cannot_be_kept_that_is_said(generate):
@@ -103,7 +89,9 @@ def test_json_is_events_that_obey_the_laws(generate, target, drafter):
         assert clean(text) == plain.removesuffix("\n")
 
 
-def test_the_engine_is_asked_for_what_the_options_say(generate, asked, target, tmp_path):
+def test_the_engine_is_asked_for_what_the_options_say(
+    generate, run, asked, target, tmp_path, monkeypatch
+):
     assert generate().code == 0
     load, plain, keep = asked
     assert (load.target, load.drafter, load.parallel) == (str(target), "auto", 1)
@@ -111,6 +99,11 @@ def test_the_engine_is_asked_for_what_the_options_say(generate, asked, target, t
     assert plain.prompt == chat([ChatMessage("user", PROMPT)])
     assert plain.request == Request(sampling=None, max_tokens=24, keep_instructions=True)
     assert isinstance(keep, Keep)
+    asked.clear()
+    lines = iter([PROMPT, "/quit"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    assert run("chat", "--target", target).code == 0
+    assert [type(command) for command in asked] == [Load, Generate, Keep]
     asked.clear()
     schema = tmp_path / "schema.json"
     schema.write_text("{}")

@@ -21,6 +21,8 @@ from engine.process.protocol import (
     Counted,
     Generate,
     Hurry,
+    Keep,
+    Kept,
     Load,
     Loaded,
     Loading,
@@ -392,6 +394,7 @@ ENDS = {
     SetDrafter: (Loaded, Failed),
     Generate: (Done, Failed),
     Count: (Counted, Failed),
+    Keep: (Kept, Failed),
     Unload: (Unloaded, Failed),
 }
 BEFORE_THE_END = {
@@ -399,6 +402,7 @@ BEFORE_THE_END = {
     SetDrafter: (Loading, Unloaded),
     Generate: (Text,),
     Count: (),
+    Keep: (),
     Unload: (Loading, Loaded),
 }
 COMMANDS = (
@@ -406,6 +410,7 @@ COMMANDS = (
     lambda id: SetDrafter(id, "lookup"),
     generate,
     lambda id: Count(id, Prompt()),
+    Keep,
     Unload,
 )
 MADE_UP = (
@@ -413,6 +418,7 @@ MADE_UP = (
     lambda id: loaded(id, f"/{id}"),
     Unloaded,
     lambda id: Counted(id, 7, ""),
+    lambda id: Kept(id, ()),
     lambda id: Text(id, "a"),
     lambda id: Done(id, "stop", Stats()),
     lambda id: Failed(id, "m", "r"),

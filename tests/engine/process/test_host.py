@@ -455,7 +455,7 @@ def test_load_unload_and_quit(fresh, folder):
         ("g4", "cancelled"),
         ("g5", "cancelled"),
     ]
-    assert child.line() == b""
+    assert child.line(5.0) == b""
     assert child.end() == 0
 
 
@@ -474,7 +474,7 @@ def test_it_ends_with_its_input_and_on_sigterm(end, fresh, folder):
     done = child.until(Done)[-1]
     assert isinstance(done, Done)
     assert done.reason == "cancelled"
-    assert child.line() == b""
+    assert child.line(5.0) == b""
     assert child.end() == 0
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from engine.conversation.kept_blocks import kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
+from engine.conversation.pair_costs import Remark
 from engine.events import Done
 from engine.process.host import CommandQueue
-from engine.process.protocol import Generate, Load, Sampling
+from engine.process.protocol import Generate, Keep, Kept, Load, Sampling
 from engine.request import Request, asked
 from models.errors import Problem
 from tests.support.engine.hosted import hosted
@@ -54,6 +55,23 @@ def test_a_command_goes_before_what_is_to_be_kept(folder, kept, monkeypatch):
     assert len(kept()) == 1
 
 
+def test_what_is_kept_can_be_waited_for(folder, kept, monkeypatch):
+    asked = []
+
+    def commands():
+        yield Load("1", str(folder))
+        yield about_a_document("g")
+        asked.append("k")
+        yield Keep("k")
+
+    monkeypatch.setattr(CommandQueue, "waiting", property(lambda _: not asked))
+    monkeypatch.setattr("engine.conversation.pair_costs.PairCosts.learn", lambda *_, **__: True)
+    found = []
+    hosted(commands(), after=lambda response: found.append((response, len(kept()))))
+    assert found[-2][1] == 0
+    assert found[-1] == (Kept("k", (Remark.BUSY_ANSWERING.value,)), 2)
+
+
 def test_nothing_is_kept_where_nothing_may_be(folder, kept):
     load_it = Load("1", str(folder), keep_bytes=0)
     hosted([load_it, about_a_document("g")])
@@ -73,6 +91,8 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monke
 
 def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
     monkeypatch.setattr("engine.core.cache.Timeline.states", lambda *_: None)
-    hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
+    load_it = Load("1", str(folder))
+    told = hosted([load_it, about_a_document("g"), about_a_document("h"), Keep("k")])
     assert not kept()
+    assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

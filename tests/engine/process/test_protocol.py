@@ -23,6 +23,7 @@ from engine.process.protocol import (
     Generate,
     Hurry,
     InvalidCommand,
+    Keep,
     Load,
     Macs,
     Memory,
@@ -124,6 +125,7 @@ commands = st.one_of(
         measure=st.booleans(),
         sampling=st.none() | sampling,
         macs=macs,
+        fitting=st.booleans(),
     ),
     st.builds(
         SetDrafter,
@@ -143,7 +145,7 @@ commands = st.one_of(
     st.builds(Count, id=name, prompt=prompts, thinking=thinking),
     st.builds(Hurry, id=name),
     st.builds(Cancel, id=name),
-    st.builds(Unload, id=name),
+    st.sampled_from([Unload, Keep]).flatmap(lambda kind: st.builds(kind, id=name)),
     st.just(Quit()),
 )
 

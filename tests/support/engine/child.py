@@ -1,64 +1,49 @@
 """A client of the engine's child process, for tests."""
 
 import os
-import selectors
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from engine.cli.line_child import LineChild
 from engine.events import Done, Failed
 from engine.process import host
-from engine.process.protocol import COMMANDS, RESPONSES, Command, Loaded, Response
+from engine.process.protocol import (
+    COMMANDS,
+    LONGEST_RESPONSE_BYTES,
+    RESPONSES,
+    Command,
+    Loaded,
+    Response,
+)
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
+_COMMAND = 'exec "$0" -m engine.process.host 2> "$1"'
 
 
-class Child:
-    """A child process, and a line to it. Reads with a time limit, and without a thread."""
+class Child(LineChild):
+    """A child process, and a line to it. `log`: its standard error."""
 
     def __init__(self, log: Path, environment: dict[str, str] | None = None) -> None:
         self.log = log
-        self._log = log.open("wb")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.process.host"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            bufsize=0,
-            cwd=ROOT,
-            env=os.environ | {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {}),
-        )
+        variables = {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {})
+        with mock.patch.dict(os.environ, variables):
+            command = ("sh", "-c", _COMMAND, sys.executable, str(log))
+            super().__init__(command, longest_bytes=LONGEST_RESPONSE_BYTES)
+        self.process = self._process
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self.stdout, selectors.EVENT_READ)
-        self._pending = b""
 
     def send(self, *commands: Command) -> None:
-        self.write("".join(COMMANDS.to_json(command) + "\n" for command in commands).encode())
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self.stdin.fileno(), view) :]
-
-    def line(self) -> bytes:
-        """The next line; nothing at the end."""
-        while b"\n" not in self._pending:
-            assert self._selector.select(TIMEOUT_SECONDS), "the child says nothing"
-            data = os.read(self.stdout.fileno(), 1 << 16)
-            if not data:
-                rest, self._pending = self._pending, b""
-                return rest
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
+        self.write(b"".join(map(COMMANDS.to_line, commands)))
 
     def next(self) -> Response:
-        return RESPONSES.read(self.line())
+        line = self.line(TIMEOUT_SECONDS)
+        assert line is not None, "the child says nothing"
+        return RESPONSES.read(line)
 
     def until(self, *kinds: type[Any]) -> list[Response]:
         """All responses up to the first of one of these kinds."""
@@ -71,13 +56,12 @@ class Child:
         self.send(command)
         return self.until(Done, Failed, Loaded)
 
-    def end(self) -> int:
+    def end(self, seconds: float = TIMEOUT_SECONDS) -> int:
         """Wait until it has ended; its exit status."""
-        return self.process.wait(TIMEOUT_SECONDS)
+        return self.process.wait(seconds)
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        for stream in (self.stdin, self.stdout, self._log):
-            stream.close()
-        self._selector.close()
+        self.stdin.close()
+        self.stdout.close()
