@@ -1,4 +1,4 @@
-"""The asking side of a child process, whatever the two speak about: the commands without an end.
+"""The asking side of a child process, in any language: the commands without an end.
 
 Pure: no process, no pipe, no clock. A driver runs the process, reports its beginning, each of its
 lines and its end, writes the bytes of `to_send`, and passes on what `hear` and `lose` return.

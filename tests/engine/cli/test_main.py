@@ -39,21 +39,6 @@ from tests.support.engine.ended import (
 # Answers
 
 
-@pytest.mark.slow
-def test_every_drafter_writes_the_same(generate, drafter):
-    plain = generate("--drafter", "none")
-    assert plain.code == 0
-    assert len(plain.out) > 10
-    assert plain.err.count("\n") == 2
-    assert "Nothing was drafted" in plain.err
-    for name, length in (
-        *(("lookup", "auto"), ("early-exit", "4"), ("early-exit:1", "16"), (drafter, "auto")),
-        (f"lookup + {drafter}", "4"),
-    ):
-        drafted = generate("--drafter", name, "--draft-length", length)
-        assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
-
-
 def test_where_answers_cannot_be_kept_that_is_said(generate):
     folder = earlier_answers_folder()
     folder.parent.mkdir()

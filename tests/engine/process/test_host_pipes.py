@@ -52,9 +52,8 @@ def test_prints_do_not_reach_the_protocol(monkeypatch):
 def test_lines_that_are_too_long_come_broken_off(monkeypatch):
     monkeypatch.setattr(protocol, "LONGEST_LINE_BYTES", 8)
     stream = io.BytesIO(b"longest\ntoo long\nfar too long\nnext\nunended")
-    assert [*read_lines(stream)] == [
-        *(b"longest\n", b"too long\n", b"far too l", b"next\n", b"unended"),
-    ]
+    lines = (b"longest\n", b"too long\n", b"far too l", b"next\n", b"unended")
+    assert tuple(read_lines(stream)) == lines
 
 
 def test_lines_from_two_threads_stay_whole():
