@@ -111,12 +111,6 @@ def test_loading_again_can_be_stopped(talk):
     assert talk.ask("hello")[0] == "You said: hello "
 
 
-def test_a_process_that_dies_without_a_word_is_replaced_too(talk):
-    with pytest.raises(Problem):
-        talk.ask('{"say": ["a"], "then": "die"}')
-    assert talk.ask("hello")[0] == "You said: hello "
-
-
 def test_a_failure_that_is_only_the_answers_keeps_the_process(talk):
     (before,) = engines()
     with pytest.raises(Problem):

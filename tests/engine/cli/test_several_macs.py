@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
-from tests.support.engine.ended import PROMPT, ROOT, assert_refused, events_of, text_of
+from tests.support.engine.ended import PROMPT, ROOT, assert_refused
 from tests.support.engine.launched import gone, hostfile
 from tests.support.engine.scripted_host import command
 
@@ -23,13 +23,6 @@ LIMIT_SECONDS = 300  # for hangs only
 @pytest.fixture
 def hosts(tmp_path):
     return hostfile(tmp_path)
-
-
-def test_an_answer_of_several_macs_is_asked_of_a_child_process(generate, hosts, monkeypatch):
-    monkeypatch.setattr("engine.cli.sessions.host_command", lambda target: command())
-    ended = generate("--json", "--hosts", hosts)
-    assert text_of(events_of(ended)).startswith("You said: ")
-    assert children_with(scripted_host.__name__) == []
 
 
 def test_a_lost_mac_is_named_in_one_line(generate, hosts, monkeypatch):

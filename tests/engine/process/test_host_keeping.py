@@ -91,8 +91,7 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monke
 
 def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
     monkeypatch.setattr("engine.core.cache.Timeline.states", lambda *_: None)
-    load_it = Load("1", str(folder))
-    told = hosted([load_it, about_a_document("g"), about_a_document("h"), Keep("k")])
+    told = hosted([Load("1", str(folder)), *map(about_a_document, "gh"), Keep("k")])
     assert not kept()
     assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

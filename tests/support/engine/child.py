@@ -9,14 +9,7 @@ from unittest import mock
 from engine.cli.line_child import LineChild
 from engine.events import Done, Failed
 from engine.process import host
-from engine.process.protocol import (
-    COMMANDS,
-    LONGEST_RESPONSE_BYTES,
-    RESPONSES,
-    Command,
-    Loaded,
-    Response,
-)
+from engine.process.protocol import COMMANDS, RESPONSES, Command, Loaded, Response
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
@@ -31,7 +24,7 @@ class Child(LineChild):
         variables = {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {})
         with mock.patch.dict(os.environ, variables):
             command = ("sh", "-c", _COMMAND, sys.executable, str(log))
-            super().__init__(command, longest_bytes=LONGEST_RESPONSE_BYTES)
+            super().__init__(command, longest_bytes=RESPONSES.longest_bytes)
         self.process = self._process
         assert self.process.stdin is not None
         assert self.process.stdout is not None

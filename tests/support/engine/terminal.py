@@ -46,8 +46,6 @@ class Watched(Session):
         return len(self.target.tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
     def keep(self, cancelled: Callable[[], bool]) -> tuple[str, ...]:  # type: ignore[override]
-        while super().keep():
-            pass
         return ()
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
