@@ -103,7 +103,7 @@ class Asked[Delivery]:
         if (line := self._child.line(seconds)) is None:
             return None
         if not line:
-            return self.end("ended")
+            return self.end(None)
         try:
             delivery = self._client.hear(line)
         except (Garbled, OtherVersion) as problem:
@@ -114,11 +114,12 @@ class Asked[Delivery]:
             return self.end(self._client.confessed)
         return [] if delivery is None else [delivery]
 
-    def end(self, why: str = "") -> list[Delivery]:
-        """End the process, if any. Returns the failures of all commands that are lost."""
+    def end(self, why: str | None = "") -> list[Delivery]:
+        """End the process, if any; `why` is None if it ends by itself. Returns the failures of all
+        commands that are lost."""
         child, self._child = self._child, None
         if child is None:
             return []
         status = child.end(grace_seconds(self._client.held_bytes))
-        self.why = f"{self._client.name} ended. {how_it_ended(status)}" if why == "ended" else why
+        self.why = f"{self._client.name} ended. {how_it_ended(status)}" if why is None else why
         return self._client.lose(self.why, self._remedy, another=False)

@@ -103,13 +103,13 @@ class ChildSession:
                 yield response
 
     def keep(self, cancelled: Stopped) -> tuple[str, ...]:
-        """Wait until the caches of the latest prompt are on disk. Returns why something of the
-        answer could not be stored."""
-        if self._process.runs:
-            for response in self._responses(Keep(uuid4().hex), cancelled):
-                if isinstance(response, Kept):
-                    return response.remarks
-        return ()
+        """Wait until the caches of the latest prompt are on disk; a process that has ended has
+        none. Returns why something of the answer could not be stored."""
+        try:
+            asked = () if self._has_ended() else self._responses(Keep(uuid4().hex), cancelled)
+            return next((each.remarks for each in asked if isinstance(each, Kept)), ())
+        except Problem as problem:
+            return (str(problem),)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
         """Change drafter or draft length. Returns a remark for the user, mostly "". Raises

@@ -97,6 +97,7 @@ def test_a_lost_mac_is_named_and_the_next_answer_works(talk):
 def test_a_mac_that_was_lost_at_rest_is_named(talk):
     talk.ask('{"say": ["a"], "then": "stop and lose"}')
     psutil.wait_procs(engines())
+    assert talk.session.keep(bool) == () == tuple(talk.told), "nothing is loaded for that"
     assert talk.ask("hello")[0] == "You said: hello "
     assert len(talk.told) == 1
     assert LOST[0] in talk.told[0]
