@@ -12,9 +12,8 @@ def claim_pipes() -> tuple[BufferedReader, BinaryIO]:
     standard error from now on, and reads nothing."""
     sys.stdout.flush()
     commands, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return commands, responses
@@ -29,13 +28,11 @@ class Lines:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = bytearray()
-        self._dropping = False
+        self._line, self._dropping = bytearray(), False
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes."""
-        lines: list[bytes] = []
-        start = 0
+        lines, start = list[bytes](), 0
         while start < len(data):
             end = data.find(b"\n", start) + 1 or len(data)
             ended = data.endswith(b"\n", start, end)
@@ -52,6 +49,5 @@ class Lines:
 
     def rest(self) -> bytes:
         """The beginning of a line that is not complete; forgets it."""
-        line = bytes(self._line)
-        self._line.clear()
+        line, self._line = bytes(self._line), bytearray()
         return line

@@ -72,12 +72,12 @@ class Delivery(NamedTuple):
 
 
 def host_command(target: str = "") -> tuple[str, ...]:
-    """The command that starts an engine which will load `target`, in `FOLDER`, without the imports
-    of the other commands; in a bundle `sys.executable` is the Python inside it.
+    """The command that starts an engine which will load `target`, in `FOLDER`; in a bundle
+    `sys.executable` is the Python inside it.
 
     That Python ignores PYTHON* variables, so the fault handler is an option here.
     """
-    command = (sys.executable, "-X", "faulthandler", "-m", "engine.process.host")
+    command = (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
     return with_buffers(command, target)
 
 

@@ -89,7 +89,7 @@ def engine_here(monkeypatch):
     start = line_child.LineChild
 
     def here(command, **options):
-        return HostedChild() if command[-1].endswith(".host") else start(command, **options)
+        return HostedChild() if command[-1] == "host" else start(command, **options)
 
     monkeypatch.setattr(line_child, "LineChild", here)
 
