@@ -353,8 +353,8 @@ class EngineProcess(QObject):
     def _on_ended(self, reason: str, status: int | None) -> None:
         if (death := self._process.death) is None:
             return  # its end was asked for
-        if self._client.confessed:
-            reason = self._client.confessed
+        if self._client.own_failure:
+            reason = self._client.own_failure
         elif status:
             reason += self._process.last_words
         self._report(death, reason)

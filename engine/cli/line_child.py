@@ -110,8 +110,8 @@ class Asked[Delivery]:
             if isinstance(problem, Garbled) and self._client.excuses(line):
                 return []
             return self.end(problem.message)
-        if self._client.confessed:  # its last word
-            return self.end(self._client.confessed)
+        if self._client.own_failure:  # its last word
+            return self.end(self._client.own_failure)
         return [] if delivery is None else [delivery]
 
     def end(self, why: str | None = "") -> list[Delivery]:

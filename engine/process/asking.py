@@ -37,7 +37,7 @@ class HasId(Protocol):
 
 class Asking[Command: HasId, Response, Delivery](ABC):
     """Attributes: `owed`, the commands without an end, in the order in which they were asked for;
-    `greeted`, whether the process takes commands; `confessed`, its last message about itself, which
+    `greeted`, whether the process takes commands; `own_failure`, its last message about itself, which
     may be why it ends, known until another process begins; `name`, the process as the subject of a
     sentence."""
 
@@ -48,7 +48,7 @@ class Asking[Command: HasId, Response, Delivery](ABC):
         self.name, self._protocol = name, protocol
         self._commands, self._responses = commands, responses
         self.owed: dict[str, Command] = {}
-        self.greeted, self.confessed = False, ""
+        self.greeted, self.own_failure = False, ""
         self._cancelled = set[str]()
         self._unsent = bytearray()
         self._process: Literal["none", "expected", "running"] = "none"
@@ -117,7 +117,7 @@ class Asking[Command: HasId, Response, Delivery](ABC):
 
     def begin(self) -> None:
         """There is a new process: send it the commands without an end."""
-        self._process, self.confessed = "running", ""
+        self._process, self.own_failure = "running", ""
         for command in self.owed.values():
             self._send(self._commands.to_line(command))
 

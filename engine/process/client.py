@@ -190,7 +190,7 @@ class EngineClient(Asking[Work, Response, Delivery]):
                     return None
                 self.ranks = response.ranks
             case Failed(""):
-                self.confessed = response.message
+                self.own_failure = response.message
             case Failed():
                 if asked is None:
                     return None

@@ -101,7 +101,7 @@ class EngineChild:
                 return f"It did not respond for {self._hangs_seconds:g} s and was killed."
             talking.result()
             status = await process.wait()
-            return self._link.confessed or how_it_ended(status)
+            return self._link.own_failure or how_it_ended(status)
         except EngineFailed as error:
             if talking.done() and (wrong := talking.exception()):
                 raise wrong from None

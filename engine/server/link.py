@@ -85,9 +85,9 @@ class EngineLink:
         return self._client.ranks
 
     @property
-    def confessed(self) -> str:
+    def own_failure(self) -> str:
         """The engine's message about itself, which may be why it ended; empty without one."""
-        return self._client.confessed
+        return self._client.own_failure
 
     @property
     def held_bytes(self) -> int:

@@ -178,9 +178,9 @@ def test_what_a_process_says_of_itself_is_known_until_another_begins():
     failed = Failed("", "m", "r")
     assert hear(client, failed) == (failed, None)
     lost(client)
-    assert client.confessed == "m"
+    assert client.own_failure == "m"
     client.begin()
-    assert client.confessed == ""
+    assert client.own_failure == ""
 
 
 def test_what_is_over_is_stale():
