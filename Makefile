@@ -61,7 +61,7 @@ test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 
 lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab
 
-mutants: $(DEV_READY) ## a fault for each promise, which its proof must catch; ARGS="tool grammar"
+mutants: $(DEV_READY) ## hand-written faults, which tests must catch; ARGS="tool grammar core:"
 	$(BIN)/python -m tests.lab.mutants $(ARGS)
 
 lint: $(DEV_READY) ## style, types, which package imports which, and how large each folder is

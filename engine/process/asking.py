@@ -37,9 +37,8 @@ class HasId(Protocol):
 
 class Asking[Command: HasId, Response, Delivery](ABC):
     """Attributes: `owed`, the commands without an end, in the order in which they were asked for;
-    `greeted`, whether the process takes commands; `own_failure`, its last message about itself, which
-    may be why it ends, known until another process begins; `name`, the process as the subject of a
-    sentence."""
+    `greeted`, whether the process takes commands; `own_failure`, what it reported of itself before
+    it ended, until another process begins; `name`, the process as the subject of a sentence."""
 
     def __init__(
         self, name: str, commands: Language[Any], responses: Language[Response], *, protocol: int
