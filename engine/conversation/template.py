@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from inspect import signature
 from itertools import chain, islice, repeat
 from typing import Any
@@ -30,6 +30,7 @@ from engine.conversation.template_messages import (
     read_json,
     sayable,
 )
+from engine.conversation.template_tools import in_plain_form
 from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall
@@ -434,15 +435,27 @@ def _by_jinja(
     begin: bool | None = None,
 ) -> str:
     """Render with transformers' program, but with messages as they are: `apply_chat_template`
-    leaves out a content of None, for which some templates ask."""
-    texts, _ = render_jinja_template(
+    leaves out a content of None, for which some templates ask.
+
+    A template that refuses the tools as they are gets them in a plain form; in place of no tools
+    and no documents, which are None to it, empty lists.
+    """
+    render = partial(
+        render_jinja_template,
         conversations=[list(messages)],
-        tools=list(tools) or None,
         chat_template=template,
         add_generation_prompt=not go_on if begin is None else begin,
         continue_final_message=go_on,
-        **variables,
     )
+    try:
+        texts, _ = render(tools=list(tools) or None, **variables)
+    except MemoryError:
+        raise
+    except Exception:  # the program may raise anything
+        try:
+            texts, _ = render(tools=in_plain_form(tools), **{"documents": [], **variables})
+        except Exception as again:
+            raise again from None
     return str(texts[0])
 
 

@@ -432,3 +432,86 @@ def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer):
     assert (found.reasoning, found.content) == ("Hm.", "I look.")
     assert found.calls == [("weather", {"city": "Bonn"})] * 2
     assert abilities_for(_with_template(own_tokenizer, PLAIN), tools=True).notation is None
+
+
+READS_ALL = """{%- macro word(part) -%}
+{%- if part.type in ('string', 'integer', 'number', 'boolean') -%}{{ part.type }}
+{%- elif part.type == 'array' -%}list of {{ word(part['items']) }}
+{%- elif part.type == 'object' -%}
+{%- for name in part['properties'].keys() %}{{ name + ' ' }}{% endfor -%}
+{{ part.additionalProperties.type }}
+{%- else -%}{% for kind in part.type %}{{ word({'type': kind}) }}{% endfor %}{%- endif -%}
+{%- endmacro -%}
+{%- if tools | length > 0 %}{% for tool in tools %}{% set own = tool.function %}
+{%- for name, part in own.parameters.properties.items() -%}
+{{ own.description + name + ': ' + word(part) + ', ' + part.description + '; ' }}
+{%- endfor %}{{ own.name }}. {% endfor %}{% endif -%}
+{%- for message in messages -%}{{ message.content }}
+{%- if message.tool_calls %}{{ message.tool_calls }}{% endif %}{% endfor %}"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "read"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"type": "object"}, ""),
+        ({"type": "object", "properties": []}, ""),
+        ({"properties": {"n": {"type": "integer"}}}, "n: integer, ; "),
+        ({"properties": {"n": True}}, "n: string, ; "),
+        ({"properties": {"n": {"description": "N."}}}, "n: string, N.; "),
+        ({"properties": {"n": {"enum": [1, 2]}}}, "n: integer, ; "),
+        (
+            {"properties": {"n": {"type": ["null", "string"], "description": "N."}}},
+            "n: string, N. (or null); ",
+        ),
+        (
+            {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
+            "n: integer, (or null); ",
+        ),
+        ({"properties": {"n": {"type": "null"}}}, "n: string, (or null); "),
+        ({"properties": {"n": {"type": "file"}}}, "n: string, (or file); "),
+        ({"properties": {"n": {"type": "array"}}}, "n: list of string, ; "),
+        (
+            {"properties": {"n": {"items": {"enum": ["a"]}, "type": "array"}}},
+            "n: list of string, ; ",
+        ),
+        ({"properties": {"n": {"type": "object"}}}, "n: , ; "),
+        (
+            {
+                "properties": {"n": {"$ref": "#/$defs/node"}},
+                "$defs": {
+                    "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+                },
+            },
+            "n: next , ; ",
+        ),
+    ],
+)
+def test_a_template_that_reads_schemas_without_asking_gets_them_plain(
+    own_tokenizer, parameters, read
+):
+    function = {"name": "f"} | ({} if parameters is None else {"parameters": parameters})
+    tools = json.dumps([{"type": "function", "function": function}])
+    tokenizer = _with_template(own_tokenizer, READS_ALL)
+    assert render(tokenizer, replace(QUESTION, tools=tools)) == f"{read}f. why?"
+
+
+def test_a_template_that_shows_schemas_as_they_are_gets_them_so(own_tokenizer):
+    given = {"type": ["string", "null"]}
+    tools = json.dumps([{"type": "function", "function": {"name": "f", "parameters": given}}])
+    tokenizer = _with_template(own_tokenizer, "{{ tools | tojson }}{{ messages }}")
+    assert render(tokenizer, replace(QUESTION, tools=tools)).startswith(tools)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% if tools is defined and tools | length > 0 %}t{% endif %}{{ messages[0].content }}",
+        "{% for tool in tools %}t{% endfor %}{{ messages[0].content }}",
+        "{% if documents | length %}d{% endif %}{{ messages[0].content }}",
+        "{% if tools is not none %}t{% endif %}{{ messages[0].content }}",
+    ],
+)
+def test_a_template_in_a_chat_without_tools(own_tokenizer, template):
+    assert render(_with_template(own_tokenizer, template), QUESTION) == "why?"
