@@ -9,6 +9,7 @@ object. The history (`Past`) is never refused.
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -26,10 +27,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
-from engine.server.wishes import check_wishes
+from engine.server.wishes import NOTHING, check_wishes, flag_in
 
 DEEPEST = 100
-_EMPTY: tuple[Any, ...] = ("", [], {})
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -56,7 +56,8 @@ def named(*names: str, default: Any = None) -> Any:
 
 
 class Body(BaseModel):
-    """An object in a body. Values are not converted: "1" is not a number.
+    """An object in a body. Values are not converted: "1" is not a number. Only a boolean may be a
+    word, as "false".
 
     `FORM`: the field of a request that holds the form of an answer, or "".
     """
@@ -77,10 +78,10 @@ class Body(BaseModel):
         cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         try:
-            return held(value)
+            return _held(held, value)
         except ValidationError:
             field = cls.model_fields[info.field_name or ""]
-            if value not in _EMPTY or field.is_required():
+            if value not in NOTHING or field.is_required():
                 raise
             return field.get_default(call_default_factory=True)
 
@@ -100,12 +101,23 @@ class Past(Body):
         cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         try:
-            return held(value)
+            return _held(held, value)
         except ValidationError:
             default = cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
             if isinstance(default, list) and isinstance(value, dict):  # one alone, or a list of PHP
                 return held([*value.values()] if all(map(str.isdigit, value)) else [value])
             return as_text(value) if isinstance(default, str) else default
+
+
+def _held(held: ValidatorFunctionWrapHandler, value: Any) -> Any:
+    """The value of a field; where it must be a boolean, by its word. Raises ValidationError."""
+    try:
+        return held(value)
+    except ValidationError:
+        if (flag := flag_in(value)) is not None:
+            with suppress(ValidationError):
+                return held(flag)
+        raise
 
 
 def as_text(value: Any) -> str:

@@ -3,10 +3,11 @@
 import json
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from engine.request import Thinking, thinking_of
 from engine.server.bodies import WHOLE, Body, named
+from engine.server.wishes import flag_in
 
 Budget = Annotated[
     Annotated[int, Field(ge=0), WHOLE] | None,
@@ -15,6 +16,18 @@ Budget = Annotated[
 
 
 Kind = Literal["enabled", "adaptive", "between_tools", "auto", "disabled"]
+_KINDS = get_args(Kind)
+_SWITCHES = ("enable_thinking", "thinking")
+
+
+def _known(effort: str) -> str:
+    known = ("none", *filter(None, get_args(Thinking)))
+    if effort.lower() not in ("", *known):
+        raise ValueError(f"{effort!r} is not known. Use {', '.join(known)}")
+    return effort.lower()
+
+
+Effort = Annotated[str, AfterValidator(_known)]
 
 
 class Reasoning(Body):
@@ -22,7 +35,7 @@ class Reasoning(Body):
 
     type: Kind | None = None
     enabled: bool | None = named("enabled", "enable")
-    effort: str = ""
+    effort: Effort = ""
     max_tokens: Budget = named("max_tokens", "budget_tokens")
     exclude: bool = False
     display: Literal["summarized", "omitted"] | None = None
@@ -38,10 +51,18 @@ class Reasoning(Body):
 
 
 def _as_object(wish: Any) -> Any:
-    if isinstance(wish, bool):
-        return {"enabled": wish}
-    name = "type" if wish in get_args(Kind) else "effort"
+    if (flag := flag_in(wish)) is not None:
+        return {"enabled": flag}
+    name = "type" if wish in _KINDS else "effort"
     return {name: wish} if isinstance(wish, str) else wish
+
+
+def _variables(given: dict[str, Any]) -> dict[str, Any]:
+    """A template takes a word for true, so that switches must be booleans."""
+    words = {name: flag for name in _SWITCHES if (flag := flag_in(given.get(name))) is not None}
+    for name in _SWITCHES:
+        Reasoning.model_validate(_as_object(given.get(name)) or {})
+    return given | words
 
 
 Wish = Annotated[Reasoning | None, BeforeValidator(_as_object)]
@@ -61,7 +82,9 @@ class ThinkingFields(Body):
         *("reasoning_budget", "reasoning_budget_tokens"),
     )
     include_reasoning: bool = True
-    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_variables)] = Field(
+        default_factory=dict
+    )
 
     @property
     def wish(self) -> Thinking:

@@ -12,12 +12,17 @@ from typing import Any
 
 from engine.server.errors import invalid
 
-_NONE: tuple[Any, ...] = ([], {}, "")
+NOTHING: tuple[Any, ...] = (None, "", [], {})
+"""A missing value, and those that clients send in its place."""
+_FLAGS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 _ONE = (1,)
-_OFF = (0, False)
+_OFF = (False,)
 _YES = (True,)
-_FORM = (*_NONE, {"type": "text"}, {"format": {"type": "text"}})
-_UNTHINKING = (*_NONE, False, 0, "none", "off", {"type": "disabled"}, {"enabled": False})
+_FORM = ({"type": "text"}, {"format": {"type": "text"}})
+_UNTHINKING = (False, "none", {"type": "disabled"}, {"enabled": False})
 _ENDS = "Use stop or max_tokens."
 _CHOSEN = "Use temperature, top_p, top_k, min_p or a penalty."
 _IN_CHAT = "Put it into the messages of a chat."
@@ -30,12 +35,12 @@ _TOOLS = "Use tools of your own."
 _APART = "Reasoning has a field of its own; include_reasoning: false leaves it out."
 REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("response_format text_format output_format format text", _FORM, ""),
-    ("structural_tag grammar_triggers guided_whitespace_pattern", _NONE, ""),
-    ("output_config", _NONE, "Send its effort as reasoning_effort, its format as the form."),
+    ("structural_tag grammar_triggers guided_whitespace_pattern", (), ""),
+    ("output_config", (), "Send its effort as reasoning_effort, its format as the form."),
     # its length and its end
     ("max_length", (0, -1), "Use max_tokens."),
     ("min_tokens min_new_tokens min_length ignore_eos t_max_predict_ms n_indent", _OFF, _ENDS),
-    ("stop_token_ids stop_regex eos_token_id repetition_detection", _NONE, _ENDS),
+    ("stop_token_ids stop_regex eos_token_id repetition_detection", (), _ENDS),
     ("include_stop_str_in_output no_stop_trim", _OFF, "Add the text in stop to the answer."),
     # how its tokens are chosen
     ("typical_p typical tfs_z tfs length_penalty num_beams guidance_scale", _ONE, _CHOSEN),
@@ -44,21 +49,21 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("use_beam_search top_n_sigma adaptive_target watermarking", (*_OFF, -1), _CHOSEN),
     ("no_repeat_ngram_size grammar_lazy", _OFF, _CHOSEN),
     ("do_sample", _YES, "Use temperature: 0 for the likeliest tokens."),
-    ("samplers sampler_order custom_logit_processor logits_processors vllm_xargs", _NONE, _CHOSEN),
-    ("bad_words bad_words_ids allowed_token_ids", _NONE, "Use logit_bias."),
+    ("samplers sampler_order custom_logit_processor logits_processors vllm_xargs", (), _CHOSEN),
+    ("bad_words bad_words_ids allowed_token_ids", (), "Use logit_bias."),
     ("n n_cmpl best_of", _ONE, "Send the request once for each answer."),
     (
         "lora lora_path lora_request lora_adapter adapter adapters preset",
-        _NONE,
+        (),
         "Fuse the adapter with the model, and serve that.",
     ),
     # the prompt
-    ("messages prompt input", _NONE, "Use the endpoint that reads it."),
-    ("system instructions documents images input_ids prompt_embeds", _NONE, _IN_CHAT),
+    ("messages prompt input", (), "Use the endpoint that reads it."),
+    ("system instructions documents images input_ids prompt_embeds", (), _IN_CHAT),
     ("safe_prompt", _OFF, _IN_CHAT),
-    ("context previous_response_id conversation", _NONE, _WHOLE),
-    ("chat_template template prompt_mode", _NONE, _TEMPLATE),
-    ("raw suffix", (*_NONE, False), "Use /v1/completions."),
+    ("context previous_response_id conversation", (), _WHOLE),
+    ("chat_template template prompt_mode", (), _TEMPLATE),
+    ("raw suffix", _OFF, "Use /v1/completions."),
     ("echo", _OFF, "Add the prompt to the answer."),
     (
         "prompt_logprobs",
@@ -67,7 +72,7 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ),
     ("truncate truncate_prompt_tokens", (False,), "Send a shorter prompt."),
     ("truncation", ("disabled",), "Send a shorter prompt."),
-    ("options extra_body", _NONE, "Send its fields at the top level."),
+    ("options extra_body", (), "Send its fields at the top level."),
     ("continue_final_message", _OFF, _CHAT),
     ("background", _OFF, "Wait for the answer: nothing is stored."),
     ("add_generation_prompt", _YES, _CHAT),
@@ -76,22 +81,22 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("thinking_budget chat_template_kwargs", (*_UNTHINKING, -1), _THINKING),
     ("include_reasoning separate_reasoning stream_reasoning", _YES, _CHAT),
     ("reasoning_in_content thinking_forced_open", _OFF, _APART),
-    ("reasoning_format", ("", "auto", "deepseek", "parsed"), _APART),
-    ("tools", _NONE, _CHAT),
-    ("tool_choice", ("", "none", "auto"), _CHAT),
+    ("reasoning_format", ("auto", "deepseek", "parsed"), _APART),
+    ("tools", (), _CHAT),
+    ("tool_choice", ("none", "auto"), _CHAT),
     ("functions function_call", (), "Send them as tools, and tool_choice."),
     ("parallel_tool_calls parse_tool_calls", _YES, _CHAT),
-    ("plugins search_parameters mcp_servers container integrations", _NONE, _TOOLS),
+    ("plugins search_parameters mcp_servers container integrations", (), _TOOLS),
     ("enable_search", _OFF, _TOOLS),
     ("web_search_options audio", (), _TOOLS),
-    ("modalities", (["text"], []), "An answer is text."),
+    ("modalities", (["text"],), "An answer is text."),
     # figures of the answer
-    ("logprobs top_logprobs n_probs logprob_token_ids", (*_OFF, *_NONE), _PROBABILITIES),
+    ("logprobs top_logprobs n_probs logprob_token_ids", _OFF, _PROBABILITIES),
     ("return_token_ids return_tokens_as_token_ids return_tokens", _OFF, _PROBABILITIES),
     ("return_hidden_states return_prompt_text return_meta_info", _OFF, _PROBABILITIES),
     ("post_sampling_probs return_logprob", _OFF, _PROBABILITIES),
     ("skip_special_tokens spaces_between_special_tokens", _YES, _PROBABILITIES),
-    ("response_fields", _NONE, "Read the fields of the whole answer."),
+    ("response_fields", (), "Read the fields of the whole answer."),
 )
 """Names, the values of each that change nothing, and the remedy."""
 
@@ -129,6 +134,7 @@ HARMLESS: Mapping[str, str] = {
 }
 """Names that are ignored, by the reason."""
 
+_ASKED_BY_NAME = {"web_search_options"}  # {} asks for it, too
 _CONTENTS = {"messages", "prompt", "input"}  # an endpoint needs only its own
 _KNOWN = {name: (nothing, remedy) for names, nothing, remedy in REFUSED for name in names.split()}
 
@@ -150,15 +156,25 @@ MISSING = {
 """Why paths of these APIs do not exist; "/images/*" means all paths below /images."""
 
 
+def flag_in(value: Any) -> bool | None:
+    """Read a boolean, which may be a word or a number; None if the value is another."""
+    return _FLAGS.get(str(value).strip().lower())
+
+
 def check_wishes(body: Mapping[str, Any], own: Set[str], form: str) -> None:
     """Raise Refusal if a body has such a setting under a name that is not among its `own`.
 
     `form`: the field in which the dialect takes the form of an answer.
     """
-    given = {name for name, value in body.items() if value is not None}
+    given = {
+        name
+        for name, value in body.items()
+        if value not in NOTHING or (value is not None and name in _ASKED_BY_NAME)
+    }
     read = _CONTENTS if given & own & _CONTENTS else set()
     for name in given & _KNOWN.keys() - own - read:
         nothing, remedy = _KNOWN[name]
-        if body[name] not in nothing:
+        value = flag_in(body[name])
+        if (body[name] if value is None else value) not in nothing:
             hint = remedy or f"Send the form of the answer as {form}."
             raise invalid(f"{name} is not supported here. {hint}", name, "unsupported_parameter")
