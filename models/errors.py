@@ -22,6 +22,8 @@ class Problem(Exception):
 def problem_of(error: Exception) -> Problem | None:
     """Return the Problem that `error` is, or that the surroundings made of it, such as a full disk.
     None for a fault of the program."""
+    if "temp_directory_path" in str(error):  # MLX compiles for the CPU in that folder
+        return Problem("TMPDIR is not a folder.", "Set it to a folder that is there.")
     if isinstance(error, Problem) or not isinstance(error, OSError):
         return error if isinstance(error, Problem) else None
     place = "" if error.filename is None else f"{str(error.filename)[:200]}: "

@@ -158,22 +158,37 @@ def _json(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
 
 
 def _values(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
-    """Read a call in Python's or Gemma's notation. The end of `name.call(...)`, which Llama writes
-    for its own tools, does not belong to the name."""
+    """Read a call in Python's notation, or Gemma's calls between their marks, each with its word.
+    The end of `name.call(...)`, which Llama writes for its own tools, does not belong to the
+    name."""
     name = yield from _named(incoming, row)
-    if row.unmarked and not calls.knows(name):
-        raise Unreadable
-    close = ")"
-    if row.form == "literals":
-        close = {"{": "}", "(": ")"}.get((yield from incoming.peek()), "")
-        incoming.take(len(close))
-        if not close:
+    word = row.begin.removeprefix(row.trigger)
+    while True:
+        if row.unmarked and not calls.knows(name):
             raise Unreadable
-    calls.begin(name if calls.knows(name) else name.removesuffix(".call") or name)
-    yield from pass_members(incoming, calls.arguments, close, row.quote)
-    yield from incoming.expect(close)
-    calls.end()
-    yield from _take_mark(incoming, row.end.removeprefix(close))
+        closes = [")"] if row.form == "python" else []
+        while row.form == "literals" and len(closes) < 2:  # an object may be in brackets again
+            yield from incoming.spaces()
+            close = {"{": "}", "(": ")"}.get((yield from incoming.peek()), "")
+            if not close:
+                break
+            incoming.take(1)
+            closes.insert(0, close)
+        if not closes:
+            raise Unreadable
+        calls.begin(name if calls.knows(name) else name.removesuffix(".call") or name)
+        yield from pass_members(incoming, calls.arguments, closes[0], row.quote)
+        for close in closes:
+            yield from incoming.spaces()
+            yield from incoming.expect(close)
+        calls.end()
+        yield from incoming.spaces()
+        next_call = yield from incoming.comes(*(f"{comma}{word}" for comma in ("", ",", ", ")))
+        if not word or not next_call:
+            break
+        incoming.take(len(next_call))
+        name = yield from incoming.word(_NAME)
+    yield from _take_mark(incoming, row.end.removeprefix(closes[-1]))
 
 
 def _tags(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:

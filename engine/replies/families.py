@@ -283,6 +283,16 @@ _FUNCTION_GEMMA = CallRow(
     "literals", begin="<start_function_call>call:", end="<end_function_call>", quote="<escape>"
 )
 
+
+def _gemma(row: CallRow) -> tuple[CallRow, ...]:
+    """Gemma's notation, JSON between its marks, and a list of either between them."""
+    mark = row.trigger
+    alone = replace(_OBJECT, begin=f'{mark}{{"name": "', end="}" + row.end)
+    in_json = _listed(f"{mark}[", "]" + row.end)
+    listed = replace(in_json, form=row.form, begin="call:", named="", end="", quote=row.quote)
+    return row, alone, in_json, listed
+
+
 Family = Literal[
     "none", "found", "harmony", "gemma", "function gemma", "glm", "lfm", "olmo", "minimax",
     "minimax m1", "minimax 3", "dsml", "dsml v3", "deepseek", "deepseek r1", "kimi", "kimi 3", "hy",
@@ -298,9 +308,9 @@ FAMILIES: dict[Family, FamilyRow] = {
         skipped=("<|start|>", "<|end|>"),
     ),
     "gemma": FamilyRow(
-        (_GEMMA,), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>", "<|channel>")
+        _gemma(_GEMMA), (("<|tool_call>", "<tool_call|>"),), skipped=("<channel|>", "<|channel>")
     ),
-    "function gemma": FamilyRow((_FUNCTION_GEMMA,), (("<start_function_call>",),)),
+    "function gemma": FamilyRow(_gemma(_FUNCTION_GEMMA), (("<start_function_call>",),)),
     "glm": FamilyRow((_GLM,), (("<arg_key>", "<tool_call>"),)),
     "lfm": FamilyRow(
         (_LFM, _listed(_LFM.opening, _LFM.closing)),

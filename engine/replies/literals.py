@@ -14,6 +14,8 @@ _KEY = re.compile(r"[^:=(){}\[\],<]+")
 _BARE = re.compile(r"[^,{}\[\]()<]+")
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:_\d+)*)", re.ASCII)
+_KEY_BEGUN = re.compile(r"\s*(?:[^\W\d]\w*\s*:?\s*)?")
+_KEYED = re.compile(r"\s*[^\W\d]\w*\s*:\s*[\"'<]")  # the next key and a text, without a comma
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}
 _ESCAPES = {
@@ -47,9 +49,11 @@ def pass_members(
             yield from _pass_key(incoming, emit, quote)
         yield from pass_literal(incoming, emit, quote, nested=nested)
         yield from incoming.spaces()
-        if (yield from incoming.peek()) != ",":
-            break
-        incoming.take(1)
+        letter = yield from incoming.peek()
+        if letter == ",":
+            incoming.take(1)
+        elif not (keyed and quote) or letter in ("", close):
+            break  # a comma is missing only before a key
     emit(closing if before == ", " else opening + closing)
 
 
@@ -135,8 +139,12 @@ def _is_last(incoming: Incoming, quote: str) -> Reading[bool]:
     while True:
         ahead += 1
         behind = (yield from incoming.peek(ahead))[1:]
-        if len(behind) < ahead - 1 or not behind[-1].isspace():
-            return not behind.strip() or behind[-1] in ",)]}:="
+        whole = len(behind) == ahead - 1
+        if whole and _KEY_BEGUN.fullmatch(behind):
+            continue
+        if not behind.strip() or behind.strip()[0] in ",)]}:=":
+            return True
+        return bool(_KEYED.fullmatch(behind))
 
 
 def _python_escape(incoming: Incoming) -> Reading[str]:

@@ -58,7 +58,7 @@ class Part(Past):
     kind: str = ""
     id: str = named("id", "tool_use_id", default="")
     name: str = named("name", "filename", "title", default="")
-    text: str = named("text", "refusal", "thinking", "tool_name", default="")
+    text: str = named("text", "refusal", "thinking", "summary", "tool_name", default="")
     data: str = named("data", "file_data", "image_url", "url", "file_url", default="")
     media_type: str = ""
     content: "Content" = ""
@@ -128,6 +128,7 @@ class Message(Past):
     content: Content = ""
     refusal: str = ""
     reasoning: str = named("reasoning_content", "reasoning", "thinking", default="")
+    reasoning_details: list[Part] = Field(default_factory=list)
     tool_calls: list[Called] = Field(default_factory=list)
     function_call: Called | None = None
     tool_call_id: str = ""
@@ -152,7 +153,9 @@ class Message(Past):
             if part.type == "tool_use"
         ]
         role = "assistant" if calls else role_of(self.role)
-        thoughts = (self.reasoning, *(part.text for part in parts if part.type == "thinking"))
+        thoughts = [self.reasoning, *(part.text for part in parts if part.type == "thinking")]
+        if not any(thoughts):
+            thoughts = [part.text for part in self.reasoning_details]
         yield ChatMessage(
             role,
             BETWEEN.join(filter(None, (text_of(self.content), self.refusal))),

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request
@@ -56,9 +56,15 @@ class Options(SamplingFields):
 
     `num_ctx` is the context that the client expects. It does not change the context of the loaded
     model: an answer without another limit ends after `num_ctx` tokens, and a prompt that does not
-    fit is refused.
+    fit is refused. As in Ollama a temperature below 0 is 0; a penalty of 0 is none.
     """
 
+    temperature: Annotated[float, Field(le=100), AfterValidator(lambda t: max(t, 0.0))] | None = (
+        None
+    )
+    repetition_penalty: (
+        Annotated[float, Field(ge=0, le=100), AfterValidator(lambda penalty: penalty or 1.0)] | None
+    ) = named("repetition_penalty", "repeat_penalty")
     num_predict: Annotated[int, WHOLE] | None = named("num_predict", *LENGTHS)
     num_ctx: Annotated[int, WHOLE] | None = None
 
@@ -339,7 +345,7 @@ async def _answered(
 def _keep_seconds(body: AnswerFields) -> float | None:
     """Return how long the model stays loaded, if the client says so."""
     given = body.keep_alive
-    if given is None:
+    if given is None or given == "":
         return None
     try:
         return keep_seconds(given if isinstance(given, str) else f"{given + 0.0:f}")  # not -0

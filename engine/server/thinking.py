@@ -20,14 +20,7 @@ _KINDS = get_args(Kind)
 _SWITCHES = ("enable_thinking", "thinking")
 
 
-def _known(effort: str) -> str:
-    known = ("none", *filter(None, get_args(Thinking)))
-    if effort.lower() not in ("", *known):
-        raise ValueError(f"{effort!r} is not known. Use {', '.join(known)}")
-    return effort.lower()
-
-
-Effort = Annotated[str, AfterValidator(_known)]
+_WORDS = ("none", *filter(None, get_args(Thinking)), *_KINDS)
 
 
 class Reasoning(Body):
@@ -35,7 +28,7 @@ class Reasoning(Body):
 
     type: Kind | None = None
     enabled: bool | None = named("enabled", "enable")
-    effort: Effort = ""
+    effort: str = ""
     max_tokens: Budget = named("max_tokens", "budget_tokens")
     exclude: bool = False
     display: Literal["summarized", "omitted"] | None = None
@@ -57,15 +50,24 @@ def _as_object(wish: Any) -> Any:
     return {name: wish} if isinstance(wish, str) else wish
 
 
+def _as_switch(wish: Any) -> Any:
+    """A wish whose words are all known: another may be meant as a no."""
+    if isinstance(wish, str) and wish and flag_in(wish) is None and wish not in _WORDS:
+        raise ValueError(f"{wish[:20]!r} is not known. Send true, false, or an effort")
+    return _as_object(wish)
+
+
 def _variables(given: dict[str, Any]) -> dict[str, Any]:
     """A template takes a word for true, so that switches must be booleans."""
-    words = {name: flag for name in _SWITCHES if (flag := flag_in(given.get(name))) is not None}
-    for name in _SWITCHES:
-        Reasoning.model_validate(_as_object(given.get(name)) or {})
-    return given | words
+    switches = {name: given[name] for name in _SWITCHES if name in given}
+    for value in switches.values():
+        _as_switch(value)
+    flags = {name: flag_in(value) for name, value in switches.items()}
+    return given | {name: flag for name, flag in flags.items() if flag is not None}
 
 
 Wish = Annotated[Reasoning | None, BeforeValidator(_as_object)]
+Known = Annotated[Reasoning | None, BeforeValidator(_as_switch)]
 Switch = Annotated[Reasoning | None, BeforeValidator(lambda on: {"enabled": on})]
 
 
@@ -74,8 +76,8 @@ class ThinkingFields(Body):
 
     reasoning_effort: Wish = None
     reasoning: Wish = None
-    think: Wish = None
-    thinking: Wish = None
+    think: Known = None
+    thinking: Known = None
     enable_thinking: Switch = None
     thinking_budget: Budget = named(
         *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens"),

@@ -134,7 +134,7 @@ HARMLESS: Mapping[str, str] = {
 }
 """Names that are ignored, by the reason."""
 
-_ASKED_BY_NAME = {"web_search_options"}  # {} asks for it, too
+_ASKED_FOR = {"web_search_options", "audio"}  # by {}, too
 _CONTENTS = {"messages", "prompt", "input"}  # an endpoint needs only its own
 _KNOWN = {name: (nothing, remedy) for names, nothing, remedy in REFUSED for name in names.split()}
 
@@ -169,7 +169,7 @@ def check_wishes(body: Mapping[str, Any], own: Set[str], form: str) -> None:
     given = {
         name
         for name, value in body.items()
-        if value not in NOTHING or (value is not None and name in _ASKED_BY_NAME)
+        if value not in NOTHING or (value == {} and name in _ASKED_FOR)
     }
     read = _CONTENTS if given & own & _CONTENTS else set()
     for name in given & _KNOWN.keys() - own - read:

@@ -18,6 +18,14 @@ with open(sys.argv[1], "w") as file:
 """
 
 
+def test_an_answer_is_written_where_progress_cannot_be():
+    child = f"{_CHILD.partition('with')[0]}print('lost', file=sys.stderr)\nprint('found')"
+    for shell in ("2>/dev/full", "2>&-"):
+        words = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", child]
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True)
+        assert (ended.returncode, ended.stdout) == (0, b"found\n"), shell
+
+
 def test_closed_streams_are_opened_again(tmp_path):
     for number, shell in enumerate(("<&-", "<&- >&-", "<&- >&- 2>&-", "</dev/null >/dev/full")):
         told = tmp_path / str(number)

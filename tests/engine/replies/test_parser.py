@@ -337,6 +337,12 @@ IN_OTHER_CLOTHES = (
     ('a:{b: {"c": [{}, [], ""]}}', {"a": {"b": {"c": [{}, [], ""]}}}),
     ("a:It's 5,b:12:30,c:007", {"a": "It's 5", "b": "12:30", "c": "007"}),
     ("save_as='a.docx', \"n\" = 2", {"save_as": "a.docx", "n": 2}),
+    ('{"a": 1}', {"a": 1}),
+    ("({a:1, b:{c:2}} )", {"a": 1, "b": {"c": 2}}),
+    ("{}", {}),
+    ('a:"x"b:"y"', {"a": "x", "b": "y"}),
+    ('a:"x" b: <|"|>y<|"|>c:[1] d:{} "e":2', {"a": "x", "b": "y", "c": [1], "d": {}, "e": 2}),
+    ('a:"say "b: hi"",b:"it\'s x:y"', {"a": 'say "b: hi"', "b": "it's x:y"}),
 )
 PYTHONS = (
     ('opts={"mode": "fast", other: \'x\', 1: true,}', {"mode": "fast", "other": "x", "1": True}),
@@ -356,6 +362,37 @@ def test_gemmas_values_in_the_clothes_of_json_or_python(text, wanted):
     )
     found = read(FUNCTION_GEMMA, in_functions.replace('<|"|>', "<escape>"))
     assert found.calls == [("get_time", wanted)]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('{"name": "get_time", "arguments": {"zone": "x"}}', 1),
+        (
+            '{"name":"get_time","parameters":{"zone":"x"}}{"name":"get_time","arguments":{"zone":"x"}}',
+            2,
+        ),
+        ('[{"name": "get_time", "arguments": {"zone": "x"}}]', 1),
+        ("call:get_time{zone:x}call:get_time{zone:x}", 2),
+        ("call:get_time{zone:x}, call:get_time(zone:x)\ncall:get_time{{zone:x}}", 3),
+        ("[call:get_time{zone:x},call:get_time{zone:x}]", 2),
+    ],
+)
+@pytest.mark.parametrize(
+    ("syntax", "opening", "closing"),
+    [
+        (GEMMA, "<|tool_call>", "<tool_call|>"),
+        (FUNCTION_GEMMA, "<start_function_call>", "<end_function_call>"),
+    ],
+)
+def test_calls_of_other_notations_and_numbers_between_gemmas_marks(
+    syntax, opening, closing, text, count
+):
+    for reply in (f"So {opening}{text}{closing}", [*f"So {opening}{text}{closing}"]):
+        found = read(syntax, reply)
+        assert (found.content, found.calls) == ("So", [("get_time", {"zone": "x"})] * count)
+    after = read(syntax, f"{opening}call:get_time{{}}{closing}call: me")
+    assert (after.content, len(after.calls)) == ("call: me", 1)
 
 
 @pytest.mark.parametrize(("text", "wanted"), PYTHONS)
