@@ -437,8 +437,8 @@ def _by_jinja(
     """Render with transformers' program, but with messages as they are: `apply_chat_template`
     leaves out a content of None, for which some templates ask.
 
-    A template that refuses the tools as they are gets them in a plain form; in place of no tools
-    and no documents, which are None to it, empty lists.
+    A template that refuses the tools as they are gets them in a plain form. One that refuses None
+    in place of missing tools and documents gets empty lists.
     """
     render = partial(
         render_jinja_template,
@@ -449,13 +449,10 @@ def _by_jinja(
     )
     try:
         texts, _ = render(tools=list(tools) or None, **variables)
-    except MemoryError:
-        raise
-    except Exception:  # the program may raise anything
-        try:
-            texts, _ = render(tools=in_plain_form(tools), **{"documents": [], **variables})
-        except Exception as again:
-            raise again from None
+    except Exception as error:  # the program may raise anything
+        if isinstance(error, MemoryError):
+            raise
+        texts, _ = render(tools=in_plain_form(tools), **{"documents": [], **variables})
     return str(texts[0])
 
 

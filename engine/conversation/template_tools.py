@@ -10,50 +10,45 @@ from typing import Any
 from engine.replies.tools import Tool
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object")
-"""The types that templates know; of several the first in a schema is shown."""
-_DEEPEST = 8
+"""The types that templates know."""
+_MOST_REFERENCES = 3  # one in another: a schema may be part of itself
 
 
 def in_plain_form(tools: Sequence[Any]) -> list[Any]:
-    """The tools with a type and a description in every schema, and properties in every object.
+    """The tools with one type and a description in every schema, and properties in every object.
     Other types that a schema allows are named in its description."""
     found = []
     for tool in tools:
-        function = {"name": "", "description": "", **tool["function"]}
-        given = function.get("parameters")
-        own = Tool(function["name"], given if isinstance(given, Mapping) else {})
-        function["parameters"] = _plain(own, {**own.parameters, "type": "object"})
-        found.append({**tool, "function": function})
+        function = {"description": "", "parameters": None, **tool["function"]}
+        own = Tool(function["name"], _object(function["parameters"]))
+        plain = _plain(own, {**own.parameters, "type": "object"})
+        found.append({**tool, "function": {**function, "parameters": plain}})
     return found
 
 
-def _plain(tool: Tool, given: object, *, depth: int = 0) -> dict[str, Any]:
-    outer = given if isinstance(given, Mapping) else {}
-    schema: dict[str, Any] = {**tool.resolved(outer), **outer}
-    kinds, branches = list[str](), list[Mapping[str, Any]]()
-    for name in ("anyOf", "oneOf", "allOf"):
-        several = schema.pop(name, None)
-        branches += map(tool.resolved, several) if isinstance(several, list) else []
-    for part in (schema, *branches):
-        kinds += [kind for kind in sorted(tool.types(part)) if kind not in kinds]
-    kind = next((kind for kind in kinds if kind in _TYPES), "object" if depth == 0 else "string")
-    fitting = next((branch for branch in branches if kind in tool.types(branch)), {})
-    schema = {**fitting, **schema, "type": kind}
-    description = schema.get("description")
-    others = "".join(f" (or {other})" for other in kinds if other != kind)
-    schema["description"] = f"{description if isinstance(description, str) else ''}{others}".strip()
-    deeper = depth < _DEEPEST
+def _plain(tool: Tool, given: object, references: int = _MOST_REFERENCES) -> dict[str, Any]:
+    schema = {**tool.resolved(given), **_object(given)}
+    several = [schema.pop(name, None) for name in ("anyOf", "oneOf", "allOf")]
+    parts = [schema, *(_object(part) for parts in several for part in parts or ())]
+    references -= any("$ref" in part for part in parts)
+    if references < 0:
+        return _plain(tool, {})
+    parts = [{**tool.resolved(part), **part} for part in parts]
+    kinds = [*dict.fromkeys(kind for part in parts for kind in sorted(tool.types(part)))]
+    kind = next((kind for kind in kinds if kind in _TYPES), "string")
+    fitting = next((part for part in parts if kind in tool.types(part)), {})
+    others = [f"(or {other})" for other in kinds if other != kind]
+    description = " ".join([str(schema.get("description", "")), *others]).strip()
+    schema = {**fitting, **schema, "type": kind, "description": description}
     if kind == "object":
-        properties = schema.get("properties")
-        inner = properties if isinstance(properties, Mapping) and deeper else {}
-        schema["properties"] = {
-            name: _plain(tool, part, depth=depth + 1) for name, part in inner.items()
-        }
-        required = schema.get("required")
-        schema["required"] = required if isinstance(required, list) else []
+        inner = _object(schema.get("properties")).items()
+        schema["properties"] = {name: _plain(tool, part, references) for name, part in inner}
         more = schema.get("additionalProperties", True)
-        plain = isinstance(more, Mapping) and deeper
-        schema["additionalProperties"] = _plain(tool, more, depth=depth + 1) if plain else more
+        schema["additionalProperties"] = _plain(tool, more, references) if _object(more) else more
     if kind == "array":
-        schema["items"] = _plain(tool, schema.get("items") if deeper else {}, depth=depth + 1)
+        schema["items"] = _plain(tool, schema.get("items"), references)
     return schema
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

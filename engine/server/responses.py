@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
 from llguidance import LLMatcher
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag
 
 from engine.events import TokenLogprob
 from engine.process.protocol import Loaded
@@ -89,22 +89,15 @@ OWN_TOOLS = ("function", "custom", "namespace")
 
 
 class HostedTool(Body):
-    """A tool that would run at OpenAI, or that only OpenAI's models know. It is left out; but the
-    user's own, on a server of theirs, is refused."""
+    """A tool that would run at OpenAI, or that only OpenAI's models know. It is left out; a tool on
+    a server of the user's is refused."""
 
     type: str
-
-    @field_validator("type")
-    @classmethod
-    def _not_of_the_user(cls, kind: str) -> str:
-        if kind == "mcp":
-            raise ValueError("mcp is not supported here. Use tools of your own")
-        return kind
 
 
 def _kind_of_tool(tool: Any) -> str:
     type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
-    return type if type in OWN_TOOLS else "hosted"
+    return type if type in (*OWN_TOOLS, "mcp") else "hosted"
 
 
 Tool = Annotated[

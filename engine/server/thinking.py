@@ -17,9 +17,7 @@ Budget = Annotated[
 
 Kind = Literal["enabled", "adaptive", "between_tools", "auto", "disabled"]
 _KINDS = get_args(Kind)
-_SWITCHES = ("enable_thinking", "thinking")
-
-
+_SWITCHES = {"enable_thinking", "thinking"}  # variables of templates
 _WORDS = ("none", *filter(None, get_args(Thinking)), *_KINDS)
 
 
@@ -51,7 +49,7 @@ def _as_object(wish: Any) -> Any:
 
 
 def _as_switch(wish: Any) -> Any:
-    """A wish whose words are all known: another may be meant as a no."""
+    """A wish whose words are known: another could be meant as a no."""
     if isinstance(wish, str) and wish and flag_in(wish) is None and wish not in _WORDS:
         raise ValueError(f"{wish[:20]!r} is not known. Send true, false, or an effort")
     return _as_object(wish)
@@ -59,16 +57,14 @@ def _as_switch(wish: Any) -> Any:
 
 def _variables(given: dict[str, Any]) -> dict[str, Any]:
     """A template takes a word for true, so that switches must be booleans."""
-    switches = {name: given[name] for name in _SWITCHES if name in given}
-    for value in switches.values():
-        _as_switch(value)
-    flags = {name: flag_in(value) for name, value in switches.items()}
-    return given | {name: flag for name, flag in flags.items() if flag is not None}
+    for name in _SWITCHES & given.keys():
+        _as_switch(given[name])
+        given = given | {name: given[name] if (flag := flag_in(given[name])) is None else flag}
+    return given
 
 
 Wish = Annotated[Reasoning | None, BeforeValidator(_as_object)]
 Known = Annotated[Reasoning | None, BeforeValidator(_as_switch)]
-Switch = Annotated[Reasoning | None, BeforeValidator(lambda on: {"enabled": on})]
 
 
 class ThinkingFields(Body):
@@ -78,7 +74,7 @@ class ThinkingFields(Body):
     reasoning: Wish = None
     think: Known = None
     thinking: Known = None
-    enable_thinking: Switch = None
+    enable_thinking: Known = None
     thinking_budget: Budget = named(
         *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens"),
         *("reasoning_budget", "reasoning_budget_tokens"),

@@ -13,7 +13,7 @@ from typing import Any
 from engine.server.errors import invalid
 
 NOTHING: tuple[Any, ...] = (None, "", [], {})
-"""A missing value, and those that clients send in its place."""
+"""A missing value, and the values that clients send in its place."""
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
