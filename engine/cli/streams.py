@@ -3,6 +3,7 @@ to a full disk, an encoding may lack characters."""
 
 import os
 import sys
+from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Any, TextIO
 
@@ -11,10 +12,9 @@ class _Heedless(FileIO):
     """A file that drops the text that it has no room for."""
 
     def write(self, data: Any, /) -> int:
-        try:
+        with suppress(OSError):
             return super().write(data) or 0
-        except OSError:
-            return len(data)
+        return len(data)
 
 
 def mend_streams() -> None:
@@ -29,9 +29,9 @@ def mend_streams() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if isinstance(sys.stderr, TextIOWrapper) and sys.stderr is sys.__stderr__:
-        raw = BufferedWriter(_Heedless(sys.stderr.fileno(), "w", closefd=False))
+        file = BufferedWriter(_Heedless(sys.stderr.fileno(), "w", closefd=False))
         sys.stderr = TextIOWrapper(
-            raw, sys.stderr.encoding, sys.stderr.errors, line_buffering=True, write_through=True
+            file, sys.stderr.encoding, sys.stderr.errors, line_buffering=True
         )
     if isinstance(sys.stdin, TextIOWrapper):
         encoding = None if sys.stdin.isatty() else "utf-8"

@@ -166,14 +166,10 @@ def _values(incoming: Incoming, calls: Calls, row: CallRow) -> Reading[None]:
     while True:
         if row.unmarked and not calls.knows(name):
             raise Unreadable
-        closes = [")"] if row.form == "python" else []
-        while row.form == "literals" and len(closes) < 2:  # an object may be in brackets again
+        closes = ")" if row.form == "python" else ""
+        while row.form == "literals" and len(closes) < 2 and (yield from incoming.comes("{", "(")):
+            closes = {"{": "}", "(": ")"}[incoming.take(1)] + closes  # one may be in another
             yield from incoming.spaces()
-            close = {"{": "}", "(": ")"}.get((yield from incoming.peek()), "")
-            if not close:
-                break
-            incoming.take(1)
-            closes.insert(0, close)
         if not closes:
             raise Unreadable
         calls.begin(name if calls.knows(name) else name.removesuffix(".call") or name)

@@ -28,6 +28,9 @@ def _stops(given: Any) -> Any:
 Stops = Annotated[list[str], BeforeValidator(_stops)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+Repetition = Annotated[
+    float, Field(ge=0.01, le=100), BeforeValidator(lambda given: 1.0 if given == 0 else given)
+]
 
 
 class SamplingFields(Body):
@@ -39,9 +42,7 @@ class SamplingFields(Body):
     min_p: Probability | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = named(
-        "repetition_penalty", "repeat_penalty"
-    )
+    repetition_penalty: Repetition | None = named("repetition_penalty", "repeat_penalty")
     repeat_last_n: Annotated[int, Field(ge=-1, le=_LONGEST_WINDOW), WHOLE] | None = named(
         "repeat_last_n", "penalty_last_n"
     )

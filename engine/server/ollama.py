@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request
@@ -56,15 +56,10 @@ class Options(SamplingFields):
 
     `num_ctx` is the context that the client expects. It does not change the context of the loaded
     model: an answer without another limit ends after `num_ctx` tokens, and a prompt that does not
-    fit is refused. As in Ollama a temperature below 0 is 0; a penalty of 0 is none.
+    fit is refused. A temperature below 0 is 0, as in Ollama.
     """
 
-    temperature: Annotated[float, Field(le=100), AfterValidator(lambda t: max(t, 0.0))] | None = (
-        None
-    )
-    repetition_penalty: (
-        Annotated[float, Field(ge=0, le=100), AfterValidator(lambda penalty: penalty or 1.0)] | None
-    ) = named("repetition_penalty", "repeat_penalty")
+    temperature: Annotated[float, Field(le=100)] | None = None
     num_predict: Annotated[int, WHOLE] | None = named("num_predict", *LENGTHS)
     num_ctx: Annotated[int, WHOLE] | None = None
 

@@ -16,9 +16,7 @@ Budget = Annotated[
 
 
 Kind = Literal["enabled", "adaptive", "between_tools", "auto", "disabled"]
-_KINDS = get_args(Kind)
 _SWITCHES = {"enable_thinking", "thinking"}  # variables of templates
-_WORDS = ("none", *filter(None, get_args(Thinking)), *_KINDS)
 
 
 class Reasoning(Body):
@@ -42,29 +40,24 @@ class Reasoning(Body):
 
 
 def _as_object(wish: Any) -> Any:
+    """A wish by its word, which must be known: another could be meant as a no."""
     if (flag := flag_in(wish)) is not None:
         return {"enabled": flag}
-    name = "type" if wish in _KINDS else "effort"
-    return {name: wish} if isinstance(wish, str) else wish
-
-
-def _as_switch(wish: Any) -> Any:
-    """A wish whose words are known: another could be meant as a no."""
-    if isinstance(wish, str) and wish and flag_in(wish) is None and wish not in _WORDS:
+    if isinstance(wish, str) and wish not in ("none", *get_args(Thinking), *get_args(Kind)):
         raise ValueError(f"{wish[:20]!r} is not known. Send true, false, or an effort")
-    return _as_object(wish)
+    name = "type" if wish in get_args(Kind) else "effort"
+    return {name: wish} if isinstance(wish, str) else wish
 
 
 def _variables(given: dict[str, Any]) -> dict[str, Any]:
     """A template takes a word for true, so that switches must be booleans."""
     for name in _SWITCHES & given.keys():
-        _as_switch(given[name])
+        _as_object(given[name])
         given = given | {name: given[name] if (flag := flag_in(given[name])) is None else flag}
     return given
 
 
 Wish = Annotated[Reasoning | None, BeforeValidator(_as_object)]
-Known = Annotated[Reasoning | None, BeforeValidator(_as_switch)]
 
 
 class ThinkingFields(Body):
@@ -72,9 +65,9 @@ class ThinkingFields(Body):
 
     reasoning_effort: Wish = None
     reasoning: Wish = None
-    think: Known = None
-    thinking: Known = None
-    enable_thinking: Known = None
+    think: Wish = None
+    thinking: Wish = None
+    enable_thinking: Wish = None
     thinking_budget: Budget = named(
         *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens"),
         *("reasoning_budget", "reasoning_budget_tokens"),
@@ -116,8 +109,13 @@ class ThinkingFields(Body):
     @property
     def _wishes(self) -> list[Reasoning]:
         own = (self.reasoning_effort, self.reasoning, self.think, self.thinking)
-        names = ("reasoning_effort", "enable_thinking", "thinking")
-        values = map(self.chat_template_kwargs.get, names)
-        given = [_as_object(value) for value in values if isinstance(value, bool | str)]
-        kwargs = map(Reasoning.model_validate, given)
+        given = self.chat_template_kwargs
+        switches = [given[name] for name in _SWITCHES & given.keys()]
+        kwargs = [
+            Reasoning.model_validate(_as_object(on))
+            for on in switches
+            if isinstance(on, bool | str)
+        ]
+        effort = given.get("reasoning_effort")
+        kwargs += [Reasoning(effort=effort)] if isinstance(effort, str) else []
         return [wish for wish in (*own, self.enable_thinking, *kwargs) if wish is not None]

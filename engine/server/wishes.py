@@ -23,6 +23,7 @@ _OFF = (False,)
 _YES = (True,)
 _FORM = ({"type": "text"}, {"format": {"type": "text"}})
 _UNTHINKING = (False, "none", {"type": "disabled"}, {"enabled": False})
+_FUSE = "Fuse the adapter with the model, and serve that."
 _ENDS = "Use stop or max_tokens."
 _CHOSEN = "Use temperature, top_p, top_k, min_p or a penalty."
 _IN_CHAT = "Put it into the messages of a chat."
@@ -52,11 +53,7 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("samplers sampler_order custom_logit_processor logits_processors vllm_xargs", (), _CHOSEN),
     ("bad_words bad_words_ids allowed_token_ids", (), "Use logit_bias."),
     ("n n_cmpl best_of", _ONE, "Send the request once for each answer."),
-    (
-        "lora lora_path lora_request lora_adapter adapter adapters preset",
-        (),
-        "Fuse the adapter with the model, and serve that.",
-    ),
+    ("lora lora_path lora_request lora_adapter adapter adapters preset", (), _FUSE),
     # the prompt
     ("messages prompt input", (), "Use the endpoint that reads it."),
     ("system instructions documents images input_ids prompt_embeds", (), _IN_CHAT),
@@ -65,27 +62,20 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("chat_template template prompt_mode", (), _TEMPLATE),
     ("raw suffix", _OFF, "Use /v1/completions."),
     ("echo", _OFF, "Add the prompt to the answer."),
-    (
-        "prompt_logprobs",
-        (),
-        "logprobs are for the answer only: score prompts with mlx_lm.evaluate.",
-    ),
-    ("truncate truncate_prompt_tokens", (False,), "Send a shorter prompt."),
-    ("truncation", ("disabled",), "Send a shorter prompt."),
+    ("prompt_logprobs", (), "Only answers have logprobs: score prompts with mlx_lm.evaluate."),
+    ("truncate truncate_prompt_tokens truncation", (False, "disabled"), "Send a shorter prompt."),
     ("options extra_body", (), "Send its fields at the top level."),
     ("continue_final_message", _OFF, _CHAT),
     ("background", _OFF, "Wait for the answer: nothing is stored."),
-    ("add_generation_prompt", _YES, _CHAT),
     # thinking and tools
     ("enable_thinking think thinking reasoning reasoning_effort", _UNTHINKING, _THINKING),
     ("thinking_budget chat_template_kwargs", (*_UNTHINKING, -1), _THINKING),
     ("include_reasoning separate_reasoning stream_reasoning", _YES, _CHAT),
     ("reasoning_in_content thinking_forced_open", _OFF, _APART),
     ("reasoning_format", ("auto", "deepseek", "parsed"), _APART),
-    ("tools", (), _CHAT),
-    ("tool_choice", ("none", "auto"), _CHAT),
+    ("tools tool_choice", ("none", "auto"), _CHAT),
     ("functions function_call", (), "Send them as tools, and tool_choice."),
-    ("parallel_tool_calls parse_tool_calls", _YES, _CHAT),
+    ("parallel_tool_calls parse_tool_calls add_generation_prompt", _YES, _CHAT),
     ("plugins search_parameters mcp_servers container integrations", (), _TOOLS),
     ("enable_search", _OFF, _TOOLS),
     ("web_search_options audio", (), _TOOLS),
@@ -166,11 +156,8 @@ def check_wishes(body: Mapping[str, Any], own: Set[str], form: str) -> None:
 
     `form`: the field in which the dialect takes the form of an answer.
     """
-    given = {
-        name
-        for name, value in body.items()
-        if value not in NOTHING or (value == {} and name in _ASKED_FOR)
-    }
+    given = {name for name, value in body.items() if value not in NOTHING}
+    given |= {name for name in _ASKED_FOR & body.keys() if body[name] == {}}
     read = _CONTENTS if given & own & _CONTENTS else set()
     for name in given & _KNOWN.keys() - own - read:
         nothing, remedy = _KNOWN[name]
