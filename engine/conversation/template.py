@@ -437,8 +437,8 @@ def _by_jinja(
     """Render with transformers' program, but with messages as they are: `apply_chat_template`
     leaves out a content of None, for which some templates ask.
 
-    A template that refuses the tools as they are gets them in a plain form. One that refuses None
-    in place of missing tools and documents gets empty lists.
+    A template that refuses the tools as they are gets them in a plain form; if None for
+    missing tools and documents is refused, empty lists are tried.
     """
     render = partial(
         render_jinja_template,

@@ -14,7 +14,7 @@ _KEY = re.compile(r"[^:=(){}\[\],<]+")
 _BARE = re.compile(r"[^,{}\[\]()<]+")
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:_\d+)*)", re.ASCII)
-_KEY_BEGUN = re.compile(r"\s*(?:[^\W\d]\w*\s*:?\s*)?")
+_KEY_BEGUN = re.compile(r"\s*(?:[^\W\d]\w{0,64}\s*:?\s*)?")
 _KEYED = re.compile(r"\s*[^\W\d]\w*\s*:\s*[\"'<]")  # the next key and a text, without a comma
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}

@@ -110,12 +110,8 @@ class ThinkingFields(Body):
     def _wishes(self) -> list[Reasoning]:
         own = (self.reasoning_effort, self.reasoning, self.think, self.thinking)
         given = self.chat_template_kwargs
-        switches = [given[name] for name in _SWITCHES & given.keys()]
-        kwargs = [
-            Reasoning.model_validate(_as_object(on))
-            for on in switches
-            if isinstance(on, bool | str)
-        ]
+        switches = [on for on in map(given.get, _SWITCHES) if isinstance(on, bool | str)]
+        kwargs = [Reasoning.model_validate(_as_object(on)) for on in switches]
         effort = given.get("reasoning_effort")
         kwargs += [Reasoning(effort=effort)] if isinstance(effort, str) else []
         return [wish for wish in (*own, self.enable_thinking, *kwargs) if wish is not None]
