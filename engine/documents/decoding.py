@@ -31,7 +31,7 @@ _GUESSED = (
 _MEANT = {  # as in browsers, old names mean what writers of them use: Windows' supersets
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
-    "euc_kr": "cp949", "big5": "big5hkscs",
+    "euc_kr": "cp949", "big5": "big5hkscs", "euc_jp": "euc_jis_2004",
 }  # fmt: skip
 _OF_TEXT = re.compile(r"(utf|cp|iso|koi8|mac|gb|big5|euc|hz|johab|shift|tis|ascii)[\w-]*")
 _SPELLED = (  # labels of the web that Python does not know, and how it spells them

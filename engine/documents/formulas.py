@@ -25,6 +25,7 @@ _WRITTEN = {  # by name and number of children: 0 is the first; (0: in brackets 
     **dict.fromkeys(("msub2", "sSub2", "munder2", "limLow2"), "0_1"),
     **dict.fromkeys(("msubsup3", "sSubSup3", "munderover3"), "0_1^2"),
 }  # fmt: skip
+_COUNTS = re.compile("[-+=\u2212]|" + "|".join((r"\d", *_FRACTIONS.values())))
 _PIECE = re.compile(r"([(^_]?)([012])")
 _BETWEEN = {
     "mtable": "; ",
@@ -38,7 +39,7 @@ def raised(text: str, *, before: str = "", sign: str = "^") -> str:
     """The text as an exponent, or with "_" as an index: 10⁶, x₁. Text without such a form stays as
     it is (4th), unless it changes a number right `before` it: 250^(1,2)."""
     moved = _moved(text, sign)
-    counts = before[-1:].isalnum() and text[:1] not in "[(" and any(map(str.isdigit, text))
+    counts = before[-1:].isalnum() and text[:1] not in "[(" and _COUNTS.search(text)
     return text if moved.startswith(sign) and not counts else moved
 
 
@@ -90,6 +91,8 @@ def _text(part: Element) -> str:
             given.get("endChr", given.get("close", ")")),
         )
         return between.join(texts).join(ends)
+    if name in ("menclose", "borderBox") and "strike" in f"{part.get('notation')}{[*given]}":
+        return f"~~{''.join(texts)}~~"
     if name in ("mspace", "mtext") or (written and written in "=<>≤≥≠≈≡→⇒⇔"):
         written = f" {written} "
     for each, text in zip(parts, texts, strict=True):

@@ -2,7 +2,8 @@
 
 A format (ECMA-376, 18.8.31) has up to four sections, for positive numbers, negative ones, zero and
 texts. All decimals that a number has are written, also where the cell rounds them, and
-dates as ISO 8601 does. Where a section for losses has no sign of its own, a minus is written.
+dates as ISO 8601 does, but a day of the week alone as a word. Where a section for losses has no
+sign of its own, a minus is written.
 """
 
 import re
@@ -20,12 +21,14 @@ _TOKEN = re.compile(
     | \[ \$ (?P<currency> [^\]-]* ) [^\]]* \]
     | \[ (?P<condition> [<>=]{1,2} -?[0-9]+ (?:\.[0-9]+)? ) \]
     | (?P<general> General | G/通用格式 | E[+-][0\#?]+ | /\ ?[0-9\#?]+ ) | (?P<cell> @ )
-    | (?P<date> AM/PM | \[ [hms]+ \] | [bdeghmsy]+ (?: (?<=s) \.0+ )? ) | (?P<section> ; )
+    | (?P<date> AM/PM | \[ [hms]+ \] | aaaa? | [bdeghmsy]+ (?: (?<=s) \.0+ )? ) | (?P<section> ; )
     | \[ (?P<colour> [^\]]* ) \] | (?P<digit> [0\#?] ) | (?P<sign> [.,%/] ) | (?P<other> . )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 _LITERALS = ("quoted", "escaped", "currency", "other")
 _MINUS = re.compile("[-(\u2010-\u2015\u2212\u25b2-\u25bd]")  # hyphens, dashes, triangles
+_OF_EAST_ASIA = re.compile(r"\[\$[^\]]*-\w*?(411|[48]04|ja|zh)\b", re.IGNORECASE)
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _FORMATS_KEPT = 500
 _LONGEST_FORMAT = 255
 _LARGEST = 1e21
@@ -123,8 +126,20 @@ def _moment(
         moment = first_day + timedelta(seconds=round(day * 86_400, 3 if "." in signs else None))
     except OverflowError:
         return "#VALUE!"
+    if re.fullmatch("d{3,4}|aaaa?", signs):
+        return _weekday(moment, number_format, whole=len(signs) > 3)
     only_time = value < 1 or (set(signs) & set("hs") and not set(signs) & set("bdegy"))
     return written(moment.time() if only_time else moment)
+
+
+def _weekday(moment: datetime, number_format: str, *, whole: bool) -> str:
+    """In English, or in Japanese or Chinese where the format names it."""
+    day, language = moment.weekday(), _OF_EAST_ASIA.search(number_format)
+    if language is None:
+        return _WEEKDAYS[day] if whole else _WEEKDAYS[day][:3]
+    if language[1].lower() in ("411", "ja"):
+        return "月火水木金土日"[day] + "曜日" * whole
+    return ("星期" if whole else "周") + "一二三四五六日"[day]
 
 
 @lru_cache(maxsize=_FORMATS_KEPT)

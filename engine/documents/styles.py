@@ -26,12 +26,19 @@ _FOR_OTHERS = re.compile(r"@[^{};@]*+\{(?:[^{}]*\{[^{}]*\})*+[^{}]*+\}")
 _COMPOUND = re.compile(r"(?:\*|[\w-]*)(?:[.#][\w-]+)*")
 _GONE = re.compile(  # of the declarations, sorted backwards
     r";(?:display:none|content-visibility:hidden|clip:rect\((?:[01](?:px)?[,\s]*){4}\)"
-    r"|clip-path:(?:inset\((?:50|100)%|circle\(0)|transform:scale\(0\)"
-    r"|(?:text-indent|(?:margin-)?(?:left|top)|right|bottom):-\d{4,}"
+    r"|clip-path:(?:inset\((?:50|100)%|circle\(0)|transform:(?:scale\(0\)|translate[xy]?\(-\d{4})"
+    r"|(?:text-indent|(?:margin-)?(?:left|top)|right|bottom):-(?:\d{4}|\d\d+(?:r?em|v[wh]))"
     r"|opacity:0*\.?0*;|overflow:(?:hidden|clip);.*height:0[a-z]*;)"
 )
 _NOTHING = re.compile(r"(?:[01](?:\.\d*)?|\.\d+)(?:px|pt)|0+(?:\.0*)?[a-z%]*")
 _RELATIVE = re.compile(r"[\d.]+(?:em|%)|inherit|smaller|larger|")
+_FAR = r"(?:0?\.[2-9]|[1-9])[\d.]*(?:em|ex|px|pt|%);"  # enough for an exponent
+_SMALL = r".*;font-size:(?:smaller|(?:xx?-)?small|[1-9]?\d%|0?\.\d+r?em|[1-9](?:px|pt))"
+_MOVED = (
+    (re.compile(rf";vertical-align:(?:super|{_FAR})|;top:-{_FAR}.*:relative{_SMALL}"), "^"),
+    (re.compile(rf";vertical-align:(?:text-)?top;{_SMALL}"), "^"),
+    (re.compile(rf";vertical-align:(?:sub|-{_FAR})|;top:{_FAR}.*:relative{_SMALL}"), "_"),
+)
 _USUAL = {  # a control and a link have colours of their own
     **{name: {"text-decoration": "line-through"} for name in ("s", "del", "strike")},
     **{name: {"background": "its own"} for name in ("button", "input", "select", "textarea")},
@@ -84,6 +91,8 @@ class Styles:
         if {"background", "bgcolor", "text", "color"} & given.keys():
             said["background"] = given.get("background") or given.get("bgcolor") or ""
             said["color"] = given.get("text") or (tag == "font" and given.get("color")) or ""
+        if tag in ("g", "svg", "text", "tspan"):
+            said |= {each: given[each] or "" for each in ("display", "visibility") if each in given}
         if self._rules or given.get("style"):
             classes = (f".{name}" for name in (given.get("class") or "").split())
             names = frozenset((tag, f"#{given.get('id')}", *classes))
@@ -92,6 +101,8 @@ class Styles:
             rules += _said(given.get("style") or "", (), 1_000_000)
             for *_, each in sorted(rules, key=lambda rule: rule[0]):
                 said |= each
+        if tag in ("sup", "sub"):  # the tag says it; a style sheet only sets how far
+            said |= _USUAL[tag]
         if not said:
             return replace(above, names=names, moved="") if names or above.moved else above
         if {"animation", "transition"} & said.keys():
@@ -108,7 +119,7 @@ class Styles:
             hidden=above.hidden if shown == "inherit" else shown in ("hidden", "collapse"),
             tiny=bool(_NOTHING.fullmatch(size) or (above.tiny and _RELATIVE.fullmatch(size))),
             struck=above.struck or "line-through" in line,
-            moved={"super": "^", "sub": "_"}.get(said.get("vertical-align", ""), ""),
+            moved=next((sign for where, sign in _MOVED if where.search(written)), ""),
             colour=_colour(said.get("color", ""), above.colour),
             ground=above.ground if ground and ground[3:] == (0,) else ground,
         )
@@ -149,5 +160,5 @@ def _colour(written: str, otherwise: _Colour) -> _Colour:
     if written in ("", "inherit", "none"):
         return otherwise
     with suppress(ValueError):
-        return getrgb(written.replace("transparent", "#0000"))
+        return getrgb(re.sub(r"(?<=\d) +", ",", written.replace("transparent", "#0000")))
     return None

@@ -45,6 +45,7 @@ _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta
     param source track wbr"""
 )
+_AROUND = {"rt": "()", "q": "“”", "button": "  ", "textarea": "  "}
 _ENDS = {  # the elements that a start tag ends, unless within another
     "li": (frozenset({"li"}), _LISTS | _TABLE),
     "dt": (frozenset({"dt", "dd"}), _TABLE | {"dl"}),
@@ -60,6 +61,9 @@ _MOST_DEPTH = 512  # as in browsers: deeper elements become siblings
 _MOST_COLUMNS = 1_000
 _MOST_LABEL = 100
 _MOST_REPEATED = 1_000_000  # characters of a table's cells that several rows repeat
+_MATHML = re.compile(r"katex-mathml|mwe-math-mathml|assistive[-_]m", re.IGNORECASE)
+_COPY = re.compile(r"katex-html|mjx-math|nobr true")  # of a page's MathML, as letters or a picture
+_OF_FORMULA = re.compile(r"mwe-math|\b(?:la)?tex\b")
 _PREFIX = re.compile(r"^(?:m|mml|mathml):(?=m)")  # of MathML in XHTML
 _SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
 _CHARSET = re.compile(
@@ -68,6 +72,7 @@ _CHARSET = re.compile(
 )
 BEGIN, END = "\ud800", "\ud801"  # of crossed-out text; no text has half a character
 _CROSSED = (
+    (rf"{BEGIN}(\s*){END}", r"\1"),
     (rf"{END}(\s*){BEGIN}", r"\1"),
     (rf"{BEGIN}(\s*)", r"\1~~"),
     (rf"(\s*){END}", r"~~\1"),
@@ -126,7 +131,7 @@ def page_sections(page: Page, *, remarks: tuple[str, ...] = ()) -> Read:
 
 def read_page(html: str, *sheets: str) -> Page:
     """Split a page into parts, all with text. `sheets`: the styles that come with it."""
-    reader = _Reader(Styles(html, *sheets))
+    reader = _Reader(Styles(html, *sheets), has_mathml="math>" in html)
     reader.feed(html)
     reader.close()
     return reader.page()
@@ -193,11 +198,12 @@ class _Reader(HTMLParser):
     """Keeps a stack of open elements and the text so far: lines, the gap before the next line, and
     the pieces of the line that is being read."""
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: Styles, *, has_mathml: bool) -> None:
         super().__init__(convert_charrefs=True)
         self._styles = styles
         self._looks = [styles.outermost]
         self._unseen = 0
+        self._has_mathml = has_mathml
         self._formula: TreeBuilder | None = None
         self._choices: list[list[str]] = []
         self._all_choices = False
@@ -235,6 +241,9 @@ class _Reader(HTMLParser):
             ended, within = _ENDS[tag]
             self._end_nearest(ended, within=within)
         looks = self._styles.looks(tag, given, self._looks)
+        named = f"{given.get('class')} {tag} {given.get('aria-hidden')}"
+        if _MATHML.search(named):  # hidden only because its copy is shown
+            looks = self._looks[-1]
         if tag in _EMPTY:
             if self._hidden_at is None and not looks.unseen:
                 self._lone(tag, given)
@@ -243,12 +252,13 @@ class _Reader(HTMLParser):
             self._leave()
         if self._hidden_at is None:
             formula = given.get("alttext") if tag == "math" else None
-            if tag in _NEVER_SHOWN or looks.gone or formula:
+            is_copy = self._has_mathml and _COPY.search(named)
+            if tag in _NEVER_SHOWN or looks.gone or formula or is_copy:
                 self._hidden_at = len(self._stack)
                 self._line.append("" if looks.gone else formula or "")
             else:
                 self._begin(tag, given)
-                if looks.moved:
+                if looks.moved and tag not in _BLOCKS | _CELLS:  # of lines; a cell's place differs
                     self._moved.append((len(self._stack), len(self._line), looks.moved))
         self._stack.append(tag)
         self._looks.append(looks)
@@ -316,6 +326,10 @@ class _Reader(HTMLParser):
     def _lone(self, tag: str, given: dict[str, str | None]) -> None:
         if tag == "hr":
             self._break(2)
+        elif tag == "img" and _OF_FORMULA.search(given.get("class") or ""):
+            self._line.append("" if self._has_mathml else given.get("alt") or "")
+        elif tag == "img" and "".join(self._line[-1:])[-1:].isdigit():
+            self._line.append(" ")  # it ends the number
         elif tag == "input":
             self._line.append(f" {_filled_in(given)} ")
         elif tag == "br" and self._open["pre"]:
@@ -348,10 +362,8 @@ class _Reader(HTMLParser):
         elif tag == "option" and self._open["select"]:
             mark = next((name for name in ("selected", "disabled") if name in given), "free")
             self._choices.append([mark, given.get("label") or ""])
-        elif tag == "rt":
-            self._line.append("(")
-        elif tag in ("button", "textarea"):
-            self._line.append(" ")
+        elif tag in _AROUND:
+            self._line.append(_AROUND[tag][0])
 
     def _end(self, tag: str) -> None:
         if self._formula:
@@ -380,10 +392,8 @@ class _Reader(HTMLParser):
             self._counts.pop()
         elif tag == "select":
             self._end_choice()
-        elif tag == "rt":
-            self._line.append(")")
-        elif tag in ("button", "textarea"):
-            self._line.append(" ")
+        elif tag in _AROUND:
+            self._line.append(_AROUND[tag][1])
         elif tag in _ROW_GROUPS and self._tables and not self._tables[-1].layout:
             self._write(self._tables[-1].end_row())
         if tag in _BLOCKS:

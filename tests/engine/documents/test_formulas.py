@@ -38,6 +38,7 @@ def tags(name, *parts):
             "((1, 2); (3, 4))",
         ),
         ("<mn>5</mn><mphantom><mn>0</mn></mphantom>", "5"),
+        ("<menclose notation=updiagonalstrike><mn>5</mn></menclose><mn>4</mn>", "~~5~~4"),
         ("<mn>1</mn><annotation>no</annotation>", "1"),
     ],
 )
@@ -54,9 +55,28 @@ def test_a_formula_completes_no_number_and_ends_with_its_paragraph():
         ("<math>" + "<mrow>" * 600 + "x", "x"),
         ("<m:math><m:mfrac><m:mn>1</m:mn><m:mn>2</m:mn></m:mfrac></m:math> l", "½ l"),
         ("10<sup>6,5</sup> log<sub>2</sub>8 x<sub>max</sub>", "10^(6,5) log₂8 xmax"),
+        ("10<sup>-a</sup> 10<sup>½</sup> 4<sup>th</sup>", "10^(-a) 10^½ 4th"),
         ("10<span style='vertical-align:super'>6</span>, x<sub>1<sup>2</sup></sub>", "10⁶, x_1²"),
     ):
         assert [part.text for part in read_page(html).parts] == [text]
+
+
+def test_a_formula_and_its_copy_are_read_once():
+    power = "<math><msup><mn>10</mn><mn>6</mn></msup></math>"
+    katex = "<style>.katex-mathml{clip:rect(1px,1px,1px,1px)}</style><i class=katex-mathml>"
+    copy = "aria-hidden=true>10<b>6</b>"
+    alt = "class=mwe-math-fallback-image-inline alt='10^{6}'>"
+    for html, text in (
+        (f"{katex}{power}</i><i class=katex-html {copy}</i> l", "10⁶ l"),
+        (f"<i class=katex-html {copy}</i> l", "106 l"),
+        (f"<mjx-math {copy}</mjx-math><mjx-assistive-mml>{power}</mjx-assistive-mml> l", "10⁶ l"),
+        (f"<nobr {copy}</nobr><i class=MJX_Assistive_MathML>{power}</i> l", "10⁶ l"),
+        (f"<i class=mwe-math-mathml-a11y style='display:none'>{power}</i><img {alt} l", "10⁶ l"),
+        (f"<img {alt} l", "10^{6} l"),
+        ("12<img alt='a picture'>34", "12 34"),
+    ):
+        page = read_page(html)
+        assert ([part.text for part in page.parts], page.unseen) == ([text], 0)
 
 
 def test_of_word():

@@ -22,6 +22,10 @@ def text_of(html, *sheets):
         "<p style='color:white'>no</p>",
         "<p style='color:rgb(255, 255, 255);background:#FFF'>no</p>",
         "<font color=#ffffff>no</font>",
+        "<p style='color:rgb(255 255 255)'>no</p>",
+        "<p style='position:absolute;left:-999em'>no</p>",
+        "<p style='transform:translateX(-9999px)'>no</p>",
+        "<svg><text visibility=hidden>no</text><text display=none>no</text></svg>",
         "<p style='color:#fdfefd'>no</p>",
         "<p style='color:transparent'>no</p>",
         "<p style='color:#0000'>no</p>",
@@ -86,10 +90,28 @@ def test_what_is_seen_is_read(html):
         ("<pre><del>a\n b</del></pre>", "~~a\n b~~"),
         ("<del style='text-decoration:none'>a</del>", "a"),
         ("10<sup><s>6</s></sup>", "10~~⁶~~"),
+        ("<s></s><s> </s>x", "x"),
     ],
 )
 def test_what_is_crossed_out_is_marked(html, text):
     assert text_of(html) == text
+
+
+def test_what_a_tag_raises_no_style_sheet_lowers():
+    text, shown = "<p>1,250<sup>2</sup>, 10<sup>6</sup>, H<sub>2</sub>O", "1,250², 10⁶, H₂O"
+    for said in ("baseline;top:-.5em", "top", "text-top", ".4em", "5px", "inherit;font:inherit"):
+        page = f"<style>sub,sup,*{{position:relative;vertical-align:{said}}}</style>{text}"
+        assert text_of(page) == shown
+    for style, shown in (
+        ("vertical-align:5px", "10⁶"),
+        ("vertical-align:top;font-size:60%", "10⁶"),
+        ("position:relative;top:-.4em;font-size:.6em", "10⁶"),
+        ("vertical-align:-.3em", "10₆"),
+        ("vertical-align:baseline", "106"),
+        ("vertical-align:top", "106"),
+    ):
+        span, cell = (f"<{tag} style='{style}'>6</{tag}>" for tag in ("span", "td"))
+        assert text_of(f"10{span}<table>{cell}</table>") == f"{shown}\n\n6"
 
 
 def test_styles_beside_the_page():

@@ -42,6 +42,7 @@ def test_text():
         ('<math alttext="x^2"><mi>x</mi><mn>2</mn></math>', "x^2"),
         ("a<![CDATA[b > c]]>d<![if !x]>e<![endif]>f<![odd]>g", "ab > cdefg"),
         ("<select><option>a</select><textarea>b</textarea>", "a b"),
+        ("1<q>2</q>3", "1“2”3"),
         ("<svg><text>a</text><desc>no</desc></svg>", "a"),
     ):
         assert text_of(html) == text
@@ -119,6 +120,7 @@ def test_encodings():
         (b"<meta charset=cp99999>a", "<meta charset=cp99999>a"),
         (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
         (b"<meta charset=gb2312>\xe9F\xa2\xe3", "<meta charset=gb2312>镕€"),
+        (b"<meta charset=euc-jp>\xad\xa1", "<meta charset=euc-jp>①"),
         (b"<meta charset=x-sjis>\x87\x40", "<meta charset=x-sjis>①"),
         (b"<meta charset=ks_c_5601-1987>\x8cc", "<meta charset=ks_c_5601-1987>똠"),
     ):
