@@ -2,13 +2,13 @@
 
 A row is a line with ` | ` between its cells; columns without values are left out. The value of a
 merged cell is in each of its rows. A long sheet becomes several sections. Hidden sheets, rows,
-columns and cells are not read, as no one sees them, nor comments and drawings. A formula without a
-stored value is given as it is written.
+columns and cells, and letters in the colour of their ground are not read, as no one sees them, nor
+comments and drawings. A formula without a stored value is given as it is written.
 """
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, time
 from io import BytesIO
 from itertools import repeat
@@ -23,7 +23,7 @@ from openpyxl.utils.escape import unescape
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
 from engine.documents.number_formats import text_with_format, with_format, written
-from engine.documents.read import Read, counted_line, left_out_line
+from engine.documents.read import Read, counted_line, left_out_line, unseen_line
 from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed
 from engine.documents.zips import Archive, local_name, reading
 
@@ -47,6 +47,11 @@ _IMPLICIT = {  # formats that no workbook need define, by openpyxl's: dates, and
     **{"59": "1", "60": "2", "61": "3", "62": "4", "67": "9", "68": "10", "69": "12", "70": "13"},
     **{"75": "20", "76": "21", "78": "45", "79": "46", "80": "47"},
 }
+_GROUND = "*[@patternType!='none']/*"
+_SHADES = {
+    **dict.fromkeys(("theme 0", "indexed 1", "indexed 9"), "FFFFFF"),
+    **dict.fromkeys(("theme 1", "indexed 0", "indexed 8"), "000000"),
+}
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\s[^>]*?ref=["']([A-Z]+[0-9]+:[A-Z]+[0-9]+)["']""")
 
 
@@ -63,7 +68,7 @@ def read_xlsx(data: bytes) -> Read:
         values._date_formats = set()  # openpyxl takes "0\\h" for a date: numbers stay numbers
         sections: list[Section] = []
         hidden, unseen, cut, left = [], [], [], WORKBOOK_CHARACTERS
-        blank = 0
+        blank = unread = 0
         for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
             if sheet.sheet_state != "visible":
                 hidden.append(sheet.title)
@@ -73,7 +78,7 @@ def read_xlsx(data: bytes) -> Read:
                 cut.append(f"{sheet.title} from row {rows.seen}")
             left -= rows.characters
             unseen += [f"{sheet.title} {each}" for each in rows.unseen]
-            blank += rows.blank
+            blank, unread = blank + rows.blank, unread + rows.unread
             sections += rows.sections(sheet.title)
         drawn = sum(name.startswith("xl/drawings/drawing") for name in archive.names)
         comments = len(_COMMENT.findall(xml)) if b"commentList" in xml else 0
@@ -82,6 +87,7 @@ def read_xlsx(data: bytes) -> Read:
             left_out=left_out_line("Hidden sheets", hidden)
             + left_out_line("Hidden rows and columns", unseen)
             + counted_line("Cells that their format hides", blank)
+            + unseen_line(unread)
             + counted_line("Charts, pictures and text boxes of sheets", drawn)
             + counted_line("Comments of sheets", comments)
             + left_out_line(f"After the first {WORKBOOK_CHARACTERS:,} characters", cut),
@@ -91,7 +97,7 @@ def read_xlsx(data: bytes) -> Read:
 def _prepared(xml: bytes) -> bytes:
     """A part in a form that openpyxl reads: transitional in place of strict, texts with marks where
     they are crossed out, and of the styles only the formats of numbers, as it fails at odd ones,
-    and font 1 for crossed out."""
+    and font 1 for crossed out, 2 for letters in the colour of their ground."""
     xml = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", xml)
     if not any(sign in xml for sign in (b"cellXfs", b"<strike", b":strike")):
         return xml
@@ -101,8 +107,11 @@ def _prepared(xml: bytes) -> bytes:
             for text in run.iterfind("{*}t") if _is_struck(run.find("{*}rPr")) else ():
                 text.text = crossed(f"{BEGIN}{text.text or ''}{END}")
         return tostring(root)
-    fonts = enumerate(root.iterfind("{*}fonts/{*}font"))
-    struck = [str(number) for number, font in fonts if _is_struck(font)]
+    fonts = root.findall("{*}fonts/{*}font")
+    struck = [str(number) for number, font in enumerate(fonts) if _is_struck(font)]
+    inks = dict(enumerate(_shade(font.find("{*}color"), "000000") for font in fonts))
+    fills = root.iterfind("{*}fills/{*}fill")
+    grounds = dict(enumerate(_shade(fill.find(_GROUND), "FFFFFF") for fill in fills))
     defined = [each.get("numFmtId") for each in root.iterfind("{*}numFmts/{*}numFmt")]
     for part in list(root):
         if local_name(part) not in ("cellXfs", "numFmts"):
@@ -112,8 +121,17 @@ def _prepared(xml: bytes) -> bytes:
         number = look.get("numFmtId", "0")
         if number not in defined:
             number = _IMPLICIT.get(number, number if len(number) < 3 else "0")
-        look.attrib = {"numFmtId": number, "fontId": str(int(look.get("fontId") in struck))}
+        ink, ground = (int(look.get(f"{name}Id", "0")) for name in ("font", "fill"))
+        font = 2 if inks.get(ink) == grounds.get(ground, "") else int(look.get("fontId") in struck)
+        look.attrib = {"numFmtId": number, "fontId": str(font)}
     return tostring(root)
+
+
+def _shade(colour: Element | None, otherwise: str) -> str:
+    """A colour as "FFFFFF", or as a place in the theme or in the list of the file."""
+    given = {} if colour is None else colour.attrib
+    named = "".join(f"{name} {given[name]}" for name in sorted(given))
+    return _SHADES.get(named, re.sub("^rgb ..", "", named).upper()) or otherwise
 
 
 def _is_struck(looks: Element | None) -> bool:
@@ -125,6 +143,7 @@ class _Rows:
     """The rows of a sheet that have values: (number, text of each cell by its column).
 
     `unseen`: the hidden rows and columns with values. `blank`: cells whose format hides them.
+    `unread`: characters in the colour of their ground.
     """
 
     def __init__(self, copy: BytesIO, sheet: Any) -> None:
@@ -138,7 +157,9 @@ class _Rows:
         for kind, given in _HIDDEN.findall(xml) if may_hide else ():
             numbers = [min(int(each), MOST_ROWS) for each in _PLACE.findall(given)] or [0]
             self._hidden[kind].update(range(min(numbers), max(numbers) + 1))
-        self.seen = self.characters = self.blank = 0
+        # Else a rule or the style of a table may colour the ground of a cell.
+        self._even = b"conditionalFormatting" not in xml and b"tablePart" not in xml
+        self.seen = self.characters = self.blank = self.unread = 0
         self.unseen: dict[str, None] = {}
         self._rows: list[tuple[int, dict[int, str]]] = []
         self._above: dict[int, tuple[int, str]] = {}  # by column: a merged cell's last row and text
@@ -156,6 +177,8 @@ class _Rows:
             for column, cell in enumerate(other):
                 if column not in cells and (formula := _formula(cell.value)):
                     cells[column] = formula
+            for column in [each for each in cells if self._even and _font(row, each) == 2]:
+                self.unread += len("".join(cells.pop(column).split()))
             cells = cells and self._seen(cells)
             self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
             if self.characters > most_characters or self.seen > MOST_ROWS:
@@ -234,9 +257,13 @@ def _text(cell: Any) -> str:
             text = unescape(str(value)) if "_x" in str(value) else str(value)
             text = text_with_format(text, cell.number_format) if cell.has_style else text
             text = " ".join(text.split())
-    if text and cell.has_style and cell.style_array.fontId:
+    if text and cell.has_style and cell.style_array.fontId == 1:
         return crossed(f"{BEGIN}{text}{END}")
     return text
+
+
+def _font(row: Sequence[Any], column: int) -> int:
+    return row[column].style_array.fontId if row[column].has_style else 0
 
 
 def _formula(value: Any) -> str:

@@ -3,7 +3,8 @@
 import openpyxl
 import pytest
 from openpyxl.comments import Comment
-from openpyxl.styles import Font
+from openpyxl.formatting.rule import FormulaRule
+from openpyxl.styles import Color, Font, PatternFill
 
 from engine.documents import sheets
 from engine.documents.child import read_bytes
@@ -159,6 +160,28 @@ def test_cells_that_their_format_hides_are_told():
     read = read_xlsx(xlsx(fill))
     assert [section.text for section in read.sections] == ["Key | =1+1"]
     assert read.left_out == ("Cells that their format hides: 3.",)
+
+
+def test_letters_in_the_colour_of_their_ground_are_not_read_but_told():
+    def shades(rule, *looks):
+        def fill(workbook):
+            for number, (ink, ground) in enumerate(looks, start=1):
+                cell = workbook.active.cell(row=1, column=number, value="abcdefgh"[:number])
+                cell.font = Font(color=ink)
+                cell.fill = PatternFill("solid", fgColor=ground) if ground else PatternFill()
+            if rule:
+                workbook.active.conditional_formatting.add("A1", FormulaRule(["TRUE"]))
+
+        return xlsx(fill)
+
+    red, white = "FFFF0000", "FFFFFFFF"
+    unseen = (white, None), (Color(theme=0), None), (Color(indexed=9), white), (red, red)
+    unseen += (Color(theme=4, tint=0.5), Color(theme=4, tint=0.5)), (None, "FF000000")
+    seen = (white, red), (None, None)
+    read, told = read_xlsx(shades(False, *unseen, *seen)), "Hidden text: 21 characters."
+    assert [each.text.split(" | ") for each in read.sections] == [["abcdefg", "abcdefgh"]]
+    assert read.left_out == (told,)
+    assert read_xlsx(shades(True, (white, None))).left_out == ()  # a rule may colour the ground
 
 
 def test_rows_have_their_places():
