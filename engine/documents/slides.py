@@ -1,13 +1,16 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
 A chart is read as its table. Notes and comments follow a slide's text. Hidden slides, shapes
-that are hidden or off the slide, and pictures are not read, but reported; nor is text that
-masters put on every slide.
+that are hidden or off the slide, letters without a colour or white on white, and pictures are not
+read, but reported; nor is text that masters put on every slide.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import re
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache, partial
+from itertools import chain
 from math import inf, nan
 from xml.etree.ElementTree import Element
 
@@ -26,6 +29,13 @@ _COUNTED = {
     **dict.fromkeys(("pic", "model3d", "sldZm"), "Pictures"), "chart": "Charts",
     "relIds": "Diagrams", "oleObj": "Embedded objects", "contentPart": "Drawings in ink",
 }  # fmt: skip
+_FRAMES = ("ln", "highlight")
+_WHITE = ("FFFFFF", "bg1", "lt1")
+_PAINTED = re.compile(  # other than white: the ground of a slide, or a shape that text may lie on
+    rb"""blip|(?:grad|patt)Fill|:tbl>|bg1="(?!lt1)|fillRef idx="[1-9]|"""
+    rb"""bgRef[^>]*><\S+ val="(?!bg1)"""
+    rb"""|(?:Geom|bgPr|xfrm|spPr)[^<>]*>\s*<\w+:solidFill>(?!<\w+:\w+ val="(?:FFFFFF|bg1|lt1)"/)"""
+)
 
 
 def read_pptx(data: bytes) -> Read:
@@ -46,6 +56,7 @@ def read_pptx(data: bytes) -> Read:
                 continue
             unseen = list(_without_unseen(tree, size))
             unread += sum(len(text) for shape in unseen for text in paragraphs(shape))
+            unread += _show_runs(tree, cache(partial(_is_painted, archive, part)))
             title, text = _read_slide(archive, part, tree, unseen, left_out)
             if text:
                 sections.append(Section("slide", number, text, shortened(title)))
@@ -129,6 +140,42 @@ def _without_unseen(
             yield from _without_unseen(child, size, spaces=inner)
 
 
+def _is_painted(archive: Archive, part: str) -> bool:
+    """Whether a slide, its layout or their master may have another ground than white."""
+    for kind in ("slideLayout", "slideMaster", ""):
+        if part in archive.names and _PAINTED.search(archive.read(part)):
+            return True
+        part = next(iter(archive.related(part, kind).values()), "")
+    return False
+
+
+def _show_runs(tree: Element, is_painted: Callable[[], bool]) -> int:
+    """Give runs the looks that their list has, and take out the unseen ones. Returns their
+    number of characters."""
+    unseen = 0
+    for body in tree.iterfind(".//{*}txBody"):
+        for paragraph in body.iterfind("{*}p"):
+            usual = body.find(f"{{*}}lstStyle/{{*}}lvl{_level(paragraph) + 1}pPr/{{*}}defRPr")
+            for run in paragraph.findall("{*}r") + paragraph.findall("{*}fld"):
+                given = [each for each in (run.find("{*}rPr"), usual) if each is not None]
+                looks = Element("rPr", dict(ChainMap(*(each.attrib for each in given))))
+                looks[:] = chain(*given)
+                run.insert(0, looks)  # before its own
+                fill = next((each for each in looks if local_name(each).endswith("Fill")), looks)
+                white = any(each.get("val") in _WHITE and not len(each) for each in fill)
+                names = {*map(local_name, looks)}
+                clear = "noFill" in names or fill.find("*/{*}alpha[@val='0']") is not None
+                if names.isdisjoint(_FRAMES) and (clear or (white and not is_painted())):
+                    unseen += len("".join((run.findtext("{*}t") or "").split()))
+                    paragraph.remove(run)
+    return unseen
+
+
+def _level(paragraph: Element) -> int:
+    properties = paragraph.find("{*}pPr")
+    return 0 if properties is None else int(properties.get("lvl", "0"))
+
+
 def _length(parent: Element, name: str, side: str) -> float:
     part = parent.find(f"{{*}}{name}")
     length = "0" if part is None else part.get(side, "0")
@@ -169,9 +216,7 @@ def paragraphs(element: Element) -> Iterator[str]:
             yield from [BETWEEN_CELLS.join(cells)] if is_new else []
         elif local_name(child) == "p":
             text = crossed("".join(_pieces(child))).rstrip()
-            properties = child.find("{*}pPr")
-            level = 0 if properties is None else int(properties.get("lvl", "0"))
-            yield from ["  " * min(level, 8) + text] if text else []
+            yield from ["  " * min(_level(child), 8) + text] if text else []
         elif local_name(child) == "AlternateContent":
             yield from paragraphs(child[0]) if len(child) else ()
         else:

@@ -115,6 +115,44 @@ def test_text_that_no_slide_shows_is_not_read_but_told(drawn, seen):
     assert read.left_out == (() if seen else (told,))
 
 
+SOLID = "<a:solidFill>{}</a:solidFill>"
+WHITE = SOLID.format('<a:srgbClr val="FFFFFF"/>')
+CLEAR = SOLID.format('<a:srgbClr val="0000FF"><a:alpha val="0"/></a:srgbClr>')
+GROUND = '<p:bg><p:bgRef idx="1001"><a:schemeClr val="{}"/></p:bgRef></p:bg>'
+
+
+@pytest.mark.parametrize(
+    ("fill", "more", "seen"),
+    [
+        (WHITE, "", False),
+        (SOLID.format('<a:schemeClr val="bg1"/>'), "", False),
+        (SOLID.format('<a:srgbClr val="0000FF"/>'), "", True),
+        (CLEAR, "<p:pic/>", False),
+        ("<a:noFill/>", "", False),
+        ("<a:ln/><a:noFill/>", "", True),
+        (WHITE, "<p:pic><a:blip/></p:pic>", True),
+        (WHITE, GROUND.format("tx2"), True),
+        (WHITE, GROUND.format("bg1"), False),
+        (WHITE, f"<p:spPr><a:prstGeom/>{SOLID.format('<a:srgbClr val="0000FF"/>')}</p:spPr>", True),
+    ],
+)
+def test_letters_that_no_one_sees_are_not_read_but_told(fill, more, seen):
+    drawn = f"<a:p><a:r><a:rPr>{fill}</a:rPr><a:t>b</a:t></a:r></a:p>"
+    of_list = f"<a:lstStyle><a:lvl1pPr><a:defRPr>{fill}</a:defRPr></a:lvl1pPr></a:lstStyle>"
+    inherited = shape("b").replace("<a:p>", f"{of_list}<a:p>")
+    layout = {
+        "ppt/slides/_rels/slide1.xml.rels": related(("l", "slideLayout", "../slideLayouts/l.xml")),
+        "ppt/slideLayouts/l.xml": slide(more),
+    }
+    for page, parts in (
+        (slide(shape("a"), shape(drawn), more), {}),
+        (slide(shape("a"), inherited), layout),
+    ):
+        read, told = read_pptx(pptx([page], parts=parts)), "Hidden text: 1 character."
+        assert [section.text.split() for section in read.sections] == [["a", "b"][: 1 + seen]]
+        assert (told in read.left_out) is not seen
+
+
 def test_notes_for_different_programs_are_read_once():
     choices = ("Choice", "Fallback")
     both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
@@ -142,6 +180,9 @@ def test_what_is_crossed_out_is_marked():
     cell = f"<a:tc><a:txBody><a:p>{line}</a:p></a:txBody></a:tc>"
     table = f"<p:graphicFrame><a:tbl><a:tr>{cell}{cell}</a:tr></a:tbl></p:graphicFrame>"
     text = f"<a:p>{line}<a:r><a:t>now 1</a:t></a:r></a:p>"
+    strikes = '<a:lstStyle><a:lvl1pPr><a:defRPr strike="sngStrike"/></a:lvl1pPr></a:lstStyle>'
+    listed = shape("old").replace("<a:p>", f"{strikes}<a:p>")
+    assert read_pptx(pptx([slide(listed)])).sections[0].text == "~~old~~"
     (section,) = read_pptx(pptx([slide(shape(text), table)])).sections
     assert section.text == "was ~~950 EUR~~ now 1\n\nwas ~~950 EUR~~ | was ~~950 EUR~~"
 
