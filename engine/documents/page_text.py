@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -50,6 +50,7 @@ _NEAR = 12  # characters between a letter and its accent
 _SMALL = 0.85  # of a character's height: raised and lowered characters are smaller
 _MOVED = 0.1  # of a character's height: how far at least
 _TOUCHES = 0.8  # of a character's height: from a number to its exponent, at most
+_NEAR_MIDDLE = 0.2  # of a character's height: a line through it
 _SCRIPT = frozenset("0123456789+-−=(),")  # noqa: RUF001
 
 
@@ -64,6 +65,10 @@ class Box(NamedTuple):
     @property
     def middle(self) -> tuple[float, float]:
         return (self.left + self.right) / 2, (self.bottom + self.top) / 2
+
+    def meets(self, other: "Box") -> bool:
+        across = self.left < other.right and other.left < self.right
+        return across and self.bottom < other.top and other.bottom < self.top
 
     def around(self, other: "Box") -> "Box":
         lower, upper = map(min, self[:2], other[:2]), map(max, self[2:], other[2:])
@@ -305,14 +310,32 @@ def _crossed(line: _Line, struck: Sequence[Box], boxes: _Boxes) -> _Line:
     """The line with marks around crossed-out text."""
     marked: _Line = []
     marks, inside = [_Char("~", MADE)] * 2, False
+    ends = boxes.around([line[0], line[-1]]) if struck and line else None
+    near = [each for each in struck if ends and each.meets(ends)]
+    seen = [each.number for each in line if near and not each.letter.isspace()]
+    known = {number: box for number in seen if (box := boxes.of(number))}
+    under = {number for place in near for number in _under(place, known)}
     for each in line:
-        box = boxes.of(each.number) if struck and not each.letter.isspace() else None
-        if box is not None and inside != any(contains(place, box) for place in struck):
+        if each.number in known and inside != (each.number in under):
             place = _end(marked) if inside else len(marked)
             marked[place:place] = marks
             inside = not inside
         marked.append(each)
     return marked + marks if inside else marked
+
+
+def _under(place: Box, known: Mapping[int, Box]) -> Collection[int]:
+    """The characters that a place of crossed-out text or a line has its middle on; none of a line
+    that is longer than they are."""
+    height = max(box.top - box.bottom for box in known.values()) if known else 0
+    slack = height * _NEAR_MIDDLE
+    place = place._replace(bottom=place.bottom - slack, top=place.top + slack)
+    under = [number for number, box in known.items() if contains(place, box)]
+    edges = [side for number in under for side in known[number][::2]]
+    if not under or place.top - place.bottom > height:
+        return under
+    beyond = max(min(edges) - place.left, place.right - max(edges))
+    return under if beyond < max(height, (max(edges) - min(edges)) / 2) else ()
 
 
 def _end(line: _Line) -> int:

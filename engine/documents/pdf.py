@@ -1,9 +1,9 @@
 """Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
 Notes that others wrote on a page and the values of a form count as the page's own. Text that no one
-sees (beyond the page's edges, not painted, in the colour of its ground, on a layer that is off) is
-left out, and its amount is reported; so are attached files, and pages that are pictures with hardly
-any text. Text that was recognized in a picture is read.
+sees (beyond the page's edges or a clip, under later paint, not painted, in the colour of its
+ground, on a layer that is off) is left out, and its amount is reported; so are attached files, and
+pages that are pictures with hardly any text. Text that was recognized in a picture is read.
 """
 
 import ctypes
@@ -35,6 +35,8 @@ _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
 _NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
 _LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
+_THIN = 2.0  # points: a drawn line, which paints over no text
+_MANY = 500  # shapes or lines: a drawing
 _EVEN = 12  # of 255: shades that differ by less are one colour
 _FILLS = 0.6  # of a page: a picture of it, a scan
 _PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
@@ -134,8 +136,9 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
 class _Page:
     """A page with all that is written on it. `own`: the number of characters before what others
     wrote and filled in; None if there is none of it. `ticks`: the boxes of a form. `comments`: what
-    a program shows in windows of their own. `struck`: the places that others crossed out. `unseen`,
-    `tiny`: the numbers of characters that no one sees, or hardly."""
+    a program shows in windows of their own. `struck`: the places that others crossed out, and thin
+    lines, which may do so. `unseen`, `tiny`: the numbers of characters that no one sees, or
+    hardly."""
 
     page: pypdfium2.PdfPage
     characters: pypdfium2.PdfTextPage
@@ -178,8 +181,8 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
     with closing(page), closing(page.get_textpage()) as characters:
         if own is not None and codes(characters)[:own] != before:
             own = None
-        unseen, tiny = _overlooked(page, characters)
-        yield _Page(page, characters, own, ticks, comments, struck, unseen, tiny)
+        unseen, tiny, rules = _overlooked(page, characters)
+        yield _Page(page, characters, own, ticks, comments, struck + rules, unseen, tiny)
 
 
 def _is_written_on(page: pypdfium2.PdfPage) -> bool:
@@ -329,12 +332,13 @@ def _is_scan(page: _Page, text: PageText) -> bool:
 
 def _overlooked(
     page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage
-) -> tuple[frozenset[int], frozenset[int]]:
-    """The numbers of the characters that no one sees, and of the tiny ones."""
+) -> tuple[frozenset[int], frozenset[int], tuple[Place, ...]]:
+    """The numbers of the characters that no one sees, and of the tiny ones; lines on the page."""
     looks: dict[int, _Look] = {}
+    covered, rules = _drawn(page)
     has_forms = any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_FORM], max_depth=1))
     texts = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT]) if has_forms else ()
-    inner = {ctypes.addressof(each.raw.contents) for each in texts if each.level}
+    covered |= {ctypes.addressof(each.raw.contents) for each in texts if each.level}
     found: dict[_Look, list[int]] = defaultdict(list)
     for number, code in enumerate(codes(characters)):
         written = pdfium.FPDFText_GetTextObject(characters.raw, number)
@@ -343,7 +347,7 @@ def _overlooked(
         key = ctypes.addressof(written.contents)
         if key not in looks:
             looks[key] = _look(characters, number, written)
-            if looks[key] != "not painted" and (key in inner or _is_layered(written)):
+            if looks[key] != "not painted" and (key in covered or _is_layered(written)):
                 looks[key] = "doubtful"
         found[looks[key]].append(number)
     doubtful = found["doubtful"] + [*_without_picture(page, characters, found["not painted"])]
@@ -352,7 +356,44 @@ def _overlooked(
         picture = _Picture(page, width=_LOOK_WIDTH, grey=True)
         boxes = ((number, picture.box(characters, number)) for number in doubtful)
         unseen |= {number for number, box in boxes if box and picture.is_even(*box)}
-    return frozenset(unseen), frozenset(found["tiny"])
+    return frozenset(unseen), frozenset(found["tiny"]), rules
+
+
+def _drawn(page: pypdfium2.PdfPage) -> tuple[set[int], tuple[Place, ...]]:
+    """The texts that later paint or the edge of a clip may hide, and the lines across the page."""
+    covered, rules, later = set[int](), list[Place](), list[Place]()
+    for number in reversed(range(pdfium.FPDFPage_CountObjects(page))):
+        drawn = pdfium.FPDFPage_GetObject(page, number)
+        kind, sides = pdfium.FPDFPageObj_GetType(drawn), [ctypes.c_float() for _ in range(4)]
+        if not pdfium.FPDFPageObj_GetBounds(drawn, *sides):
+            continue
+        box = Place(*(each.value for each in sides))
+        if kind == pdfium.FPDF_PAGEOBJ_TEXT:
+            many = len(later) > _MANY  # a drawing, in which comparing would take long
+            if many or any(map(box.meets, later)) or _is_clipped(drawn, box):
+                covered.add(ctypes.addressof(drawn.contents))
+        elif box.top - box.bottom <= _THIN < box.right - box.left:
+            rules.append(box)
+        else:
+            later.append(box)
+    return covered, tuple(rules if len(rules) + len(later) < _MANY else ())
+
+
+def _is_clipped(drawn: Any, box: Place) -> bool:
+    """Whether a part of a text may be beyond the edge to which its page is painted."""
+    clip, x, y = pdfium.FPDFPageObj_GetClipPath(drawn), ctypes.c_float(), ctypes.c_float()
+    for path in range(pdfium.FPDFClipPath_CountPaths(clip) if clip else 0):
+        across, up = list[float](), list[float]()
+        for number in range(pdfium.FPDFClipPath_CountPathSegments(clip, path)):
+            corner = pdfium.FPDFClipPath_GetPathSegment(clip, path, number)
+            if pdfium.FPDFPathSegment_GetPoint(corner, x, y):
+                across.append(x.value)
+                up.append(y.value)
+        edge = Place(min(across), min(up), max(across), max(up)) if up else box
+        ends = box._replace(right=box.left), box._replace(left=box.right)
+        if not all(contains(edge, end) for end in ends):
+            return True
+    return False
 
 
 def _is_layered(written: Any) -> bool:

@@ -173,11 +173,30 @@ def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted():
         (line("grey", before=".6 g"), 0, 0),
         (line("unseen", before="3 Tr"), 0, 6),
         (line("clip", before="7 Tr"), 0, 4),
+        (line("under white") + "1 g 0 240 400 30 re f 0 g ", 0, 10),
+        (line("under black") + "0 g 0 240 400 30 re f ", 0, 10),
+        (line("beside it") + "0 g 0 140 400 30 re f ", 0, 0),
+        (line("under a frame") + "0 240 400 30 re S ", 0, 0),
+        ("q .5 0 0 .5 0 0 cm 0 0 20 20 re W n " + line("beyond a clip") + "Q ", 0, 11),
+        ("q 0 200 400 100 re W n " + line("within a clip") + "Q ", 0, 0),
     ):
         read = read_pdf(pdf(content + line("seen", y=50)))
         assert read.faint == faint
         assert (read.sections[0].text == "seen") == (unseen > 0)
         assert read.left_out == ((f"Hidden text: {unseen} characters.",) if unseen else ())
+
+
+def test_what_a_line_goes_through_is_crossed_out():
+    written = line("250 EUR and more")
+    for drawn, text in (
+        ("1 w 20 254 m 95 254 l S ", "~~250 EUR and~~ more"),
+        ("20 253.4 75 .8 re f ", "~~250 EUR and~~ more"),
+        ("1 w 20 248 m 95 248 l S ", "250 EUR and more"),  # under it
+        ("1 w 20 262 m 95 262 l S ", "250 EUR and more"),
+        ("1 w 0 254 m 400 254 l S ", "250 EUR and more"),  # across the page
+        ("1 w 100 254 m 390 254 l S ", "250 EUR and more"),  # after it
+    ):
+        assert texts(written + drawn) == [text]
 
 
 @pytest.mark.parametrize("state", ["/OFF [8 0 R]", "/BaseState /OFF", "/ON [8 0 R]"])
