@@ -37,7 +37,7 @@ class HasId(Protocol):
 
 class Asking[Command: HasId, Response, Delivery](ABC):
     """Attributes: `owed`, the commands without an end, in the order in which they were asked for;
-    `greeted`, whether the process takes commands; `own_failure`, what it reported of itself before
+    `greeted`, whether the process takes commands; `own_failure`, its report about itself before
     it ended, until another process begins; `name`, the process as the subject of a sentence."""
 
     def __init__(

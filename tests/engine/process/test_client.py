@@ -264,7 +264,7 @@ def test_a_line_that_is_no_response_is_garbled():
         with pytest.raises(Garbled):
             client.hear(line)
         assert client.excuses(line) == (line in (b"half a li", b""))
-        assert before.excuses(line), "a library may have printed it"
+        assert before.excuses(line)  # a library may have printed it
 
 
 def test_an_engine_of_another_version_is_refused():
