@@ -35,9 +35,11 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-PROTOCOL = 14
+LANGUAGE = Path(__file__).parents[3] / "engine/process/protocol.py"
+PROTOCOL = LANGUAGE.read_text().partition("\nPROTOCOL = ")[2].split()[0]
 EXACT = {"rows": 1 << 30}
 
 
