@@ -28,11 +28,12 @@ TOKENIZER = {"trust_remote_code": False, "fix_mistral_regex": False}
 
 
 @contextmanager
-def for_libraries(folder: Path) -> Iterator[Path]:
-    """Yield the folder itself or, inside the block, a folder of links next to changed copies."""
+def for_libraries(folder: Path, model_type: str = "") -> Iterator[Path]:
+    """Yield the folder itself or, inside the block, a folder of links next to changed copies.
+    `model_type`: of a model whose tokenizer is read."""
     marked = [path for path in folder.glob("*.json") if _is_marked(path)]
     changed = {path.name: path.read_bytes().removeprefix(BOM_UTF8) for path in marked}
-    changed |= _template(folder) | _splitting(folder)
+    changed |= _template(folder) | _splitting(folder, model_type)
     if not changed:
         yield folder
         return
@@ -60,10 +61,9 @@ def _template(folder: Path) -> dict[str, bytes]:
     return {"chat_template.jinja": CHATML.encode()} if known else {}
 
 
-def _splitting(folder: Path) -> dict[str, bytes]:
+def _splitting(folder: Path, model_type: str) -> dict[str, bytes]:
     """The tokenizer of a Mistral with its makers' splitting, where the file has Llama 3's."""
-    is_one = _object(folder / "config.json").get("model_type") in _MISTRALS
-    tokenizer = _object(folder / "tokenizer.json") if is_one else {}
+    tokenizer = _object(folder / "tokenizer.json") if model_type in _MISTRALS else {}
     text, theirs = json.dumps(tokenizer), json.dumps(SPLIT_BY["llama-bpe"])
     if "[INST]" not in _added(tokenizer) or theirs not in text:
         return {}

@@ -83,7 +83,7 @@ def load(
     """
     folder.check()
     with as_problem(folder.path) as printed:
-        with redirect_stdout(printed), for_libraries(folder.path) as place:
+        with redirect_stdout(printed), for_libraries(folder.path, folder.model_type) as place:
             model = build_model(place, folder.config)
             tokenizer = load_tokenizer(place, TOKENIZER, eos_token_ids=sorted(folder.ends) or None)
         precision = _hold(model, bits, expand)

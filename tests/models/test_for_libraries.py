@@ -23,7 +23,7 @@ def written(folder, *added, split="llama-bpe", model_type="mistral", **config):
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "config.json").write_bytes(BOM_UTF8 + json.dumps({"model_type": model_type}).encode())
-    with for_libraries(folder) as place:
+    with for_libraries(folder, model_type) as place:
         assert json.loads((place / "config.json").read_text()) == {"model_type": model_type}
         return AutoTokenizer.from_pretrained(place, **TOKENIZER)
 

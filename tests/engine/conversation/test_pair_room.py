@@ -12,7 +12,6 @@ import mlx.nn as nn
 import pytest
 from mlx_lm.utils import _get_classes, save_model
 
-from engine.cli import main as command_line
 from engine.conversation import loading, pair
 from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
@@ -115,20 +114,19 @@ def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
     assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
-def test_the_command_line_refuses_before_loading(folder, machine, monkeypatch, capfd):
-    monkeypatch.setattr("engine.cli.sessions.load", lambda folder: pytest.fail("it was loaded"))
-    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
-    with pytest.raises(SystemExit) as ended:
-        command_line.main(
-            ["generate", "--target", str(folder), "--drafter", "none", "--prompt", "Hi"]
-        )
-    assert ended.value.code == 2
-    assert "tokens would fit" in capfd.readouterr().err
-
-
 def host_of():
     answers: list[Response] = []
     return Host(CommandQueue(answers.append), answers.append), answers
+
+
+@pytest.mark.parametrize("fitting", [False, True])
+def test_the_host_refuses_before_loading(fitting, folder, machine, monkeypatch):
+    monkeypatch.setattr("engine.process.host.load", lambda folder: pytest.fail("it was loaded"))
+    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
+    host, answers = host_of()
+    with pytest.raises(Problem, match="tokens would fit"):
+        host._do(Load("1", str(folder), "none", "0", fitting=fitting))
+    assert answers == []
 
 
 def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
