@@ -116,33 +116,33 @@ def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
 
 def host_of():
     answers: list[Response] = []
-    return Host(CommandQueue(answers.append), answers.append), answers
+    return Host(CommandQueue(answers.append), answers.append)._do, answers
 
 
 @pytest.mark.parametrize("fitting", [False, True])
 def test_the_host_refuses_before_loading(fitting, folder, machine, monkeypatch):
     monkeypatch.setattr("engine.process.host.load", lambda folder: pytest.fail("it was loaded"))
     machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
-    host, answers = host_of()
+    do, answers = host_of()
     with pytest.raises(Problem, match="tokens would fit"):
-        host._do(Load("1", str(folder), "none", "0", fitting=fitting))
+        do(Load("1", str(folder), "none", "0", fitting=fitting))
     assert answers == []
 
 
 def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
     other = tmp_path / "other"
     write_folder("llama", other)
-    host, answers = host_of()
-    host._do(Load("1", str(folder), "none", "0"))
+    do, answers = host_of()
+    do(Load("1", str(folder), "none", "0"))
     assert isinstance(answers[-1], Loaded)
     before = len(answers)
     machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
     with pytest.raises(Problem, match="The memory is too small for other"):
-        host._do(Load("2", str(other), "none", "0"))
+        do(Load("2", str(other), "none", "0"))
     with pytest.raises(Problem, match="The memory is too small for llama with other"):
-        host._do(SetDrafter("3", drafter=str(other)))
+        do(SetDrafter("3", drafter=str(other)))
     assert answers[before:] == []
-    host._do(SetDrafter("4", draft_length="2"))
+    do(SetDrafter("4", draft_length="2"))
     assert isinstance(answers[-1], Loaded)
     assert not any(isinstance(answer, Failed) for answer in answers)
 
