@@ -122,9 +122,9 @@ def host_of():
 @pytest.mark.parametrize("fitting", [False, True])
 def test_the_host_refuses_before_loading(fitting, folder, machine, monkeypatch):
     monkeypatch.setattr("engine.process.host.load", lambda folder: pytest.fail("it was loaded"))
-    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
+    machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
     do, answers = host_of()
-    with pytest.raises(Problem, match="tokens would fit"):
+    with pytest.raises(Problem, match="The memory is too small"):
         do(Load("1", str(folder), "none", "0", fitting=fitting))
     assert answers == []
 
