@@ -102,11 +102,11 @@ def _tags(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
     """Keys and values between tags, with an optional line end after a value."""
     before, keyed, closing = row.key
     end = pieces(closing)[0]
-    behind = rules.mark(closing.partition(end)[2])
+    after = rules.mark(closing.partition(end)[2])
     words = rules.up_to("TEXT", end)
 
     def part(name: str, value: str, *, types: set[str] = _NO_TYPES) -> str:
-        return f"{rules.mark(before)} {name} {_keyed(rules, keyed, types)} {value} {behind}"
+        return f"{rules.mark(before)} {name} {_keyed(rules, keyed, types)} {value} {after}"
 
     def arguments(tool: Tool) -> str:
         if not tool.strict:

@@ -279,14 +279,14 @@ def _members(
     if nested == MOST_NESTED:
         raise Unreadable
     tool, schema = known
-    opening, behind, closing = row.key
-    item = f"{opening}item{behind}"
+    opening, after, closing = row.key
+    item = f"{opening}item{after}"
     is_list = (yield from incoming.peek(len(item))) == item and tool.types(schema) != {"object"}
     before = "[" if is_list else "{"
     while (yield from _opens(incoming, row)):
         incoming.take(len(opening))
         key = yield from incoming.word(_KEY)
-        yield from incoming.expect(behind)
+        yield from incoming.expect(after)
         properties = schema.get("properties", {})
         inner = tool.resolved(schema.get("items") if is_list else properties.get(key))
         emit(before if is_list else f'{before}"{escaped(key)}": ')
@@ -300,7 +300,7 @@ def _members(
             emit(_typed(text, types))
         else:
             emit("[]" if "array" in types else "{}" if "object" in types else "null")
-        yield from incoming.expect(f"{closing}{key}{behind}")
+        yield from incoming.expect(f"{closing}{key}{after}")
         yield from incoming.spaces()
     emit("]" if is_list else "}")
 

@@ -30,16 +30,16 @@ def call_row(single: str, *, two: str = "", wide: str = "") -> CallRow | None:
         return None
     form, head, named, key, tail = found
     opening, begin, end, between, closing = "", head, tail, "", ""
-    behind = two.partition(VALUE)[2].partition(NAME)[0]
-    if behind:
-        behind = behind[len(single.partition(VALUE)[2].removesuffix(tail)) :]
-        begin = _alike(head[::-1], behind[::-1])[::-1]
+    after = two.partition(VALUE)[2].partition(NAME)[0]
+    if after:
+        after = after[len(single.partition(VALUE)[2].removesuffix(tail)) :]
+        begin = _alike(head[::-1], after[::-1])[::-1]
         if _PART_OF_TAG.search(head.removesuffix(begin)):
             begin = begin.partition(">")[2]
-        behind = behind.removesuffix(begin)
-        end = _whole(_alike(tail, behind))
+        after = after.removesuffix(begin)
+        end = _whole(_alike(tail, after))
         opening, closing = head.removesuffix(begin), tail.removeprefix(end)
-        between = behind.removeprefix(end)
+        between = after.removeprefix(end)
     row = CallRow(form, begin, named, end, opening, between, closing, key)
     return row if re.search(r"\W", row.trigger.strip()) and row.trigger not in "{[" else None
 
@@ -55,10 +55,10 @@ def answer_in(text: str, other: str) -> str:
     return text[start:end]
 
 
-def reasoning_marks(before: str, behind: str) -> ReasoningMarks | None:
+def reasoning_marks(before: str, after: str) -> ReasoningMarks | None:
     """Return the marks around reasoning, from the texts before and after it; None if they cannot
     be recognized."""
-    opening, closing = _TAG.findall(before), _TAG.findall(behind)
+    opening, closing = _TAG.findall(before), _TAG.findall(after)
     if not opening or not closing or opening[-1] == closing[0]:
         return None
     return ReasoningMarks(opening[-1], closing[0])

@@ -138,13 +138,13 @@ def _is_last(incoming: Incoming, quote: str) -> Reading[bool]:
     ahead = 1
     while True:
         ahead += 1
-        behind = (yield from incoming.peek(ahead))[1:]
-        whole = len(behind) == ahead - 1
-        if whole and _KEY_BEGUN.fullmatch(behind):
+        after = (yield from incoming.peek(ahead))[1:]
+        whole = len(after) == ahead - 1
+        if whole and _KEY_BEGUN.fullmatch(after):
             continue
-        if not behind.strip() or behind.strip()[0] in ",)]}:=":
+        if not after.strip() or after.strip()[0] in ",)]}:=":
             return True
-        return bool(_KEYED.fullmatch(behind))
+        return bool(_KEYED.fullmatch(after))
 
 
 def _python_escape(incoming: Incoming) -> Reading[str]:
