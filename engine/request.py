@@ -30,15 +30,17 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TooLong(Problem):
-    """A prompt has no room in the model's context. Both in tokens."""
+    """A prompt has no room in the model's context. All in tokens; `tools`: about those of them that
+    describe tools."""
 
-    def __init__(self, tokens: int, context: int) -> None:
+    def __init__(self, tokens: int, context: int, *, tools: int = 0) -> None:
+        of_tools = f", about {tools} of them for tools" if tools else ""
+        shorten = "Switch off tools, shorten" if tools else "Shorten"
         super().__init__(
-            f"The prompt has {tokens} tokens, and the model can look at {context}.",
-            "Shorten it, or start a new conversation.",
+            f"The prompt has {tokens} tokens{of_tools}, and the model can look at {context}.",
+            f"{shorten} it, or start a new conversation.",
         )
-        self.tokens = tokens
-        self.context = context
+        self.tokens, self.context = tokens, context
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,14 @@ class ToolsController(QObject):
     def _tick(self, place: Place, on: bool) -> None:
         now, change = self._now, self._toolbox.change
         match place.kind:
-            case "tool":
+            case "tool" | "reading":
                 tools = self._toolbox.process.state(place.server).tools
-                change(now.switched(*(tool for tool in tools if tool.name == place.name), on=on))
+                meant = [
+                    tool
+                    for tool in tools
+                    if (tool.read_only if place.kind == "reading" else tool.name == place.name)
+                ]
+                change(now.switched(*meant, on=on))
             case "trust":
                 change(now.trusting(place.server, on))
             case _:

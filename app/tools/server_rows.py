@@ -12,6 +12,7 @@ from typing import Literal
 from app.tools.written_servers import shown
 from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
+from engine.tools.turn import about_tokens
 from models.in_words import one_line
 
 _OWN = """With tools a model can act: read your notes, calculate, ask another program.
@@ -19,6 +20,7 @@ Tick the tools that it may use. You see each call before it runs.
 
 These tools come with Slipstream. They read the folders that you add, and nothing outside."""
 _TRUST = "Tools that change nothing, by their server’s word, run without asking."
+_READING = "Switches on, or off, each tool that changes nothing, by its server’s word."
 _CHANGED = "Changed since you switched it on{what}. It is off until you switch it on again."
 _PARTS = ("its title", "its description", "its arguments", "whether it is read-only")
 
@@ -26,10 +28,10 @@ _PARTS = ("its title", "its description", "its arguments", "whether it is read-o
 @dataclass(frozen=True, slots=True)
 class Place:
     """Names a row: of a server, or below it of whether the server is believed, of a folder that the
-    file tools read, or of a tool."""
+    file tools read, of all tools that only read, or of a tool."""
 
     server: str
-    kind: Literal["server", "trust", "folder", "tool"] = "server"
+    kind: Literal["server", "trust", "folder", "reading", "tool"] = "server"
     name: str = ""
 
 
@@ -51,7 +53,9 @@ def rows_of(server: Server, state: State, setup: Configuration, *, log: str) -> 
     name, on = server.name, server.name not in setup.disabled
     tools = {tool.name: tool for tool in state.tools if on}.values()
     line, warns = state_line(state, setup)
-    note = f"{sum(map(setup.is_on, tools))} of {len(tools)} tools on" if tools else line
+    chosen = [tool for tool in tools if setup.is_on(tool)]
+    cost = f", about {about_tokens(chosen):,} tokens a prompt" if chosen else ""
+    note = f"{len(chosen)} of {len(tools)} tools on{cost}" if tools else line
     if name == OWN:
         yield Row(Place(OWN), "Comes with Slipstream", note, text=lambda: _OWN, warns=warns)
         for folder in setup.folders:
@@ -60,9 +64,12 @@ def rows_of(server: Server, state: State, setup: Configuration, *, log: str) -> 
     else:
         about = partial(_about, line, server, state, log)
         yield Row(Place(name), name, note, text=about, on=on, warns=warns)
-    if any(tool.read_only for tool in tools):
+    if reading := [tool for tool in tools if tool.read_only]:
         place, trusted = Place(name, "trust"), name in setup.trusted
         yield Row(place, "Run read-only unasked", _TRUST, text=lambda: _TRUST, on=trusted)
+        place, cost = Place(name, "reading"), f"about {about_tokens(reading):,} tokens"
+        on = all(map(setup.is_on, reading))
+        yield Row(place, "All that only read", cost, text=lambda: _READING, on=on)
     for tool in tools:
         yield _tool_row(tool, setup)
 
@@ -87,10 +94,11 @@ def _about(line: str, server: Server, state: State, log: str) -> str:
 
 def _tool_row(tool: Offered, setup: Configuration) -> Row:
     changed, says = _changed(tool, setup), tool.description or tool.title
+    cost = f"about {about_tokens([tool]):,} tokens"
     return Row(
         Place(tool.server, "tool", tool.name),
         tool.name,
-        changed or (f"read-only · {says}" if tool.read_only else says),
+        changed or " · ".join(filter(None, (cost, "read-only" * tool.read_only, says))),
         text=partial(_details, tool, changed),
         on=setup.is_on(tool),
         warns=bool(changed),

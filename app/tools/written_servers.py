@@ -10,12 +10,17 @@ import shlex
 from dataclasses import replace
 from pathlib import PurePath
 
-from engine.tools.configuration import MASK, Configuration, masked, read, written
+from engine.tools.configuration import MASK, Configuration, masked, read, unfenced, written
 from engine.tools.protocol import Server
 from models.errors import Problem
 from models.in_words import one_line
 
-_JSON = re.compile(r'[{\[]|//|/\*|"[^"]*"\s*:')
+_JSON = re.compile(r'[{\[#]|//|/\*|"[^"]*"\s*:|[\w.-]+ = ')  # or TOML
+_HOSTED = r"(?:localhost|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}|[\d.]+)(?::\d+)?/\S*"
+_ADDRESS = re.compile(rf"https?://\S+|{_HOSTED}")
+_ADDS = re.compile(r"\S+ mcp add(?:\s|$)")  # claude, codex, gemini and others
+_ADDS_JSON = re.compile(r"\S+ (mcp add-json|--add-mcp) ")
+_TAKES = re.compile(r"-[a-z]|--(?:transport|scope|env|header|url|timeout)", re.IGNORECASE)
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _HOST = re.compile(r"://(?:[^/@]*@)?([\w.-]+)")
@@ -28,7 +33,10 @@ _NO_NAMES = re.compile(  # of a server: programs that run others, their words, p
 def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
     """Return the servers that the user wrote. `kept` is the server that is edited: its values come
     for the dots of `hidden`. Raises Problem."""
-    text = text.strip()
+    text = unfenced(text).strip().strip("`").removeprefix("$ ")
+    if adds := _ADDS_JSON.match(text):
+        *_, name, text = _words(text)
+        text = text if adds[1] == "--add-mcp" else f"{{{json.dumps(name)}: {text}}}"
     is_json = _JSON.match(text)
     if is_json and kept:
         behind = hidden(kept)[1]
@@ -37,7 +45,8 @@ def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
         raise Problem(f"{MASK} does not hide a key here.", "Write the value in its place.")
     if not is_json:
         server = _typed(text)
-        text = _json(replace(server, name=kept.name if kept else _name_of(server)))
+        name = kept.name if kept else server.name or _name_of(server)
+        text = _json(replace(server, name=name))
     servers = read(text).servers
     if kept and len(servers) != 1:
         raise Problem("This is not one server.", "Write the server that you edit, and no other.")
@@ -77,12 +86,13 @@ def _json(server: Server) -> str:
 
 def _typed(text: str) -> Server:
     """Return the server of an address or a command, without a name."""
-    if re.fullmatch(r"https?://\S+", text):
-        return Server("", url=text)
-    try:
-        words = shlex.split(text.replace("\\\n", " "))
-    except ValueError:
-        raise Problem("A quotation mark is not closed.", "Close it.") from None
+    if _ADDRESS.fullmatch(text):
+        here = re.match(r"localhost|[\d.]+[:/]", text)
+        scheme = "" if "://" in text else "http://" if here else "https://"
+        return Server("", url=scheme + text)
+    words = _words(text)
+    if _ADDS.match(text):
+        return _added(words[3:])
     env = {}
     while words and (variable := _VARIABLE.fullmatch(words[0])):
         env[variable[1]] = variable[2]
@@ -90,6 +100,36 @@ def _typed(text: str) -> Server:
     if not any(words[:1]):
         raise Problem("The server has neither a command nor an address.", "Write one.")
     return Server("", words[0], tuple(words[1:]), env)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text.replace("\\\n", " "))
+    except ValueError:
+        raise Problem("A quotation mark is not closed.", "Close it.") from None
+
+
+def _added(words: list[str]) -> Server:
+    """Return the server that a command such as `claude mcp add NAME -- npx -y x` adds."""
+    said: dict[str, list[str]] = {}
+    plain: list[str] = []
+    while words and (len(plain) < 2 or _ADDRESS.fullmatch(plain[1])):
+        word = words.pop(0)
+        if word == "--":
+            break
+        flag, _, value = word.partition("=")
+        if not _TAKES.fullmatch(flag):
+            plain += [word] * (word[:1] != "-")
+        elif value or words:
+            said.setdefault(flag.lstrip("-")[:1].lower(), []).append(value or words.pop(0))
+    name, *runs = [*plain[:2], *words] or [""]
+    if url := [*said.get("u", ()), *filter(_ADDRESS.fullmatch, runs[:1])][:1]:
+        pairs = (each.partition(":") for each in said.get("h", ()))
+        headers = {key: value.strip() for key, _, value in pairs}
+        kind = "sse" if "sse" in said.get("t", ()) else ""
+        return replace(_typed(url[0]), name=name, headers=headers, type=kind)
+    env = dict(each.partition("=")[::2] for each in said.get("e", ()))
+    return replace(_typed(shlex.join(runs)), name=name, env=env)
 
 
 def _name_of(server: Server) -> str:

@@ -79,12 +79,16 @@ class ToolProcess:
         self.tools(cancelled=cancelled)
         if (refused := self._client.call(call)) is not None:
             return refused
-        latest = time.monotonic() + call.seconds + _LATE_SECONDS
+        latest = 0.0
         while True:
+            seconds = self._client.due_seconds or call.seconds  # its server may have a limit
+            latest = latest or time.monotonic() + seconds + _LATE_SECONDS
             if cancelled() and (over := self._client.cancel(call.id)) is not None:
                 return over
             heard = self._process.hear(_GLANCE_SECONDS) if self._process.runs else []
-            if not heard and time.monotonic() > latest:
+            if heard:  # such as progress
+                latest = 0.0
+            elif time.monotonic() > latest:
                 heard = self._process.end("The call timed out.")
             for each in heard or ():
                 if isinstance(each, Result) and each.id == call.id:

@@ -330,7 +330,7 @@ class Session:
         if not tokens:
             raise Problem("The prompt is empty.", "Write something to answer.")
         if len(tokens) >= context:
-            raise TooLong(len(tokens), context)
+            raise TooLong(len(tokens), context, tools=len(encode_text(prompt.tools)))
         constraint = self._constraint(read, request, tokens)
         tools = tools_of(prompt.tools) if request.may_call else ()
         reader = self._reader(read, tokens, tools, certain=constraint is not None)

@@ -9,6 +9,7 @@ The laws of `engine.process.asking`, and these, in any order of calls, lines and
 """
 
 import sys
+from dataclasses import replace
 
 from engine.process.asking import Asking
 from engine.tools.protocol import (
@@ -66,7 +67,10 @@ class ToolClient(Asking[Call, Response, State | Progress | Result]):
         self._tell(Restart(server))
 
     def call(self, call: Call) -> Result | None:
-        """Call a tool, now or when there is a process. Returns the result where it cannot be."""
+        """Call a tool, now or when there is a process. Returns the result where it cannot be.
+        A limit that the user has set for its server replaces the call's."""
+        limits = {server.name: server.tool_timeout_sec for server in self.wanted.servers}
+        call = replace(call, seconds=limits.get(call.server) or call.seconds)
         match self._take(call):
             case "too long":
                 return Result(call.id, "failed", f"The call is over {LONGEST_LINE_BYTES >> 20} MB.")

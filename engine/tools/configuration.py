@@ -1,14 +1,17 @@
 """The servers that the user has set up, and what of them is switched on: `tools.json`.
 
-Reads `mcpServers` as Claude Desktop, LM Studio, Cursor and others write it, and VS Code's
-`servers`. Bad input is one `Problem` that names the line or the key. Runs nothing.
+Reads `mcpServers` as Claude Desktop, LM Studio, Cursor and others write it, and what VS Code, Zed,
+Codex and opencode have for it. Bad input is one `Problem` that names the line or the key. Runs
+nothing.
 """
 
 import json
 import os
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import pairwise
@@ -37,9 +40,18 @@ _OTHERS = {
     ".claude.json": "Claude Code",
     ".gemini/settings.json": "Gemini",
 }
+_SERVERS = re.compile(r"(?:\w+\.)?(?:(?:mcp|context)[._-]?)?servers|mcp", re.IGNORECASE)
+_RUNS = ("command", "cmd", "url", "serverUrl", "httpUrl")  # fields of a server
+_WORDS = {  # of other programs, for ours
+    "serverUrl": "url", "httpUrl": "url", "cmd": "command", "path": "command", "envs": "env",
+    "environment": "env", "http_headers": "headers", "timeout": "tool_timeout_sec",
+    "initTimeout": "startup_timeout_sec", "startup_timeout_ms": "startup_timeout_sec",
+}  # fmt: skip
+_MOST_SECONDS = 3600.0  # of a limit. More are milliseconds: some programs write these
+_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 _COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _LEFT_OUT = re.compile(  # of JSON; and strings, which keep all that is in them
-    rf'("(?:\\.|[^"\\\n])*"?)|{_COMMENT}|,(?=(?>\s|{_COMMENT})*+(?:[}}\]]|\Z))', re.DOTALL
+    rf'("(?:\\.|[^"\\\n])*"?)|{_COMMENT}|\xa0|,(?=(?>\s|{_COMMENT})*+(?:[}}\]]|\Z))', re.DOTALL
 )
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+: [ -~]*", re.ASCII)
 _VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?|[^}]*)\}")
@@ -202,12 +214,12 @@ def written(configuration: Configuration) -> str:
 def read(text: str) -> Configuration:
     """Read our file, another program's, or what the user pasted: all of such a file, or only the
     servers in it. Raises `Problem`."""
-    value = _parsed(text)
-    place = next((name for name in ("mcpServers", "servers") if name in value), "")
-    if not place and not all(isinstance(entry, dict) for entry in value.values()):
+    value = _parsed(unfenced(text))
+    servers_in, place = _group(value)
+    if not place and not all(isinstance(entry, dict) for entry in servers_in.values()):
         raise Problem('It has no "mcpServers" and no named servers.', _EXAMPLE)
     try:
-        entries = decode(dict[str, Any], value[place] if place else value, place=place)
+        entries = decode(dict[str, Any], servers_in, place=place)
         servers = tuple(
             _server(name, entry, f"{place}.{name}" if place else name)
             for name, entry in entries.items()
@@ -216,7 +228,11 @@ def read(text: str) -> Configuration:
     except WrongJson as error:
         raise Problem(error.message, error.remedy) from None
     decided = ours.servers.items()
-    disabled = {name for name, entry in entries.items() if entry.get("disabled")}
+    disabled = {
+        name
+        for name, entry in entries.items()
+        if entry.get("disabled") or entry.get("enabled") is False
+    }
     return Configuration(
         servers,
         frozenset(disabled.union(name for name, each in decided if each.disabled)),
@@ -226,6 +242,33 @@ def read(text: str) -> Configuration:
     )
 
 
+def unfenced(text: str) -> str:
+    """The first block of code in a text in Markdown; other text as it is."""
+    found = _FENCE.search(text)
+    return found[1] if found else text
+
+
+def _group(value: Any, place: str = "") -> tuple[Any, str]:
+    """The servers by their names in what was parsed, and their place: they may be all of it, and
+    they may be a list."""
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        value = {str(each.get("name", "")): each for each in value}
+    if not isinstance(value, dict) or "." in place:
+        return value, place
+    if not place and _is_server(value):
+        named = isinstance(value.get("name"), str)
+        return ({value["name"]: value} if named else value), place
+    names = sorted(filter(_SERVERS.fullmatch, value), key="mcp".__eq__)  # others have more below it
+    for name in names:
+        if not _is_server(value[name]):
+            return _group(value[name], f"{place}.{name}" if place else name)
+    return value, place
+
+
+def _is_server(value: object) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(k), str | list) for k in _RUNS)
+
+
 def _parsed(text: str) -> dict[str, Any]:
     """The object in a text, which may have comments and commas too many, as VS Code allows them. A
     part of an object counts as one: `"git": {...}`."""
@@ -233,6 +276,8 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         value = json.loads(f"{{{plain}}}" if plain.lstrip().startswith('"') else plain)
     except json.JSONDecodeError as error:
+        with suppress(ValueError, LookupError, RecursionError):
+            return {"mcp_servers": tomllib.loads(text)["mcp_servers"]}
         raise Problem(
             f"Line {error.lineno} is not JSON: {error.msg}.",
             "Correct that line, or the one before it.",
@@ -251,10 +296,8 @@ def _server(name: str, entry: object, place: str) -> Server:
             f"{name[:_LONGEST_NAME]!r} is not a valid name for a server.",
             f"Use another name, of at most {_LONGEST_NAME} characters.",
         )
-    if isinstance(entry, dict):  # an address as Windsurf and Gemini call it; null as if not there
-        url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
-        entry = {**entry, "name": name, "url": url}
-        entry = {key: each for key, each in entry.items() if each is not None}
+    if isinstance(entry, dict):
+        entry = _in_our_words(entry, name)
     server = decode(Server, entry, place=place, ignore_unknown=True)
     if bool(server.command) == bool(server.url):
         raise Problem(
@@ -275,6 +318,24 @@ def _server(name: str, entry: object, place: str) -> Server:
     except ValueError:
         raise Problem(f"{place}.command lacks a quote.", "Close it.") from None
     return replace(server, command=command, args=tuple(args))
+
+
+def _in_our_words(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    """The entry of a server with the fields that we have; null as if not there."""
+    found = {key: each for key, each in entry.items() if each is not None}
+    if isinstance(inside := found.get("command"), dict):  # Zed
+        found.update({"command": "", **inside})
+    for theirs, ours in _WORDS.items():
+        if theirs in found and not found.get(ours):
+            found[ours] = found[theirs]
+    if isinstance(words := found.get("command"), list) and words:  # opencode
+        found["command"], found["args"] = words[0], [*words[1:], *found.get("args", ())]
+    for limit in ("tool_timeout_sec", "startup_timeout_sec"):
+        seconds = found.get(limit)
+        if isinstance(seconds, int | float) and not 0 < seconds <= _MOST_SECONDS:
+            found[limit] = min(max(0.0, seconds / 1000), _MOST_SECONDS)
+    older = "sse" in (str(found.get(key)).lower() for key in ("type", "transport"))
+    return {**found, "name": name, "type": "sse" if older else ""}
 
 
 # Values that are filled in, and hidden ones

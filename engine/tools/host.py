@@ -13,8 +13,8 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -32,7 +32,7 @@ from engine.tools.http import http_streams
 from engine.tools.limits import Ended, LimitedStreams
 from engine.tools.log import ServerLog
 from engine.tools.own import own_streams
-from engine.tools.programs import Guardian, program_streams
+from engine.tools.programs import Guardian, login_path, program_streams
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
@@ -57,10 +57,14 @@ from models.errors import Problem
 from models.files import log_folder
 from models.this_process import open_many_files
 
-START_SECONDS = 60.0  # a first start may fetch the program
+START_SECONDS = 60.0
+_MOST_START_SECONDS = 600.0  # of a first start, which may fetch the program
 _MOST_PAGES = 50  # of a list of tools
 _LISTS_APART_SECONDS = 1.0
 _LONGEST_ERROR = 2_000  # characters
+_MOST_NAMED = 8  # tools that are left out
+_MORE_TIME = 'Restart it, or give it more time: "startup_timeout_sec" in its JSON.'
+_OLDER = "It may be of an older kind, SSE: use its /mcp address, or npx -y mcp-remote ADDRESS."
 _CLIENT = types.Implementation(name="Slipstream", version="0.1.0")
 
 Send = Callable[[Response], None]
@@ -163,18 +167,32 @@ class Host:
                 limited, limited, message_handler=hear, client_info=_CLIENT
             ) as session:
                 try:
-                    with anyio.fail_after(self._start_seconds):
+                    with self._time_to_start(running):
                         await _greet(session)
                         running.session = session
-                        await self._list(running, session)
+                        await self._list(running, session, limited)
                     while True:
                         await running.changed.wait()
                         running.changed = anyio.Event()
-                        with anyio.fail_after(self._start_seconds):
-                            await self._list(running, session)
+                        with self._time_to_start(running):
+                            await self._list(running, session, limited)
                         await anyio.sleep(_LISTS_APART_SECONDS)
                 finally:
                     running.session = None
+
+    @contextmanager
+    def _time_to_start(self, running: _Running) -> Iterator[None]:
+        """Raise TimeoutError if the block takes too long. That the server writes to its log, such
+        as what it fetches, counts as life."""
+        seconds = running.server.startup_timeout_sec or self._start_seconds
+        latest = anyio.current_time() + max(seconds, _MOST_START_SECONDS)
+        with anyio.fail_after(seconds) as limit:
+
+            def extend() -> None:
+                limit.deadline = min(anyio.current_time() + seconds, latest)
+
+            running.log.heard = extend
+            yield
 
     def _streams(self, running: _Running) -> AbstractAsyncContextManager[Any]:
         """The transport to a server. Raises `Problem` if a value of its is not there."""
@@ -186,9 +204,12 @@ class Host:
             return http_streams(server)
         return program_streams(server, guardian=self._guardian, log=running.log)
 
-    async def _list(self, running: _Running, session: ClientSession) -> None:
+    async def _list(
+        self, running: _Running, session: ClientSession, limited: LimitedStreams
+    ) -> None:
         """Ask for the tools, and tell them."""
         tools: list[types.Tool] = []
+        limited.odd_tools.clear()
         capabilities, cursor = session.server_capabilities, None
         if capabilities is not None and capabilities.tools is not None:
             for _ in range(_MOST_PAGES):
@@ -199,12 +220,18 @@ class Host:
                     break
         name, about = running.server.name, session.server_info
         found, left_out = offered(name, tools)
+        left_out = (*limited.odd_tools, *left_out)
         version = short(f"{about.title or about.name} {about.version}") if about else ""
         instructions = shown(session.instructions or "")
         message = remedy = ""
         if left_out or cursor:
-            message = f"{left_out:,} of its tools are left out."
-            remedy = "A model could not read them: too many, too long or badly named."
+            named = ", ".join(
+                short(each) or "one without a name" for each in left_out[:_MOST_NAMED]
+            )
+            message = (
+                f"{len(left_out):,} of its tools are left out: {named or 'a list without end'}."
+            )
+            remedy = "A model could not read them: without a schema, too long or badly named."
         self._tell(running, State(name, "running", found, version, instructions, message, remedy))
 
     def _tell(self, running: _Running, state: State) -> None:
@@ -221,7 +248,8 @@ class Host:
         with scope:
             outcome = await self._outcome(command)
         if scope.cancelled_caught and anyio.current_time() >= scope.deadline:
-            outcome = "failed", f"It took longer than {command.seconds:g} seconds.", 0
+            limit = f'{command.seconds:g} seconds, the "timeout" of its server'
+            outcome = "failed", f"It took longer than {limit}.", 0
         ending, text, size_bytes = outcome
         seconds = round(time.monotonic() - began, 3)
         del self._calls[command.id]
@@ -231,7 +259,8 @@ class Host:
         """How a call ends, the text of its result, and the size of all that the server returned."""
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
-            if command.id in self._calls:
+            if command.id in self._calls:  # which is alive, as it goes on
+                self._calls[command.id].deadline = anyio.current_time() + command.seconds
                 done, of = (each if isfinite(each) else 0.0 for each in (progress, total or 0.0))
                 self._send(Progress(command.id, done, of, short(message or "")))
 
@@ -274,9 +303,11 @@ def _problem(error: Exception, running: _Running) -> Problem:
     log, message = running.log, _why(cause)
     remedy = f"Read {log.path.name}, and restart it."
     if running.server.url:
-        remedy = "Check its address and its key, and restart it."
-    elif log.last:
-        message += f" Last line of its log: {short(log.last)}"
+        older = running.server.is_older
+        remedy = _OLDER if older else "Check its address and its key, and restart it."
+    else:
+        remedy = _MORE_TIME if isinstance(cause, TimeoutError) else remedy
+        message += f" Its log says: {short(log.reason)}" if log.reason else ""
     return Problem(log.masked(message), remedy)
 
 
@@ -331,6 +362,9 @@ def main() -> None:
             responses.flush()
 
     send(Ready(PROTOCOL))
+    if "TERM" not in os.environ:  # not from a terminal, whose path is the user's
+        folders = (login_path(os.environ), os.environ.get("PATH", ""))
+        os.environ["PATH"] = os.pathsep.join(filter(None, folders))
     asyncio.run(Host(send, guardian=guardian, logs=log_folder()).run(_read(commands)))
     guardian.close()
     os._exit(0)  # not waiting for threads that read a document

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 import mcp_types as types
+import mcp_types.methods as methods
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 
@@ -21,6 +22,7 @@ _MOST_BRACKETS = 500_000  # those within texts, too
 _MOST_VALUES = 100_000
 _MOST_ITEMS = 2_000  # blocks of a result, or tools of a page
 _MOST_ASKED = 100
+_CHECKED_AS = "2025-11-25"  # the version whose tools are checked alone
 _PROGRESS_APART_SECONDS = 0.1
 _PROGRESS = ("progressToken", "progress", "total", "message")
 
@@ -57,7 +59,8 @@ class Allowance:
 
 
 class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]):
-    """The streams of a transport, both in one, as a session gets them.
+    """The streams of a transport, both in one, as a session gets them. Attribute: `odd_tools`, the
+    names of tools that were left out of lists, because the SDK would refuse the whole list.
 
     A result that is `Unreadable`, or of too many values, is an error instead. Of what a server asks
     or tells unasked, little is let through: only the parameters of progress. `receive` raises
@@ -66,6 +69,7 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
 
     def __init__(self, reading: Any, writing: Any) -> None:
         self._reading, self._writing = reading, writing
+        self.odd_tools: list[str] = []
         self._ready: deque[Item] = deque()
         self._pending: set[Any] = set()  # our requests without a response
         self._asked = 0  # requests of the server without an answer
@@ -97,6 +101,9 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
             case types.JSONRPCResponse() if _too_many(message.result):
                 why = f"It returned more than {_MOST_VALUES:,} values, or {_MOST_ITEMS:,} pieces."
                 return self._errors([message.id], why)
+            case types.JSONRPCResponse(result={"tools": list(tools)}):
+                self._pending.discard(message.id)
+                message.result["tools"] = list(filter(self._is_a_tool, tools))
             case types.JSONRPCResponse() | types.JSONRPCError():
                 self._pending.discard(message.id)
             case types.JSONRPCRequest():
@@ -112,6 +119,19 @@ class LimitedStreams(ObjectReceiveStream[Item], ObjectSendStream[SessionMessage]
             case types.JSONRPCNotification():
                 message.params = None
         return [item]
+
+    def _is_a_tool(self, tool: Any) -> bool:
+        """Whether the SDK reads this tool of a list."""
+        schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+        if isinstance(schema, dict):
+            schema.setdefault("type", "object")  # as tools without arguments often forget
+        try:
+            methods.validate_server_result("tools/list", _CHECKED_AS, {"tools": [tool]})
+            return True
+        except (ValueError, RecursionError):
+            name = tool.get("name") if isinstance(tool, dict) else tool
+            self.odd_tools.append(str(name))
+            return False
 
     def _errors(self, ids: Collection[types.RequestId], why: str) -> list[Item]:
         """Responses that fail these requests."""

@@ -1,20 +1,23 @@
 """The log of a server: its standard error, with the keys masked, in two files of bounded size."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from engine.tools.configuration import MASK, SHORTEST_KEY, keys_of
 from engine.tools.protocol import Server
+from engine.tools.reason import reason
 from models.files import file_stem
 from models.in_words import one_line
 
 _LARGEST_FILE_BYTES = 512 << 10  # and one older file
 _LONGEST_LINE = 2000  # bytes
+_KEPT_BYTES = 64 << 10  # of its end, for a reason
 
 
 class ServerLog:
-    """Attributes: `path`; `last`, the last line, masked; empty if there is none."""
+    """Attributes: `path`; `heard`, called whenever the server writes."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         self.path = folder / f"tools-{file_stem(server.name) or 'server'}.log"
@@ -23,7 +26,13 @@ class ServerLog:
         self._keys = sorted(keys, key=len, reverse=True)
         self._rest = b""
         self._dropping = False  # the rest of a line that is too long
-        self.last = ""
+        self._end = b""
+        self.heard: Callable[[], object] = lambda: None
+
+    @property
+    def reason(self) -> str:
+        """Why the server ended, as far as it said; in one line and masked."""
+        return one_line(reason(self._end.decode(errors="replace")))
 
     def masked(self, text: str) -> str:
         """`text` in one line and without the keys."""
@@ -35,6 +44,7 @@ class ServerLog:
 
     def add(self, data: bytes) -> None:
         """Write down a piece of standard error. The end of a line may follow with the next."""
+        self.heard()
         if self._dropping:
             _, ended, data = data.partition(b"\n")
             self._dropping = not ended
@@ -45,8 +55,7 @@ class ServerLog:
             self._rest, self._dropping = b"", True  # where it is cut a key may begin
         if whole := self._mask(whole)[-_LARGEST_FILE_BYTES:].strip(b"\r\n"):
             self._write(whole + b"\n")
-            line = whole.rpartition(b"\n")[2][:_LONGEST_LINE]
-            self.last = one_line(line.decode(errors="replace")) or self.last
+            self._end = (self._end + whole + b"\n")[-_KEPT_BYTES:]
 
     def close(self) -> None:
         """Write down a line that has no end."""

@@ -7,13 +7,16 @@ and the process ends with all that it started.
 import asyncio
 import glob
 import os
+import pwd
 import re
 import shutil
+import signal
 import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import anyio
@@ -44,13 +47,15 @@ _PASSED_ON = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
     "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK",
 )  # fmt: skip
-# An application that the Finder starts has only the system's folders in its path.
+# Used after the path of the user's login shell, which may not answer.
 _PLACES = (
     "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.volta/bin",
     "~/.bun/bin", "~/.deno/bin", "~/.cargo/bin", "~/.asdf/shims", "~/.local/share/mise/shims",
     "~/.local/share/fnm/aliases/default/bin", "~/.docker/bin", "~/.nvm/versions/node/*/bin",
     "/opt/homebrew/opt/node@*/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin",
 )  # fmt: skip
+_SHELL_SECONDS = 5.0
+_MARK = "___path___"  # other things that a shell says stay outside
 _COMES_WITH = {"npx": "Node.js", "node": "Node.js", "uvx": "uv", "bunx": "Bun", "docker": "Docker"}
 
 # Ends the process groups named in the last line that it read, once the writer has ended.
@@ -94,6 +99,34 @@ class Guardian:
         with suppress(OSError):
             self._process.stdin.write(" ".join(map(str, groups)).encode() + b"\n")
             self._process.stdin.flush()
+
+
+def login_path(variables: Mapping[str, str], *, seconds: float = _SHELL_SECONDS) -> str:
+    """The path as the user's login shell has it. An application that the Finder starts has only the
+    system's folders in its own. Empty if the shell does not answer in time."""
+    script = f"echo {_MARK}; /usr/bin/printenv PATH; echo {_MARK}"
+    with (
+        suppress(OSError, LookupError, subprocess.TimeoutExpired),
+        TemporaryFile() as said,  # a pipe could be held open by what a shell starts
+    ):
+        shell = variables.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell
+        asked = subprocess.Popen(
+            (shell, "-ilc", script),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.DEVNULL,
+            env=dict(variables),
+            start_new_session=True,  # so that it asks no terminal
+        )
+        try:
+            asked.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(asked.pid, signal.SIGKILL)
+            asked.wait()
+            raise
+        said.seek(0)
+        return said.read().decode(errors="replace").split(_MARK)[1].strip()
+    return ""
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -30,7 +30,9 @@ Ending = Literal["done", "failed", "cancelled"]
 class Server:
     """A server as the user has set it up: a program with arguments, or the address of an HTTP
     server. `env` and `headers` may hold keys: they are never logged or shown whole. `${env:NAME}`
-    in any of them is filled in from the environment when the server starts."""
+    in any of them is filled in from the environment when the server starts. `type`: "sse", if it
+    was set up as one of this older kind. The limits of a call and of a start in seconds, 0 for
+    ours, have the names that Codex gives them."""
 
     name: str
     command: str = ""
@@ -39,6 +41,14 @@ class Server:
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    type: str = ""
+    tool_timeout_sec: float = 0.0
+    startup_timeout_sec: float = 0.0
+
+    @property
+    def is_older(self) -> bool:
+        """Whether it looks like a server of the older kind over HTTP."""
+        return self.type == "sse" or self.url.partition("?")[0].rstrip("/").endswith("/sse")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,13 @@ def short(text: str, longest: int = _LONGEST_TITLE) -> str:
     return shown(in_one_line(text[: 2 * longest]), longest)
 
 
-def offered(server: str, tools: Iterable[types.Tool]) -> tuple[tuple[Offered, ...], int]:
-    """The tools of a server, and how many are left out: those without a usable name, with a name
-    that another has, or with more text than a model could read."""
+def offered(
+    server: str, tools: Iterable[types.Tool]
+) -> tuple[tuple[Offered, ...], tuple[str, ...]]:
+    """The tools of a server, and the names of those that are left out: without a usable name, with
+    a name that another has, or with more text than a model could read."""
     found: dict[str, Offered] = {}
-    left_out = total = 0
+    left_out, total = list[str](), 0
     for tool in tools:
         schema = _json(tool.input_schema)
         description = shown(tool.description or "")
@@ -47,13 +49,13 @@ def offered(server: str, tools: Iterable[types.Tool]) -> tuple[tuple[Offered, ..
         named = 0 < len(tool.name) <= _LONGEST_NAME and in_one_line(tool.name) == tool.name
         fits = len(schema) <= _LONGEST_SCHEMA_BYTES and total <= _ALL_TOOLS_BYTES
         if not named or not fits or tool.name in found or len(found) == MOST_TOOLS:
-            left_out += 1
+            left_out.append(tool.name)
             continue
         notes = tool.annotations
         title = tool.title or (notes.title if notes else None) or ""
         read_only = bool(notes and notes.read_only_hint)
         found[tool.name] = Offered(server, tool.name, short(title), description, schema, read_only)
-    return tuple(found.values()), left_out
+    return tuple(found.values()), tuple(left_out)
 
 
 def result_text(result: types.CallToolResult) -> tuple[str, int]:

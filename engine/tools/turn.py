@@ -107,6 +107,11 @@ def tools_json(tools: Sequence[GivenTool]) -> str:
     return json.dumps(functions, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
+def about_tokens(tools: Iterable[Offered]) -> int:
+    """About how many tokens these tools take in a prompt: JSON has four characters a token."""
+    return len(tools_json(given_tools(tools))) // 4
+
+
 def _shortened(description: str) -> str:
     cut = len(description) > _LONGEST_DESCRIPTION
     return description[:_LONGEST_DESCRIPTION] + "…" * cut

@@ -1,10 +1,12 @@
 """Rows say how servers, folders and tools are, in texts that have no keys."""
 
+import re
 from dataclasses import replace
 
 from app.tools.server_rows import Place, rows_of
 from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
+from engine.tools.turn import about_tokens
 
 READ = Offered("files", "read", "", "Reads a file.", '{"type": "object"}', True)
 WRITE = Offered("files", "write", "", "Writes.", "{}")
@@ -16,6 +18,7 @@ SETUP = Configuration(
     folders=("/notes",),
 )
 RUNS = State("files", "running", (READ, WRITE), "1.2.0", "Ask before you write.")
+READING = Place("files", "reading")
 READ_PLACE, WRITE_PLACE = Place("files", "tool", "read"), Place("files", "tool", "write")
 
 
@@ -25,13 +28,26 @@ def rows(setup=SETUP, state=RUNS, server=FILES, log=""):
 
 def test_a_server_stands_in_front_of_its_tools():
     shown = rows()
-    assert [*shown] == [Place("files"), Place("files", "trust"), READ_PLACE, WRITE_PLACE]
-    assert [row.on for row in shown.values()] == [True, False, True, False]
+    assert [*shown] == [Place("files"), Place("files", "trust"), READING, READ_PLACE, WRITE_PLACE]
+    assert [row.on for row in shown.values()] == [True, False, True, True, False]
     assert "1 of 2" in shown[Place("files")].note
+    assert not rows(SETUP.switched(READ, on=False))[READING].on
     assert "read-only" in shown[READ_PLACE].note
     assert "read-only" not in shown[WRITE_PLACE].note
     assert rows(SETUP.trusting("files", True))[Place("files", "trust")].on
     assert [*rows(state=replace(RUNS, tools=(WRITE,)))] == [Place("files"), WRITE_PLACE]
+
+
+def test_the_tokens_of_each_tool_stand_beside_its_tick():
+    large = replace(READ, name="large", description="word " * 400)
+    setup, state = SETUP.switched(READ, large, on=True), replace(RUNS, tools=(READ, large))
+    shown = rows(setup, state)
+    counted = [int(re.findall(r"about ([\d,]+) tokens", row.note)[0].replace(",", ""))
+               for place, row in shown.items() if place.kind != "trust"]  # fmt: skip
+    together, reading, small, big = counted
+    assert together == reading == about_tokens([READ, large])
+    assert big - small == 2000 // 4 - len(READ.description) // 4
+    assert "tokens" not in rows(SETUP.switched(READ, on=False))[Place("files")].note
 
 
 def test_all_is_said_of_a_server_but_its_keys():
@@ -77,6 +93,6 @@ def test_schemas_are_laid_out_if_they_can_be():
 def test_tools_that_come_along_read_folders_and_always_run():
     state = State(OWN, "running", (replace(READ, server=OWN),))
     shown = rows(SETUP, state, Server(OWN))
-    assert [place.kind for place in shown] == ["server", "folder", "trust", "tool"]
+    assert [place.kind for place in shown] == ["server", "folder", "trust", "reading", "tool"]
     assert shown[Place(OWN, "folder", "/notes")].title == "/notes"
     assert shown[Place(OWN)].on is None

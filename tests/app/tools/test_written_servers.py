@@ -37,6 +37,22 @@ TEXTS = st.text(st.characters(exclude_categories=["C"], exclude_characters="\0")
         ("KEY=abc MODE='a b' notes", Server("notes", "notes", (), {"KEY": "abc", "MODE": "a b"})),
         ('"/my apps/notes" stdio', Server("notes", "/my apps/notes", ("stdio",))),
         (" https://notes.example/mcp\n", Server("notes", url="https://notes.example/mcp")),
+        ("```bash\n$ npx -y notes\n```", Server("notes", "npx", ("-y", "notes"))),
+        ("`notes.example/mcp`", Server("notes", url="https://notes.example/mcp")),
+        ("localhost:80/mcp", Server("localhost", url="http://localhost:80/mcp")),
+        (
+            "claude mcp add notes -e K=v -- npx -y x",
+            Server("notes", "npx", ("-y", "x"), {"K": "v"}),
+        ),
+        ("gemini mcp add notes npx -y x", Server("notes", "npx", ("-y", "x"))),
+        ("codex mcp add notes --url https://a/mcp", Server("notes", url="https://a/mcp")),
+        (
+            "claude mcp add --transport sse notes https://a/b --header 'K: v'",
+            Server("notes", url="https://a/b", headers={"K": "v"}, type="sse"),
+        ),
+        ('claude mcp add-json notes \'{"command": "a"}\'', Server("notes", "a")),
+        ('code --add-mcp \'{"name": "notes", "command": "a"}\'', Server("notes", "a")),
+        ('model = "b"\n[mcp_servers.notes]\ncommand = "a"', Server("notes", "a")),
         ('{"notes": {"command": "a"}}', Server("notes", "a")),
         ('"notes": {"command": "a"},', Server("notes", "a")),
         ('{"mcpServers": {"notes": {"command": "a"}}}', Server("notes", "a")),
@@ -66,7 +82,8 @@ def test_a_name_is_guessed(text, name):
 
 
 def test_what_is_no_server_is_a_problem():
-    for text in ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''"):
+    texts = ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''")
+    for text in (*texts, "claude mcp add", "claude mcp add a", "x mcp add-json a b"):
         with pytest.raises(Problem):
             servers_in(text)
 

@@ -50,6 +50,16 @@ PASTED = (
     '\n "git": {"command": "uvx", "args": ["mcp-server-git"]}, // mine',
     '{"mcpServers": {"git": {"command": "uvx mcp-server-git"}}}',
     '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": null}}}',
+    '{"mcp": {"servers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "x": 1}}',
+    '{"mcp": {"git": {"type": "local", "command": ["uvx", "mcp-server-git"], "enabled": true}}}',
+    '{"context_servers": {"git": {"command": {"path": "uvx", "args": ["mcp-server-git"]}}}}',
+    '{"mcp_servers": {"git": {"cmd": "uvx", "args": ["mcp-server-git"], "envs": {}}}}',
+    '{"amp.mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}',
+    '{"mcpServers": [{"name": "git", "command": "uvx", "args": ["mcp-server-git"]}]}',
+    '{"name": "git", "command": "uvx", "args": ["mcp-server-git"]}',
+    'model = "a"\n[mcp_servers.git]\ncommand = "uvx"\nargs = ["mcp-server-git"]',
+    'Add:\n\n```json\n{"git": {"command": "uvx", "args": ["mcp-server-git"]}}\n```\nDone.',
+    '{\N{NO-BREAK SPACE}"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
     """
     // mine
     {"mcpServers": { /* one
@@ -82,8 +92,31 @@ def test_what_never_ends_takes_no_longer():
 
 def test_it_reads_servers_over_http_under_each_name_of_the_address():
     for key in ("url", "serverUrl", "httpUrl"):
-        entry = {key: WEB.url, "headers": WEB.headers, "type": "http", "timeout": 5}
+        entry = {key: WEB.url, "headers": WEB.headers, "type": "http"}
         assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
+
+
+LIMITS = (
+    ({"timeout": 90, "startup_timeout_sec": 70}, 90, 70),  # seconds, as Cline and Codex have them
+    ({"timeout": 120_000, "initTimeout": 90_000}, 120, 90),  # Gemini, Claude Code and LibreChat
+    ({"tool_timeout_sec": 0.5, "startup_timeout_ms": 20_000}, 0.5, 20),
+    ({"timeout": 0, "initTimeout": -1}, 0, 0),  # ours
+    ({"timeout": 1e99}, 3600, 0),
+)
+
+
+def test_limits_are_read_in_the_words_of_other_programs():
+    for words, call, start in LIMITS:
+        (server,) = read(json.dumps({"a": {"command": "x", **words}})).servers
+        assert (server.tool_timeout_sec, server.startup_timeout_sec) == (call, start)
+        assert read(written(Configuration((server,)))).servers == (server,)
+
+
+def test_a_server_of_the_older_kind_is_known_by_its_type_or_its_address():
+    older = ({"type": "sse"}, {"transport": "SSE"}, {"url": "https://a/sse/?key=b"}, {})
+    found = [read(json.dumps({"a": {"url": "https://a/mcp", **each}})) for each in older]
+    assert [each.servers[0].is_older for each in found] == [True, True, True, False]
+    assert read(written(found[0])) == found[0]
 
 
 def test_a_string_may_look_like_a_comment_or_a_last_comma():
@@ -93,7 +126,7 @@ def test_a_string_may_look_like_a_comment_or_a_last_comma():
 
 
 def test_a_server_that_is_disabled_is_kept_and_does_not_run():
-    text = '{"mcpServers": {"a": {"command": "x", "disabled": true}, "b": {"command": "y"}}}'
+    text = '{"mcpServers": {"a": {"command": "x", "enabled": false}, "b": {"command": "y"}}}'
     found = read(text)
     assert [server.name for server in found.enabled()] == ["b"]
     assert [server.name for server in found.enabling("a", True).enabled()] == ["a", "b"]

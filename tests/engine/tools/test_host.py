@@ -1,7 +1,9 @@
 """Servers that behave and servers that do not: each call ends once, and the host goes on."""
 
+import asyncio
 import json
 import os
+import signal
 
 import anyio
 import psutil
@@ -98,6 +100,49 @@ async def test_a_server_that_does_not_start_has_a_reason(tmp_path):
         assert all(each.remedy for each in (dies, hangs, missing, elsewhere))
 
 
+@pytest.fixture
+def later(monkeypatch):
+    """Moves the clock of the event loop on, by seconds."""
+
+    def later(seconds):
+        clock = asyncio.get_running_loop().time
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock() + seconds)
+
+    return later
+
+
+async def test_a_call_that_goes_on_is_alive(tmp_path, later, monkeypatch):
+    monkeypatch.setattr("engine.tools.limits._PROGRESS_APART_SECONDS", 0.0)
+    async with hosted(tmp_path) as host:
+        await host.start(scripted())
+        await host.send(Call("x", "s", "hold", "{}", 60.0))
+        for _ in range(3):
+            host.heard.clear()
+            await host.call("nudge")
+            await host.until(Progress, lambda each: each.id == "x")
+            later(50.0)
+        await host.call("release")
+        assert (await host.result("x")).text == "released"
+        await host.send(Call("y", "s", "hold", "{}", 60.0))
+        await host.call("echo")
+        later(70.0)
+        assert (await host.result("y")).ending == "failed"
+
+
+async def test_a_start_that_says_what_it_fetches_is_alive(tmp_path, later):
+    log, lines = tmp_path / "tools-s.log", list[str]()
+    async with hosted(tmp_path) as host:
+        await host.send(Start((scripted("fetches"),)))
+        for number in range(3):
+            with anyio.fail_after(TIMEOUT_SECONDS):
+                while len(lines) < number + 2:  # the first names its process
+                    await anyio.sleep(0.01)
+                    lines = log.read_text().splitlines() if log.exists() else []
+            later(50.0)
+            os.kill(int(lines[0].split()[-1]), signal.SIGUSR1)
+        assert (await host.settled("s")).state == "running"
+
+
 async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.tools.programs.NONSENSE_BYTES", 1 << 20)
     async with hosted(tmp_path) as host:
@@ -119,7 +164,9 @@ async def test_what_a_server_describes_has_limits(tmp_path):
         assert len(many.tools) == 256
         assert [each.name for each in huge.tools] == ["long"]
         assert len(huge.tools[0].description) == 8000
-        assert [(each.name, each.description) for each in odd.tools] == [("read", "ab")]
+        assert [each.name for each in odd.tools] == ["read", "forgot"]
+        assert odd.tools[0].description == "ab"
+        assert all(name in odd.message for name in ("bare", "list", "7", "word"))
         assert (odd.tools[0].title, odd.tools[0].read_only) == ("Read", True)
         assert endless.state == "running"
         assert all(each.message and each.remedy for each in (many, huge, odd, endless, deep))

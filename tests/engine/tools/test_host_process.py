@@ -14,7 +14,13 @@ from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
 
 
 @pytest.fixture
-def host(tmp_path):
+def host(tmp_path, monkeypatch):
+    """As the Finder starts it: without a terminal, so that a login shell is asked for the path."""
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nexport PATH="/their/bin:$PATH"\neval "$2"\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(shell))
+    monkeypatch.delenv("TERM", raising=False)
     with closing(HostProcess(tmp_path)) as host:
         yield host
 
@@ -23,6 +29,7 @@ def with_a_child(host):
     """A stubborn server that has started a child: both, and the rest of the host's children."""
     assert host.start(scripted("stubborn"))["s"].state == "running"
     result = host.call("s", "leave_child")
+    assert json.loads(host.call("s", "environment").text)["PATH"].startswith("/their/bin:")
     children = psutil.Process(host.process.pid).children(recursive=True)
     assert int(result.text) in [each.pid for each in children]
     return children

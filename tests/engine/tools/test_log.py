@@ -29,16 +29,16 @@ def test_no_key_is_written_however_the_pieces_come(tmp_path, texts, length):
     written = log.path.read_text() if log.path.exists() else ""
     for part in (KEY, *PEM.split("\n")):
         assert part not in written
-        assert part not in log.last
+        assert part not in log.reason
         assert part[:-1] not in written
 
 
-def test_what_was_said_last_is_known_and_the_file_has_a_plain_name(tmp_path):
+def test_the_last_line_is_the_reason_and_the_file_has_a_plain_name(tmp_path):
     log = log_in(tmp_path)
     log.add(b"one\ntwo at 80\x1b[31m\nthr")
-    assert log.last == "two at 80[31m"
+    assert log.reason == "two at 80"
     log.close()
-    assert log.last == "thr"
+    assert log.reason == "thr"
     assert log.path.parent == tmp_path
     assert log.masked(f"no {KEY}\nhere") == "no ••• here"
 
@@ -58,4 +58,4 @@ def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path):
     log = ServerLog(tmp_path / "file", Server("a"))
     log.add(b"a line\n")
     log.note("on")
-    assert log.last == "a line"
+    assert log.reason == "a line"

@@ -28,7 +28,7 @@ TOOLS = st.builds(
 @given(st.lists(TOOLS, max_size=6))
 def test_tools_have_names_of_their_own_and_bounded_texts(tools):
     found, left_out = offered("s", tools)
-    assert len(found) + left_out == len(tools)
+    assert len(found) + len(left_out) == len(tools)
     assert len({each.name for each in found}) == len(found)
     for each in found:
         assert each.name

@@ -19,7 +19,7 @@ TOOLS = (
     "echo", "die", "hang", "late", "flood", "many_lines", "big", "complain", "wrong_id", "noise",
     "deep", "error", "refuse", "image", "pieces", "structure", "report", "nothing", "environment",
     "ask_back", "change", "leave_child", "unheard", "surrogates", "pid", "bomb",
-    "table", "ask_bomb",
+    "table", "ask_bomb", "hold", "nudge", "release",
 )  # fmt: skip
 
 
@@ -115,6 +115,16 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
                 if not given:
                     time.sleep(0.12)
             answer(id, text("reported"))
+        case "hold":
+            held.append((id, meta["progressToken"]))
+        case "nudge":
+            for _, token in held:
+                say(method="notifications/progress", params={"progressToken": token, "progress": 1})
+            answer(id, text("nudged"))
+        case "release":
+            for waiting, _ in held:
+                answer(waiting, text("released"))
+            answer(id, text("done"))
         case "nothing":
             say(id=id, result={"some": "thing"})
         case "environment":
@@ -164,6 +174,11 @@ def described() -> list[dict[str, Any]]:
                 {"name": "", "inputSchema": TEXT},
                 {"name": "a\nb", "inputSchema": TEXT},
                 {"name": "n" * 500, "inputSchema": TEXT},
+                {"name": "bare"},
+                {"name": "list", "inputSchema": []},
+                {"name": 7, "inputSchema": TEXT},
+                "word",
+                {"name": "forgot", "inputSchema": {}},
             ]
     return [{"name": name, "inputSchema": TEXT} for name in listed]
 
@@ -194,7 +209,12 @@ def respond(message: dict[str, Any]) -> None:
         call(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
 
 
-listed = list(TOOLS)
+listed, held = list(TOOLS), list[tuple[Any, Any]]()
+if MODE == "fetches":  # a line on standard error for each signal; then as usual
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    for _ in range(3):
+        print("fetching", file=sys.stderr, flush=True)
+        signal.sigwait({signal.SIGUSR1})
 if MODE == "dies":
     sys.exit("there is no key")
 if MODE == "stubborn":
