@@ -35,10 +35,9 @@ class TooLong(Problem):
 
     def __init__(self, tokens: int, context: int, *, tools: int = 0) -> None:
         of_tools = f", about {tools} of them for tools" if tools else ""
-        shorten = "Switch off tools, shorten" if tools else "Shorten"
         super().__init__(
             f"The prompt has {tokens} tokens{of_tools}, and the model can look at {context}.",
-            f"{shorten} it, or start a new conversation.",
+            "Shorten it, or switch off tools." if tools else "Shorten it, or start a new conversation.",
         )
         self.tokens, self.context = tokens, context
 

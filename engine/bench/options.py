@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.conversation.pair import make_policy
 from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.exactness import Wish
+from engine.request import Sampling
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import written_path
@@ -64,6 +65,8 @@ def check(options: BenchOptions) -> None:
         make_policy(length)
     for rule in set(options.rules) - set(RULES):
         raise Problem(f"The rule {rule!r} is unknown.", f"Choose from {', '.join(RULES)}.")
+    for temperature in options.temperatures:
+        Sampling(temperature=temperature)
     if options.max_tokens < 2:
         raise Problem("A single token cannot be measured.", "Choose --max-tokens 2 or more.")
     if options.repeats < 1 or not options.temperatures or not options.rules:

@@ -111,7 +111,7 @@ def load_prompts(place: Path | None, *, per_category: int) -> list[Prompt]:
 
 def _own(path: Path) -> list[Prompt]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise Problem(
             f"The prompts in {path} cannot be read: {error}.",

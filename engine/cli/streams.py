@@ -7,6 +7,10 @@ from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Any, TextIO
 
+from rich.console import Console
+
+_WIDE = 1000  # columns
+
 
 class _Heedless(FileIO):
     """A file that drops the text that it has no room for."""
@@ -36,6 +40,16 @@ def mend_streams() -> None:
     if isinstance(sys.stdin, TextIOWrapper):
         encoding = None if sys.stdin.isatty() else "utf-8"
         sys.stdin.reconfigure(encoding=encoding, errors="surrogateescape")
+
+
+def new_console(*, errors: bool = False) -> Console:
+    """A console on standard output, or on `errors`. If no terminal shows it, no name is folded and
+    the cursor is not moved, even if FORCE_COLOR asks for colours."""
+    file, size = sys.stderr if errors else sys.stdout, os.environ.get("COLUMNS", "")
+    shown = file.isatty()
+    width = _WIDE if not shown and size in ("", "0") else 80 if size == "0" else None
+    colours = "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
+    return Console(stderr=errors, width=width, force_terminal=shown, color_system=colours)
 
 
 def let_go(*streams: TextIO) -> None:

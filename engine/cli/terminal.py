@@ -102,7 +102,7 @@ class LiveAnswer:
     Finished rows are written once and scroll away like any output. Only the last row, with the
     draft after it, is drawn again with each event: rejected tokens stay struck out until the event
     after their round's `Text`. A context manager: also after an interruption, text that was not
-    final vanishes and the cursor is shown.
+    final vanishes.
     """
 
     def __init__(self, console: Console) -> None:
@@ -136,7 +136,7 @@ class LiveAnswer:
         self._waiting, self._ahead = {}, []
         if self._drawn:
             self._paint()
-            self._write(("\n" if self._drawn[-1] else "") + "\x1b[?25h")
+            self._write("\n" if self._drawn[-1] else "")
             self._tail, self._drawn = Styled(), []
 
     def __enter__(self) -> Self:
@@ -189,7 +189,7 @@ class LiveAnswer:
             "\x1b[?7l",
             *(part for row in live[:-1] for part in (row, "\x1b[K\n")),
             live[-1],
-            "\x1b[J\x1b[?7h\x1b[?2026l",
+            "\x1b[J\x1b[?7h\x1b[?25h\x1b[?2026l",  # a process may be ended, or stopped, in between
         )
         self._drawn = [_cells(row.plain) for row in live]
 

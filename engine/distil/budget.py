@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models import in_words
+from models.errors import Problem
 
 Reporter = Callable[[str], None]  # gets a line now and then
 
@@ -16,10 +17,16 @@ _EPOCHS = 8  # if the budget is in tokens
 
 @dataclass(frozen=True, slots=True)
 class WorkBudget:
-    """A budget of either `minutes` or `tokens`; the other is None."""
+    """A budget of either `minutes` or `tokens`; the other is None. Raises `Problem`."""
 
     minutes: float | None
     tokens: int | None
+
+    def __post_init__(self) -> None:
+        if self.minutes is None and self.tokens is None:
+            raise Problem("--minutes or --tokens is missing.", "Give one of them.")
+        if self.minutes is not None and self.tokens is not None:
+            raise Problem("--minutes and --tokens exclude each other.", "Give one of them.")
 
     def answered(self, *, tokens: int, seconds: float) -> float:
         """The share of the answering that is done, from 0; 1 and more is all of it."""

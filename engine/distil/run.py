@@ -58,8 +58,6 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
 
     KeyboardInterrupt during training ends it with the best drafter so far. Raises `Problem`.
     """
-    if (options.minutes is None) == (options.tokens is None):
-        raise Problem("Either --minutes or --tokens is required.", "Give one of them.")
     with suppress(AttributeError, OSError):
         os.nice(10)  # other programs come first
     folder, weights = WorkFolder(options.out), options.target.fingerprint

@@ -5,7 +5,6 @@ and the process ends with all that it started.
 """
 
 import asyncio
-import glob
 import os
 import pwd
 import re
@@ -49,10 +48,8 @@ _PASSED_ON = (
 )  # fmt: skip
 # Used after the path of the user's login shell, which may not answer.
 _PLACES = (
-    "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.volta/bin",
-    "~/.bun/bin", "~/.deno/bin", "~/.cargo/bin", "~/.asdf/shims", "~/.local/share/mise/shims",
-    "~/.local/share/fnm/aliases/default/bin", "~/.docker/bin", "~/.nvm/versions/node/*/bin",
-    "/opt/homebrew/opt/node@*/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin",
+    "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.cargo/bin",
+    "~/.bun/bin", "~/.deno/bin", "~/.volta/bin", "~/.docker/bin", "/usr/bin", "/bin",
 )  # fmt: skip
 _SHELL_SECONDS = 5.0
 _MARK = "___path___"  # other things that a shell says stay outside
@@ -131,17 +128,12 @@ def login_path(variables: Mapping[str, str], *, seconds: float = _SHELL_SECONDS)
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """The environment of a program: a part of ours, and `extra`. Its path goes on with the folders
-    in which people have programs, the newest versions first."""
+    in which people have programs."""
     variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     folders = extra.get("PATH", os.environ.get("PATH", "")).split(os.pathsep)
-    for place in _PLACES:
-        folders += sorted(glob.glob(os.path.expanduser(place)), key=_numbers, reverse=True)
+    folders += filter(os.path.isdir, map(os.path.expanduser, _PLACES))
     path = os.pathsep.join(dict.fromkeys(filter(None, folders)))
     return {**variables, **extra, "PATH": path}
-
-
-def _numbers(path: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", path)]
 
 
 class _Program:

@@ -28,7 +28,7 @@ def reason(text: str) -> str:
     last line that says anything. Empty if there is none."""
     text = _ESCAPE.sub("", text)
     after = _AFTER.search(text)
-    text = after and text[: after.start()].strip() or text
+    text = (after and text[: after.start()].strip()) or text
     lines = [line for each in text.splitlines() if (line := _LEAD.sub("", each).rstrip())]
     heads = [n for n, line in enumerate(lines) if not line[0].isspace()]  # others are frames
     last, found, traced = len(lines) - 1, -1, False

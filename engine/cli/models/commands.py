@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from engine.cli.options import AS_JSON, ON_THE_MACS, argument, described, examples
+from engine.cli.streams import new_console
 from models.answers import (
     ANSWERS,
     Answer,
@@ -58,10 +58,7 @@ def list_models(*, json: Json = False) -> None:
 
     with problems_as_lines(json):
         found = local_models()
-        if json:
-            say(found)
-        else:
-            show_local(Console(), found)
+        say(found) if json else show_local(new_console(), found)
 
 
 @app.command(epilog=examples("slipstream models search qwen --limit 5"))
@@ -77,10 +74,7 @@ def search(
 
     with problems_as_lines(json):
         found = Hub().search(text, limit=limit)
-        if json:
-            say(Found(tuple(found)))
-        else:
-            show_found(Console(), text, found)
+        say(Found(tuple(found))) if json else show_found(new_console(), text, found)
 
 
 @app.command(
@@ -123,7 +117,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     from engine.process.interrupts import stoppable
     from models.hub.queue import Queue
 
-    console = Console(stderr=True)
+    console = new_console(errors=True)
     with stoppable(with_parent=with_parent) as interruption, DownloadView(console) as view:
         queue = Queue()
         report = paced(lambda download: say(Changed(download))) if as_json else view.show
@@ -134,10 +128,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
         console.print("The download queue is empty.")
     for done in (end for end in ends if end.status == "done"):
         model = installed_by(done)
-        if as_json:
-            say(Made(model))
-        else:
-            print(model.name)
+        say(Made(model)) if as_json else print(model.name)
     failed = [end for end in ends if end.status == "failed"]
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
@@ -159,17 +150,12 @@ def pair(
 
     with problems_as_lines(json):
         if target:
-            name, candidates = candidates_for(target)
-            if json:
-                say(Rated(name, tuple(candidates)))
-            else:
-                show_candidates(Console(), name, candidates)
+            name, found = candidates_for(target)
+            rated = Rated(name, tuple(found))
+            say(rated) if json else show_candidates(new_console(), name, found)
             return
         offers = offers_here(hosts)
-        if json:
-            say(Offered(tuple(offers)))
-        else:
-            show_offers(Console(), offers)
+        say(Offered(tuple(offers))) if json else show_offers(new_console(), offers)
 
 
 @app.command(epilog=examples("slipstream models fit organization/model --context 16000"))
@@ -188,16 +174,11 @@ def fit(
     with problems_as_lines(json):
         if hosts is not None:
             macs, made = plan_of(target, drafter, context=context, hosts=hosts)
-            if json:
-                say(Planned(macs, made.fits_all, made.mode, made.layers, made.fits))
-            else:
-                show_plan(Console(), macs, made)
+            planned = Planned(macs, made.fits_all, made.mode, made.layers, made.fits)
+            say(planned) if json else show_plan(new_console(), macs, made)
             return
         found = fit_of(target, drafter, context=context)
-        if json:
-            say(found)
-        else:
-            show_fit(Console(), found)
+        say(found) if json else show_fit(new_console(), found)
 
 
 @app.command("open", hidden=True)
@@ -260,10 +241,7 @@ def convert(
         except Interrupted:
             print("Stopped; nothing was written.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None
-        if json:
-            say(Made(installed_at(made)))
-        else:
-            print(made)
+        say(Made(installed_at(made))) if json else print(made)
 
 
 @app.command(epilog=examples("slipstream models remove organization/model"))
@@ -294,10 +272,7 @@ def remove(
                 print("Nothing was deleted.")
                 return
         freed = removable.remove()
-        if json:
-            say(Freed(freed))
-        else:
-            print(f"Deleted; {size(freed)} freed.")
+        say(Freed(freed)) if json else print(f"Deleted; {size(freed)} freed.")
 
 
 @app.command(epilog=examples("slipstream models folders --add /Volumes/Models"))

@@ -24,6 +24,7 @@ from rich.table import Column
 from rich.text import Text
 
 from engine.cli.models.show import show_download
+from engine.cli.streams import new_console
 from models.in_words import clean, left, share, size
 from models.records import Download
 
@@ -36,7 +37,7 @@ def bytes_bar(
 
     The bar is drawn on standard error, or on `console`; other output appears above it.
     """
-    console = console or Console(stderr=True)
+    console = console or new_console(errors=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

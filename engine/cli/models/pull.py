@@ -5,6 +5,7 @@ is downloaded: a repository of the hub, a GGUF file in it (`organization/model/f
 module (`organization/model/mtp.safetensors`), or the starter model. progress.py draws it.
 """
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +30,10 @@ from models.starter import STARTER
 REPORT_SECONDS = 0.25  # between two reports of one download while its status is the same
 _LOOK_SECONDS = 0.25  # between two reads of the queue while another process runs it
 _GOING = ("queued", "running")
+_ADDRESS = re.compile(
+    r"https?://[^/]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve)/([\w.-]+)(?:/([^/?]+\.gguf))?)?"
+    r"(?:[/?#].*)?"
+)
 
 
 def paced(report: ReportProgress, clock: Callable[[], float] = time.monotonic) -> ReportProgress:
@@ -96,6 +101,9 @@ def split_file(repository: str) -> tuple[str, str]:
 def _split(text: str) -> tuple[str, str]:
     """Split a word of the command line into a download's name and its revision, or "". Raises
     `Problem`."""
+    if address := _ADDRESS.fullmatch(text.strip()):  # as a browser shows it
+        text = f"{address[1]}/{address[3]}" if address[3] else address[1]
+        text += f"@{address[2]}" if address[2] not in (None, "main") else ""
     name, _, revision = text.strip().partition("@")
     check_name(split_file(name)[0])
     return name, check_revision(revision) if revision else ""

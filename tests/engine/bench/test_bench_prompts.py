@@ -8,7 +8,7 @@ from models.errors import Problem
 
 def test_own_and_built_in_prompts(tmp_path):
     own = tmp_path / "own.txt"
-    own.write_text("One?\n\nTwo?\nThree?\n")
+    own.write_text("One?\n\nTwo?\nThree?\n", encoding="utf-8-sig")  # as a Windows editor does
     assert [p.text for p in load_prompts(own, per_category=2)] == ["One?", "Two?"]
     assert [p.id for p in load_prompts(own, per_category=9)] == ["own/1", "own/3", "own/4"]
     assert len(load_prompts(None, per_category=9)) == 12

@@ -259,6 +259,8 @@ def test_options_that_cannot_be(options, monkeypatch):
         {"lengths": ("17",)},
         {"rules": ("luck",)},
         {"max_tokens": 1},
+        {"temperatures": (0.0, float("nan"))},
+        {"temperatures": (-1.0,)},
         {"per_category": 0},
         {"drafters": ("guess",)},
         {"drafters": ("none",), "baselines": False},

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from engine.cli.streams import new_console
 from tests.support.engine.ended import ROOT
 
 _CHILD = """
@@ -16,6 +17,15 @@ let_go(sys.stdout, sys.stderr)
 with open(sys.argv[1], "w") as file:
     print(file.fileno(), sys.stdin.fileno(), repr(sys.stdin.read()), file=file)
 """
+
+
+def test_a_console_that_nobody_sees_folds_nothing_and_moves_no_cursor(monkeypatch):
+    for columns, colours, width in (("", "1", 1000), ("0", "", 1000), ("40", "1", 40)):
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setenv("FORCE_COLOR", colours)
+        console = new_console()
+        assert (console.width, console.is_terminal) == (width, False)
+        assert bool(console.color_system) == bool(colours)
 
 
 def test_an_answer_is_written_where_progress_cannot_be():

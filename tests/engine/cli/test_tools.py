@@ -1,6 +1,7 @@
 """Tools in the terminal: their process, the person who is asked, an answer through its steps."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -246,13 +247,17 @@ def servers(tmp_path, monkeypatch):
 
 
 def test_tools_are_in_the_prompt(run, target, servers):
+    words = ("generate", "--target", target, "--prompt", "Why?", "--max-tokens", 4, "--json")
+
     def tokens(*more):
-        words = ("generate", "--target", target, "--prompt", "Why?", "--max-tokens", 4, "--json")
         done = run(*words, *more)
         assert done.code == 0, done.err
         return max(getattr(from_json(line), "total", 0) for line in done.out.splitlines())
 
-    assert tokens("--tools", servers, "--allow", "read") > tokens() + 100
+    offered = ("--tools", servers, "--allow", "read")
+    assert tokens(*offered) > tokens() + 100
+    small = run(*(*words, *offered, "--context", 64))
+    assert re.search(r"about \d+ of them for tools", small.err)
 
 
 def test_names_and_files_that_are_not_there(run, servers, tmp_path):

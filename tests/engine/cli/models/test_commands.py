@@ -148,6 +148,9 @@ def test_removing_what_is_not_there(run, imported):
     assert_refused(
         run("models", "remove", "my model", "--incomplete", "--yes"), "No incomplete download"
     )
+    Queue().enqueue("o/x")
+    Queue().pause("o/x")
+    assert_refused(run("models", "remove", "o/x", "--incomplete", "--yes"), "--cancel o/x")
     assert imported.is_dir()
 
 

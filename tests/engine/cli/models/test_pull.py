@@ -71,6 +71,22 @@ def test_a_file_in_a_repository(queue):
     assert ends[0].revision == "v1"
 
 
+ADDRESSES = (
+    ("https://hub.example/o/a", "o/a", ""),
+    ("https://hub.example/o/a/tree/main", "o/a", ""),
+    ("https://hub.example/o/a/tree/v1?x=y", "o/a", "v1"),
+    ("https://hub.example/o/a/blob/main/x.Q4.gguf", "o/a/x.Q4.gguf", ""),
+    ("https://hub.example/o/a/resolve/v1/x.gguf?download=true", "o/a/x.gguf", "v1"),
+    ("https://hub.example/o/a/discussions/3#4", "o/a", ""),
+)
+
+
+def test_an_address_of_a_browser_is_a_name(queue):
+    for address, name, revision in ADDRESSES:
+        (end,) = pull([address], queue, fetching(), report=print, stopped=never)
+        assert (end.repository, end.revision) == (name, revision), address
+
+
 def test_what_was_stopped_is_paused_and_gone_on_with(queue):
     told: list[Download] = []
     ends = pull(
