@@ -37,7 +37,7 @@ class TooLong(Problem):
         of_tools = f", about {tools} of them for tools" if tools else ""
         super().__init__(
             f"The prompt has {tokens} tokens{of_tools}, and the model can look at {context}.",
-            "Shorten it, or switch off tools." if tools else "Shorten it, or start a new conversation.",
+            f"Shorten it, or {'switch off tools' if tools else 'start a new conversation'}.",
         )
         self.tokens, self.context = tokens, context
 

@@ -83,7 +83,7 @@ def state_line(state: State, setup: Configuration) -> tuple[str, bool]:
     if changed := [tool.name for tool in state.tools if setup.has_changed(tool)]:
         names = one_line(", ".join(changed))
         return f"It describes {names} otherwise than when you switched that on.", True
-    return "Starting…" if state.state == "starting" else "Running.", False
+    return "Starting…" if state.state == "starting" else f"Running. {state.message}".strip(), False
 
 
 def _about(line: str, server: Server, state: State, log: str) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 
@@ -42,14 +42,19 @@ def mend_streams() -> None:
         sys.stdin.reconfigure(encoding=encoding, errors="surrogateescape")
 
 
-def new_console(*, errors: bool = False) -> Console:
+def new_console(*, errors: bool = False, quiet: bool = False) -> Console:
     """A console on standard output, or on `errors`. If no terminal shows it, no name is folded and
     the cursor is not moved, even if FORCE_COLOR asks for colours."""
     file, size = sys.stderr if errors else sys.stdout, os.environ.get("COLUMNS", "")
     shown = file.isatty()
     width = _WIDE if not shown and size in ("", "0") else 80 if size == "0" else None
-    colours = "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
-    return Console(stderr=errors, width=width, force_terminal=shown, color_system=colours)
+    colours: Literal["auto", "256"] = (
+        "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
+    )
+    # The columns of a terminal change with its window.
+    return Console(
+        stderr=errors, quiet=quiet, width=width, force_terminal=shown, color_system=colours
+    )
 
 
 def let_go(*streams: TextIO) -> None:

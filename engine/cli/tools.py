@@ -70,9 +70,9 @@ class ToolProcess:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each server that failed to start."""
-        failed = (state for state in self._client.states.values() if state.state == "failed")
-        return [f"{state.server}: {state.message} {state.remedy}" for state in failed]
+        """A line for each server that failed to start, or of which tools are left out."""
+        states = self._client.states.values()
+        return [f"{each.server}: {each.message} {each.remedy}" for each in states if each.message]
 
     def call(self, call: Call, *, cancelled: Callable[[], bool] = lambda: False) -> Result:
         """Call a tool, and wait for its result."""

@@ -23,10 +23,9 @@ class WorkBudget:
     tokens: int | None
 
     def __post_init__(self) -> None:
-        if self.minutes is None and self.tokens is None:
-            raise Problem("--minutes or --tokens is missing.", "Give one of them.")
-        if self.minutes is not None and self.tokens is not None:
-            raise Problem("--minutes and --tokens exclude each other.", "Give one of them.")
+        if (self.minutes is None) == (self.tokens is None):
+            both = "both" if self.minutes else "neither"
+            raise Problem(f"Of --minutes and --tokens, {both} is given.", "Give one of them.")
 
     def answered(self, *, tokens: int, seconds: float) -> float:
         """The share of the answering that is done, from 0; 1 and more is all of it."""

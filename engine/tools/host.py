@@ -62,6 +62,7 @@ _MOST_START_SECONDS = 600.0  # of a first start, which may fetch the program
 _MOST_PAGES = 50  # of a list of tools
 _LISTS_APART_SECONDS = 1.0
 _LONGEST_ERROR = 2_000  # characters
+_LONGEST_REASON = 400  # characters
 _MOST_NAMED = 8  # tools that are left out
 _MORE_TIME = 'Restart it, or give it more time: "startup_timeout_sec" in its JSON.'
 _OLDER = "It may be of an older kind, SSE: use its /mcp address, or npx -y mcp-remote ADDRESS."
@@ -170,12 +171,12 @@ class Host:
                     with self._time_to_start(running):
                         await _greet(session)
                         running.session = session
-                        await self._list(running, session, limited)
+                        await self._list(running, session, limited.odd_tools)
                     while True:
                         await running.changed.wait()
                         running.changed = anyio.Event()
                         with self._time_to_start(running):
-                            await self._list(running, session, limited)
+                            await self._list(running, session, limited.odd_tools)
                         await anyio.sleep(_LISTS_APART_SECONDS)
                 finally:
                     running.session = None
@@ -204,12 +205,10 @@ class Host:
             return http_streams(server)
         return program_streams(server, guardian=self._guardian, log=running.log)
 
-    async def _list(
-        self, running: _Running, session: ClientSession, limited: LimitedStreams
-    ) -> None:
-        """Ask for the tools, and tell them."""
+    async def _list(self, running: _Running, session: ClientSession, odd: list[str]) -> None:
+        """Ask for the tools, and tell them; `odd` gets the names of those that are not read."""
         tools: list[types.Tool] = []
-        limited.odd_tools.clear()
+        odd.clear()
         capabilities, cursor = session.server_capabilities, None
         if capabilities is not None and capabilities.tools is not None:
             for _ in range(_MOST_PAGES):
@@ -220,17 +219,13 @@ class Host:
                     break
         name, about = running.server.name, session.server_info
         found, left_out = offered(name, tools)
-        left_out = (*limited.odd_tools, *left_out)
+        left_out = (*odd, *left_out, *["the rest of a list without end"] * (cursor is not None))
         version = short(f"{about.title or about.name} {about.version}") if about else ""
         instructions = shown(session.instructions or "")
         message = remedy = ""
-        if left_out or cursor:
-            named = ", ".join(
-                short(each) or "one without a name" for each in left_out[:_MOST_NAMED]
-            )
-            message = (
-                f"{len(left_out):,} of its tools are left out: {named or 'a list without end'}."
-            )
+        if left_out:
+            named = ", ".join(map(short, left_out[:_MOST_NAMED]))
+            message = f"{len(left_out):,} of its tools are left out: {named}."
             remedy = "A model could not read them: without a schema, too long or badly named."
         self._tell(running, State(name, "running", found, version, instructions, message, remedy))
 
@@ -248,8 +243,8 @@ class Host:
         with scope:
             outcome = await self._outcome(command)
         if scope.cancelled_caught and anyio.current_time() >= scope.deadline:
-            limit = f'{command.seconds:g} seconds, the "timeout" of its server'
-            outcome = "failed", f"It took longer than {limit}.", 0
+            why = f'It took longer than {command.seconds:g} seconds ("timeout" of its server).'
+            outcome = "failed", why, 0
         ending, text, size_bytes = outcome
         seconds = round(time.monotonic() - began, 3)
         del self._calls[command.id]
@@ -307,7 +302,7 @@ def _problem(error: Exception, running: _Running) -> Problem:
         remedy = _OLDER if older else "Check its address and its key, and restart it."
     else:
         remedy = _MORE_TIME if isinstance(cause, TimeoutError) else remedy
-        message += f" Its log says: {short(log.reason)}" if log.reason else ""
+        message += f" Its log says: {short(log.reason, _LONGEST_REASON)}" if log.reason else ""
     return Problem(log.masked(message), remedy)
 
 

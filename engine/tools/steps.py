@@ -6,7 +6,7 @@ a call is shown in a line; not which calls may run.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -117,24 +117,20 @@ def messages_of(
     without a result gets a line that says so: templates want one for each call. So does the last
     result, if the model is to answer.
     """
-    return tuple(_messages(content, tuple(stretches), steps))
-
-
-def _messages(
-    content: str, stretches: tuple[Stretch, ...], steps: Sequence[Step]
-) -> Iterator[ChatMessage]:
+    made = list[ChatMessage]()
     begin, last = 0, (len(steps), len(steps[-1].calls)) if must_answer(steps) else None
     for number, step in enumerate(steps, 1):
         its, stretches = cut(stretches, step.place - begin)
-        yield _assistants(content[begin : step.place], its, step.calls)
+        made.append(_assistants(content[begin : step.place], its, step.calls))
         for place, call in enumerate(step.calls, 1):
             text = call.result or _WITHOUT_RESULT
             if (number, place) == last:
                 text = f"{text}\n\n{_OVER}"
-            yield ChatMessage("tool", text, tool_call_id=call.id, name=call.name)
+            made.append(ChatMessage("tool", text, tool_call_id=call.id, name=call.name))
         begin = step.place
     if content[begin:] or not steps:
-        yield _assistants(content[begin:], stretches, ())
+        made.append(_assistants(content[begin:], stretches, ()))
+    return tuple(made)
 
 
 def _assistants(text: str, stretches: Sequence[Stretch], calls: Sequence[StepCall]) -> ChatMessage:

@@ -63,12 +63,9 @@ def find_removable(name: str, *, incomplete: bool) -> Removable:
         return found[0]
     if found:
         raise Problem(f"{len(found)} models are called {name}.", f"Name one by its path. {_LIST}")
-    waiting = [each.repository for each in Queue().downloads() if not each.over]
-    if incomplete and name in waiting:
-        raise Problem(
-            f"{name} is in the queue of downloads.",
-            f"To cancel it: slipstream models pull --cancel {name}",
-        )
+    if incomplete and name in (each.repository for each in Queue().downloads() if not each.over):
+        cancel = f"To cancel it: slipstream models pull --cancel {name}"
+        raise Problem(f"{name} is in the queue of downloads.", cancel)
     what = "No incomplete download" if incomplete else "No installed model"
     near = get_close_matches(name, [called for called, _, _ in known], n=1)
     raise Problem(f"{what} is called {name}.", f"Did you mean {near[0]}?" if near else _LIST)

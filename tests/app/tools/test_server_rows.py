@@ -62,6 +62,7 @@ def test_the_state_of_a_server_is_said():
     for state, on, warns, words in (
         (RUNS, True, True, "write"),
         (replace(RUNS, tools=(READ,)), True, False, "Running"),
+        (replace(RUNS, tools=(READ,), message="Left out: x."), True, False, "Left out: x."),
         (State("files", "starting"), True, False, "Starting"),
         (failed, True, True, "Install it."),
         (failed, False, False, "Off"),

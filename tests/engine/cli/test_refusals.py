@@ -1,6 +1,7 @@
 """One line for everything that goes wrong, exit code 2, and nothing left behind."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,42 +25,12 @@ def _empty(folder):
         path.unlink()
 
 
-def _no_config(folder):
-    (folder / "config.json").unlink()
+def _gone(name):
+    return lambda folder: (folder / name).unlink()
 
 
-def _no_weights(folder):
-    (folder / "model.safetensors").unlink()
-
-
-def _only_pickles(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-def _truncated(folder):
-    with (folder / "model.safetensors").open("r+b") as file:
-        file.truncate(50_000)
-
-
-def _empty_weights(folder):
-    (folder / "model.safetensors").write_bytes(b"")
-
-
-def _garbage_weights(folder):
-    size_bytes = (folder / "model.safetensors").stat().st_size
-    (folder / "model.safetensors").write_bytes(b"\xa5" * size_bytes)
-
-
-def _garbage_config(folder):
-    (folder / "config.json").write_bytes(b"\x00\xff{not json")
-
-
-def _list_config(folder):
-    (folder / "config.json").write_text("[]")
-
-
-def _no_model_type(folder):
-    change_json(folder / "config.json", model_type=None)
+def _holding(name, data):
+    return lambda folder: (folder / name).write_bytes(data)
 
 
 def _configured(**changes):
@@ -70,32 +41,21 @@ def _templated(template):
     return lambda folder: change_json(folder / "tokenizer_config.json", chat_template=template)
 
 
-def _no_tokenizer(folder):
-    (folder / "tokenizer.json").unlink()
-
-
-def _empty_tokenizer(folder):
-    (folder / "tokenizer.json").write_text("{}")
-
-
-def _garbage_tokenizer_config(folder):
-    (folder / "tokenizer_config.json").write_text("[")
-
-
+WEIGHTS = "model.safetensors"
 BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "empty": (_empty, ("config.json",)),
-    "no config": (_no_config, ("config.json",)),
-    "no weights": (_no_weights, ("no weights", "MLX version")),
-    "only pickles": (_only_pickles, ("pickle",)),
-    "truncated": (_truncated, ("damaged", "again")),
-    "empty weights": (_empty_weights, ("damaged", "again")),
-    "garbage weights": (_garbage_weights, ("damaged", "again")),
-    "garbage config": (_garbage_config, ("config.json", "JSON")),
-    "config is a list": (_list_config, ("config.json", "JSON")),
-    "no model type": (_no_model_type, ("model_type",)),
-    "no tokenizer": (_no_tokenizer, ("tokenizer.json",)),
-    "empty tokenizer": (_empty_tokenizer, ("cannot be loaded",)),
-    "garbage tokenizer config": (_garbage_tokenizer_config, ("cannot be loaded",)),
+    "no config": (_gone("config.json"), ("config.json",)),
+    "no weights": (_gone(WEIGHTS), ("no weights", "MLX version")),
+    "only pickles": (lambda at: (at / WEIGHTS).rename(at / "pytorch_model.bin"), ("pickle",)),
+    "truncated": (lambda at: os.truncate(at / WEIGHTS, 50_000), ("damaged", "again")),
+    "empty weights": (_holding(WEIGHTS, b""), ("damaged", "again")),
+    "garbage weights": (_holding(WEIGHTS, b"\xa5" * 200_000), ("damaged", "again")),
+    "garbage config": (_holding("config.json", b"\x00\xff{not json"), ("config.json", "JSON")),
+    "config is a list": (_holding("config.json", b"[]"), ("config.json", "JSON")),
+    "no model type": (_configured(model_type=None), ("model_type",)),
+    "no tokenizer": (_gone("tokenizer.json"), ("tokenizer.json",)),
+    "empty tokenizer": (_holding("tokenizer.json", b"{}"), ("cannot be loaded",)),
+    "garbage tokenizer config": (_holding("tokenizer_config.json", b"["), ("cannot be loaded",)),
     "unknown architecture": (_configured(model_type="nonesuch"), ("nonesuch", "not supported")),
     "a module that exits": (_configured(model_type="olmo"), ("cannot be loaded", "olmo")),
     "a module that is no model": (_configured(model_type="cache"), ("cannot be loaded",)),
@@ -206,11 +166,6 @@ def test_a_model_that_wants_to_run_code(target, tmp_path, run):
 # Requests that cannot be met
 
 
-def test_an_empty_prompt(generate):
-    for prompt in ("", " \n\t", "\u2003"):
-        assert_refused(generate("--prompt", prompt), "empty", "Write a question")
-
-
 def test_a_prompt_longer_than_the_model_can_look_at(folder, run):
     change_json(folder / "config.json", max_position_embeddings=16)
 
@@ -273,10 +228,6 @@ def test_a_drafter_that_shares_no_token(folder, generate):
     assert_refused(generate("--drafter", folder), "cannot draft", "in model", "same model")
 
 
-def test_an_empty_stop_string(generate):
-    assert_refused(generate("--stop", ""), "stop string is empty")
-
-
 def test_a_schema_that_cannot_be_followed(generate, tmp_path):
     path = tmp_path / "schema.json"
     for schema, words in (
@@ -289,16 +240,18 @@ def test_a_schema_that_cannot_be_followed(generate, tmp_path):
         assert_refused(generate("--schema", path), *words)
 
 
-def test_grammars_that_are_none(generate, tmp_path):
-    assert_refused(generate("--schema", tmp_path / "none.json"), "none.json")
-    assert_refused(generate("--regex", "a("), "regular expression", "unclosed group")
-    assert_refused(generate("--regex", "caf\udce9"), "half a character")
-    assert_refused(generate("--regex", "a", "--schema", "b.json"), "one")
-
-
-def test_text_that_is_no_unicode(generate):
-    for where in ("--prompt", "--system"):  # what Python makes of an argument that is not UTF-8
-        assert_refused(generate(where, "caf\udce9"), "UTF-8")
+def test_texts_that_cannot_be(generate, tmp_path):
+    none = tmp_path / "none.json"
+    assert failures((each, generate(*each), words) for each, *words in (
+        *((("--prompt", text), "empty", "Write a question") for text in ("", " \n\t", "\u2003")),
+        (("--stop", ""), "stop string is empty"),
+        (("--schema", none), "none.json"),
+        (("--regex", "a("), "regular expression", "unclosed group"),
+        (("--regex", "caf\udce9"), "half a character"),
+        (("--regex", "a", "--schema", "b.json"), "one"),
+        # What Python makes of an argument that is not UTF-8.
+        *(((where, "caf\udce9"), "UTF-8") for where in ("--prompt", "--system")),
+    )) == {}  # fmt: skip
 
 
 def test_wrong_usage(run):
