@@ -1,4 +1,4 @@
-"""Reads the prompts: the lines of a file, or resources/bench_prompts.json. Knows nothing of models."""
+"""Reads the prompts: lines of a file, or resources/bench_prompts.json. Knows nothing of models."""
 
 import json
 from collections.abc import Sequence

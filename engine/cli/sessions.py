@@ -191,7 +191,8 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> ChildSession
         from engine.conversation.pair import make_policy  # which takes long
 
         make_policy(options.draft_length)
-    console = new_console(errors=True, quiet=quiet)
+    console = new_console(errors=True)
+    console.quiet = quiet
     steps = Steps(console)
     folder = target_folder(options.target, steps)
     learning_folder(options.learn)

@@ -42,19 +42,14 @@ def mend_streams() -> None:
         sys.stdin.reconfigure(encoding=encoding, errors="surrogateescape")
 
 
-def new_console(*, errors: bool = False, quiet: bool = False) -> Console:
+def new_console(*, errors: bool = False) -> Console:
     """A console on standard output, or on `errors`. If no terminal shows it, no name is folded and
     the cursor is not moved, even if FORCE_COLOR asks for colours."""
     file, size = sys.stderr if errors else sys.stdout, os.environ.get("COLUMNS", "")
-    shown = file.isatty()
+    shown = file.isatty()  # whose columns change with its window
     width = _WIDE if not shown and size in ("", "0") else 80 if size == "0" else None
-    colours: Literal["auto", "256"] = (
-        "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
-    )
-    # The columns of a terminal change with its window.
-    return Console(
-        stderr=errors, quiet=quiet, width=width, force_terminal=shown, color_system=colours
-    )
+    system: Literal["auto", "256"] = "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
+    return Console(stderr=errors, width=width, force_terminal=shown, color_system=system)
 
 
 def let_go(*streams: TextIO) -> None:

@@ -24,8 +24,7 @@ class WorkBudget:
 
     def __post_init__(self) -> None:
         if (self.minutes is None) == (self.tokens is None):
-            both = "both" if self.minutes else "neither"
-            raise Problem(f"Of --minutes and --tokens, {both} is given.", "Give one of them.")
+            raise Problem("Of --minutes and --tokens one is required.", "Give one of them.")
 
     def answered(self, *, tokens: int, seconds: float) -> float:
         """The share of the answering that is done, from 0; 1 and more is all of it."""
@@ -41,8 +40,7 @@ class WorkBudget:
 
     @property
     def _seconds(self) -> float:
-        assert self.minutes is not None
-        return 60 * self.minutes
+        return 60 * (self.minutes or 0.0)
 
 
 def left(seconds: float, share: float) -> str:

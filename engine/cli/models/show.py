@@ -240,7 +240,9 @@ def _chosen(console: Console, offer: PairOffer) -> None:
         _line(console, f"→ slipstream chat --target {offer.target}{drafter}", indent=2)
     else:
         words = f"{offer.target} {offer.drafter}".strip()
-        _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
+        _line(
+            console, f"→ slipstream models pull {words}  ({size(offer.download_bytes)})", indent=2
+        )
     for source in offer.sources:
         _line(console, source, style="dim", indent=4)
 
@@ -249,10 +251,6 @@ def _speed(offer: PairOffer) -> str:
     """Return the expected speed: "about 24 tokens a second, 2.7 times plain"."""
     plain = f", {offer.gain:.1f} times plain" if offer.gain and offer.drafter else ", plain"
     return f"about {offer.tokens_per_second:.0f} tokens a second{plain}"
-
-
-def _fetched(offer: PairOffer) -> str:
-    return "installed" if offer.installed else size(offer.download_bytes)
 
 
 def _table(title: str, *headings: str) -> Table:

@@ -1,11 +1,11 @@
 """Each call of a tool has one result, in whatever order calls, lines and deaths come."""
 
-import pytest
+from dataclasses import replace
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from engine.process.asking import Garbled, OtherVersion
-from engine.tools.client import ToolClient, host_command
+from engine.tools.client import ToolClient
 from engine.tools.protocol import (
     COMMANDS,
     LONGEST_LINE_BYTES,
@@ -108,24 +108,18 @@ def test_what_is_due_says_how_long_silence_may_last():
     assert client.due_seconds is None
 
 
+def test_a_limit_that_the_user_set_for_a_server_holds_for_its_calls():
+    client = started(replace(FILES, tool_timeout_sec=300.0))
+    client.call(call("a", seconds=60))
+    assert client.due_seconds == 300
+    assert sent(client) == [call("a", seconds=300.0)]
+
+
 def test_a_call_that_is_too_long_fails_alone():
     client = started(FILES)
     refused = client.call(Call("a", "files", "write", "x" * LONGEST_LINE_BYTES))
     assert refused.ending == "failed"
     assert sent(client) == []
-
-
-def test_lines_that_are_no_responses_are_refused():
-    client = started(FILES)
-    for line in (b"", b"x", b"{}", b'{"event": "result"}'):
-        with pytest.raises(Garbled):
-            client.hear(line)
-    with pytest.raises(OtherVersion):
-        hear(client, Ready(PROTOCOL + 1))
-
-
-def test_the_command_says_which_process():
-    assert host_command()[-3:] == ("-m", "engine", "tools-host")
 
 
 class Calls(RuleBasedStateMachine):
