@@ -30,8 +30,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TooLong(Problem):
-    """A prompt has no room in the model's context. All in tokens; `tools`: about those of them that
-    describe tools."""
+    """A prompt has no room in the model's context. All in tokens; `tools`: about how many of
+    them describe tools."""
 
     def __init__(self, tokens: int, context: int, *, tools: int = 0) -> None:
         of_tools = f", about {tools} of them for tools" if tools else ""

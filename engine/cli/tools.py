@@ -70,7 +70,7 @@ class ToolProcess:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each server that failed to start, or of which tools are left out."""
+        """A line for each server that failed to start, or whose tools are left out."""
         states = self._client.states.values()
         return [f"{each.server}: {each.message} {each.remedy}" for each in states if each.message]
 

@@ -249,7 +249,7 @@ def unfenced(text: str) -> str:
 
 
 def _group(value: Any, place: str = "") -> tuple[Any, str]:
-    """The servers by their names in what was parsed, and their place: they may be all of it, and
+    """The servers by their names in a parsed value, and their place: they may be all of it, and
     they may be a list."""
     if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
         value = {str(each.get("name", "")): each for each in value}

@@ -183,8 +183,8 @@ class Host:
 
     @contextmanager
     def _time_to_start(self, running: _Running) -> Iterator[None]:
-        """Raise TimeoutError if the block takes too long. That the server writes to its log, such
-        as what it fetches, counts as life."""
+        """Raise TimeoutError if the block takes too long. A line in the server's log, such as of a
+        download, counts as life."""
         seconds = running.server.startup_timeout_sec or self._start_seconds
         latest = anyio.current_time() + max(seconds, _MOST_START_SECONDS)
         with anyio.fail_after(seconds) as limit:
@@ -206,7 +206,7 @@ class Host:
         return program_streams(server, guardian=self._guardian, log=running.log)
 
     async def _list(self, running: _Running, session: ClientSession, odd: list[str]) -> None:
-        """Ask for the tools, and tell them; `odd` gets the names of those that are not read."""
+        """Ask for the tools, and tell them; `odd` gets the names of unreadable ones."""
         tools: list[types.Tool] = []
         odd.clear()
         capabilities, cursor = session.server_capabilities, None

@@ -38,7 +38,7 @@ def short(text: str, longest: int = _LONGEST_TITLE) -> str:
 def offered(
     server: str, tools: Iterable[types.Tool]
 ) -> tuple[tuple[Offered, ...], tuple[str, ...]]:
-    """The tools of a server, and the names of those that are left out: without a usable name, with
+    """The tools of a server, and the names of others, left out: without a usable name, with
     a name that another has, or with more text than a model could read."""
     found: dict[str, Offered] = {}
     left_out, total = list[str](), 0

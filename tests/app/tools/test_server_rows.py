@@ -47,7 +47,8 @@ def test_the_tokens_of_each_tool_stand_beside_its_tick():
     together, reading, small, big = counted
     assert together == reading == about_tokens([READ, large])
     assert big - small == 2000 // 4 - len(READ.description) // 4
-    assert "tokens" not in rows(SETUP.switched(READ, on=False))[Place("files")].note
+    off = rows(SETUP.switched(READ, on=False))
+    assert "tokens" not in off[Place("files")].note
 
 
 def test_all_is_said_of_a_server_but_its_keys():

@@ -166,7 +166,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
     assert "\x1b" not in piped
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert generate().out == piped, "a file has no cursor to move"
+    assert generate().out == piped  # a file has no cursor to move
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert "\x1b[" in generate().out
     monkeypatch.setenv("NO_COLOR", "1")

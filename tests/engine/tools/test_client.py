@@ -106,9 +106,6 @@ def test_what_is_due_says_how_long_silence_may_last():
     hear(client, Result("a", "cancelled", ""))
     hear(client, Result("b", "done", ""))
     assert client.due_seconds is None
-
-
-def test_a_limit_that_the_user_set_for_a_server_holds_for_its_calls():
     client = started(replace(FILES, tool_timeout_sec=300.0))
     client.call(call("a", seconds=60))
     assert client.due_seconds == 300

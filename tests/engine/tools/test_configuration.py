@@ -105,14 +105,11 @@ LIMITS = (
 )
 
 
-def test_limits_are_read_in_the_words_of_other_programs():
+def test_limits_and_the_older_kind_are_read_in_the_words_of_other_programs():
     for words, call, start in LIMITS:
         (server,) = read(json.dumps({"a": {"command": "x", **words}})).servers
         assert (server.tool_timeout_sec, server.startup_timeout_sec) == (call, start)
         assert read(written(Configuration((server,)))).servers == (server,)
-
-
-def test_a_server_of_the_older_kind_is_known_by_its_type_or_its_address():
     older = ({"type": "sse"}, {"transport": "SSE"}, {"url": "https://a/sse/?key=b"}, {})
     found = [read(json.dumps({"a": {"url": "https://a/mcp", **each}})) for each in older]
     assert [each.servers[0].is_older for each in found] == [True, True, True, False]

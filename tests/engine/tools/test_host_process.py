@@ -29,7 +29,8 @@ def with_a_child(host):
     """A stubborn server that has started a child: both, and the rest of the host's children."""
     assert host.start(scripted("stubborn"))["s"].state == "running"
     result = host.call("s", "leave_child")
-    assert json.loads(host.call("s", "environment").text)["PATH"].startswith("/their/bin:")
+    path = json.loads(host.call("s", "environment").text)["PATH"]
+    assert path.startswith("/their/bin:")
     children = psutil.Process(host.process.pid).children(recursive=True)
     assert int(result.text) in [each.pid for each in children]
     return children

@@ -65,12 +65,6 @@ def test_names_that_cannot_be_any(name, queue):
     assert queue.downloads() == []
 
 
-def test_a_file_in_a_repository(queue):
-    ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
-    assert statuses(ends) == [("o/a/x.Q4.gguf", "done")]
-    assert ends[0].revision == "v1"
-
-
 ADDRESSES = (
     ("https://hub.example/o/a", "o/a", ""),
     ("https://hub.example/o/a/tree/main", "o/a", ""),
@@ -81,7 +75,10 @@ ADDRESSES = (
 )
 
 
-def test_an_address_of_a_browser_is_a_name(queue):
+def test_a_file_in_a_repository_and_an_address_of_a_browser(queue):
+    ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
+    assert statuses(ends) == [("o/a/x.Q4.gguf", "done")]
+    assert ends[0].revision == "v1"
     for address, name, revision in ADDRESSES:
         (end,) = pull([address], queue, fetching(), report=print, stopped=never)
         assert (end.repository, end.revision) == (name, revision), address
