@@ -333,7 +333,7 @@ def _in_our_words(entry: dict[str, Any], name: str) -> dict[str, Any]:
     for limit in ("tool_timeout_sec", "startup_timeout_sec"):
         seconds = found.get(limit)
         if isinstance(seconds, int | float) and not 0 < seconds <= _MOST_SECONDS:
-            found[limit] = min(max(0.0, seconds / 1000), _MOST_SECONDS)
+            found[limit] = min(max(0, seconds), 1000 * _MOST_SECONDS) / 1000
     older = "sse" in (str(found.get(key)).lower() for key in ("type", "transport"))
     return {**found, "name": name, "type": "sse" if older else ""}
 

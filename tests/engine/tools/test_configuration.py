@@ -101,7 +101,7 @@ LIMITS = (
     ({"timeout": 120_000, "initTimeout": 90_000}, 120, 90),  # Gemini, Claude Code and LibreChat
     ({"tool_timeout_sec": 0.5, "startup_timeout_ms": 20_000}, 0.5, 20),
     ({"timeout": 0, "initTimeout": -1}, 0, 0),  # ours
-    ({"timeout": 1e99}, 3600, 0),
+    ({"timeout": 10**400, "initTimeout": float("nan")}, 3600, 0),
 )
 
 
