@@ -228,6 +228,7 @@ class ComposerController(QObject):
         found = self._edited = self._conversation.message(self._composer.field.version_of)
         self.documents.edit(found)
         self._composer.field.set_for_answer(found is not None and found.role == "assistant")
+        self._conversation.edits.emit(self.editing)
         self._show_queue()
         if found is None:
             self._notices.take_back("edit")

@@ -18,8 +18,6 @@ from app.theme.card import Card
 from app.theme.labels import StatusLine, Tone
 from models.in_words import clean
 
-_MOST_SHOWN = 2  # more would cover the text that is being written
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -30,7 +28,7 @@ class Offer:
 
 
 class Notices(QWidget):
-    """Has one notice for each open matter, and shows the two most important: warnings and questions
+    """Has one notice for each open matter, and shows the most important: a warning or a question
     before news. Hidden without notices."""
 
     def __init__(self) -> None:
@@ -113,13 +111,13 @@ class Notices(QWidget):
         self._choose()
 
     def _choose(self) -> None:
-        """Show the most important notices."""
-        self._all = self._all and len(self._lines) > _MOST_SHOWN
+        """Show the newest of the most important notices, or all of them."""
+        self._all = self._all and len(self._lines) > 1
         newest_first = reversed(self._lines.values())
-        chosen = sorted(newest_first, key=lambda line: line.urgent, reverse=True)[:_MOST_SHOWN]
+        chosen = max(newest_first, key=lambda line: line.urgent, default=None)
         for line in self._lines.values():
-            line.setVisible(self._all or line in chosen)
-        hidden = 0 if self._all else len(self._lines) - len(chosen)
+            line.setVisible(self._all or line is chosen)
+        hidden = 0 if self._all else max(0, len(self._lines) - 1)
         self._more.setText(f"{hidden} more {'notice' if hidden == 1 else 'notices'}")
         self._more.setVisible(hidden > 0)
         self.setVisible(bool(self._lines))

@@ -1,23 +1,16 @@
 """Shown before there are messages: what drafting looks like, a few questions to begin with, and the
 state of the model. Knows the loaded model."""
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QEnterEvent,
-    QFont,
-    QFontMetrics,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-)
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QWidget,
 )
 
@@ -28,8 +21,7 @@ from app.replay.first_page import RecordedLoop, read_recording
 from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.motion import motion_is_reduced
-from app.theme.palette import Palette
-from app.theme.style import Theme, zoomed
+from app.theme.style import Theme, colours_of, scaled_font, zoomed
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -43,14 +35,13 @@ EXAMPLES = (
 )
 _WIDEST = 600  # pixels, at the normal size of the text
 _LOW, _LOWER = 470, 390  # pixels, without room for the title, and for more than two examples
-_PADDING = 12
 
 
 class Welcome(QScrollArea):
     """Attributes: `examples`, the cards; `loop`, which shows what drafting is.
 
     Signals:
-        asked(str): write this question into the composer.
+        asked(str): send this question.
         explanation_asked(): show what the colours and figures mean.
         library_asked(): show the models.
     """
@@ -75,10 +66,8 @@ class Welcome(QScrollArea):
         self._gain.setToolTip(f"Recorded with {in_words.short_model(recording.target)}")
         self._explain, self._library = _link("What am I looking at?"), _link("Library")
         self._stage = Card(radius=10)
-        self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
+        self.examples = tuple(ExampleCard(*each, ask=self.asked.emit) for each in EXAMPLES)
         self._arrange()
-        for card in self.examples:
-            card.asked.connect(self.asked)
         self._explain.clicked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
         self._show_stage()
@@ -157,90 +146,51 @@ class Welcome(QScrollArea):
             self._model.setText("No model is loaded.")
 
     def _follow_theme(self) -> None:
-        shown, colours = self._theme.interface_font, self._theme.colours
+        shown = self._theme.interface_font
         for card in self.examples:
-            card.set_appearance(shown, colours)
-        self.loop.setFont(_scaled(self._theme.font, 1.25))
-        self._title.setFont(_scaled(shown, 2.0, bold=True))
-        self._words.setFont(_scaled(shown, 1.15))
+            card.set_font(shown)
+        self.loop.setFont(scaled_font(self._theme.font, 1.25))
+        self._title.setFont(scaled_font(shown, 2.0, bold=True))
+        self._words.setFont(scaled_font(shown, 1.15))
         self._question.setFont(shown)
         for part in (self._gain, self._model, self._explain, self._library):
-            part.setFont(_scaled(shown, 0.92))
+            part.setFont(scaled_font(shown, 0.92))
         self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
 
 
 class ExampleCard(QAbstractButton):
-    """A card with a title and a question below it.
+    """A card with a title and a question below it."""
 
-    Signals: `asked(str)`: ask this question.
-    """
-
-    asked = Signal(str)
-
-    def __init__(self, title: str, question: str) -> None:
+    def __init__(self, title: str, question: str, *, ask: Callable[[str], object]) -> None:
         super().__init__()
         self.question = question
-        self._title, self._near = title, False
-        self.setText(question)
         self.setAccessibleName(f"{title}: {question}")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
-        self.clicked.connect(lambda: self.asked.emit(self.question))
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self._title = plain_label(title)
+        self._words = plain_label(question, wraps=True, tone="muted")
+        for label in (self._title, self._words):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        column_of(self._title, self._words, FREE, on=self, margins=(12, 10, 12, 10), gap=1)
+        self.clicked.connect(lambda: ask(question))
 
-    def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours and this font."""
-        self._colours = colours
-        self.setFont(font)
-        self.updateGeometry()
-        self.update()
+    def set_font(self, font: QFont) -> None:
+        """Use this font, and a smaller one for the question."""
+        self._title.setFont(scaled_font(font, bold=True))
+        self._words.setFont(scaled_font(font, 0.92))
 
     def sizeHint(self) -> QSize:
-        line = self.fontMetrics().lineSpacing()
-        return QSize(240, 3 * line + 2 * _PADDING)  # the title, and the question in two lines
-
-    def heightForWidth(self, width: int) -> int:
-        room = QRect(0, 0, width - 2 * _PADDING, 0)
-        wrapped = QFontMetrics(_scaled(self.font(), 0.92)).boundingRect(
-            room, int(Qt.TextFlag.TextWordWrap), self.question
-        )
-        title = QFontMetrics(_scaled(self.font(), 1.0, bold=True)).lineSpacing() + 1
-        needed = title + wrapped.height() + 2 * (_PADDING - 2)
-        return max(needed, self.sizeHint().height())
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(150, self.sizeHint().height())
-
-    def enterEvent(self, event: QEnterEvent) -> None:
-        super().enterEvent(event)
-        self._near = True
-        self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        super().leaveEvent(event)
-        self._near = False
-        self.update()
+        return QSize(240, super().sizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = self._colours
-        awake = self._near or self.hasFocus()
+        colours, focused = colours_of(self), self.hasFocus()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            awake = focused or self.underMouse()
             painter.setBrush(QColor(colours.hover if awake else colours.paper))
-            painter.setPen(QColor(colours.link if self.hasFocus() else colours.edge))
+            painter.setPen(QColor(colours.link if focused else colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-            inside = self.rect().adjusted(_PADDING, _PADDING - 2, -_PADDING, -_PADDING + 2)
-            painter.setFont(_scaled(self.font(), 1.0, bold=True))
-            painter.setPen(QColor(colours.text))
-            painter.drawText(inside, Qt.AlignmentFlag.AlignTop, self._title)
-            below = QRect(inside)
-            below.setTop(inside.top() + painter.fontMetrics().lineSpacing() + 1)
-            painter.setFont(_scaled(self.font(), 0.92))
-            painter.setPen(QColor(colours.muted))
-            flags = int(Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
-            painter.drawText(below, flags, self.question)
 
 
 def _link(text: str) -> QPushButton:
@@ -249,10 +199,3 @@ def _link(text: str) -> QPushButton:
     link.setFlat(True)
     link.setCursor(Qt.CursorShape.PointingHandCursor)
     return link
-
-
-def _scaled(font: QFont, scale: float, *, bold: bool = False) -> QFont:
-    scaled = QFont(font)
-    scaled.setPointSizeF(font.pointSizeF() * scale)
-    scaled.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-    return scaled

@@ -242,7 +242,7 @@ class Window(QMainWindow):
         self.composer.tools.settings_asked.connect(self.dialogs.show_tools)
         self.presenter.explained.connect(self._on_explained)
         self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
-        self.welcome.asked.connect(self.composer_controller.compose)
+        self.welcome.asked.connect(self._ask)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
@@ -285,6 +285,7 @@ class Window(QMainWindow):
             decide=self.answers.decide,
             open_link=lambda address: ask_to_open(self, address),
             explain_tokens=self.rounds.explain,
+            leave=self.composer.setFocus,
         )
 
     def _connect_shared(self) -> None:
@@ -366,6 +367,14 @@ class Window(QMainWindow):
         """Begin an empty conversation."""
         self.show_conversation(None)
         self.composer.setFocus()
+
+    def _ask(self, question: str) -> None:
+        """Send an example, or show it where nothing can be sent now. Unsent text stays."""
+        if self.composer.blocked:
+            self.composer_controller.compose(question)
+        else:
+            self.conversation.say(question)
+            self.composer.setFocus()
 
     def show_conversation(
         self, conversation: int | None, *, at: int | None = None, words: str = ""

@@ -21,7 +21,7 @@ from app.steps import Stepper, Steps, in_thread
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
-from engine.stretches import Stretch, cut, joined
+from engine.stretches import cut
 from engine.tools.steps import StepCall, messages_of
 from engine.tools.turn import Permissions
 from models.errors import Problem
@@ -67,6 +67,7 @@ class OpenConversation(QObject):
             and the id of the last of them.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
+        edits(int): another version of this message is being written; 0 for none.
         deleted(DeletedMessages): messages were deleted. A window offers to undo it.
     """
 
@@ -78,6 +79,7 @@ class OpenConversation(QObject):
     hid = Signal(int, int)
     failed = Signal(Problem)
     remarked = Signal(str)
+    edits = Signal(int)
     deleted = Signal(DeletedMessages)
 
     def __init__(
@@ -355,8 +357,8 @@ class OpenConversation(QObject):
             said = "".join(event.delta for event in before if isinstance(event, Text))
             last = _continued(found)
             if said != found.content:  # it is imported or edited
-                before, last = [Text("", found.content)], found.as_chat
-            before = _with_stretches(before, found.stretches)
+                written = Text("", found.content, stretches=found.stretches)
+                before, last = [written], found.as_chat
             # A grammar describes a whole answer, so it cannot hold for the rest of an answer.
             now = replace(now, settings=replace(now.settings or DEFAULTS, grammar=None))
             yield from self._begin(now, branch, going_on=found, continued=last, before=before)
@@ -657,17 +659,6 @@ def _continued(answer: Message) -> tuple[ChatMessage, ...]:
     called = messages_of(answer.content[:place], its, answer.steps) if place else ()
     rest = answer.content[place:]
     return (*called, *([ChatMessage("assistant", "", written=rest)] if rest else []))
-
-
-def _with_stretches(events: Sequence[Event], stretches: Sequence[Stretch]) -> list[Event]:
-    """Return the events of an answer with its stretches, which an older version did not write."""
-    given: list[Event] = []
-    for event in events:
-        if isinstance(event, Text):
-            its, stretches = cut(stretches, len(event.delta))
-            event = replace(event, stretches=joined(its))
-        given.append(event)
-    return given
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:

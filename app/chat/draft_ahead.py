@@ -40,7 +40,7 @@ from engine.conversation.rounds import Fate, Round
 _FRAME_MS = 16
 _HELD_SECONDS, _FOLD_SECONDS = 0.12, 0.28  # a rejected draft, and its way out
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ABOVE = 220.0, 4.0, 8.0  # pixels
-_MOST_LINES = 12
+_MOST_LINES, _PADDING = 12, 7  # pixels, of the ground below code
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*\Z")  # that ends a code block
 
 
@@ -51,6 +51,7 @@ class _Edge:
     `first` is the rest of the last line, `rest` the first line below it; both are as high as a
     line. `breaks`: the line ends at the end of the text that are not shown yet. `gap` is the pixels
     between this line and a paragraph below it; None in code, where each line end begins a line.
+    `ground` is the left edge of the ground of code.
     """
 
     first: QRectF
@@ -60,6 +61,7 @@ class _Edge:
     wraps: bool
     breaks: int
     gap: float | None
+    ground: float = 0.0
 
 
 class DraftAhead(QWidget):
@@ -87,6 +89,7 @@ class DraftAhead(QWidget):
         self.calm = False
         self._since = 0.0
         self._laid: QTextLayout | None = None
+        self._ground = QRectF()  # below lines of code
         self._above = 0.0
         self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self._move)
@@ -173,7 +176,7 @@ class DraftAhead(QWidget):
             return _Edge(first, first.translated(0, pitch), font, direction, True, 0, 0.0)
         indent = block.blockFormat().textIndent() if line.textStart() == 0 else 0.0
         whole = QRectF(here.x() + line.x(), here.y() + line.y(), line.width(), pitch)
-        if in_table or in_code:
+        if in_table:
             whole.setRight(max(whole.right(), width))
         used, first = line.naturalTextWidth(), QRectF(whole)
         if direction == Qt.LayoutDirection.RightToLeft:
@@ -182,7 +185,10 @@ class DraftAhead(QWidget):
             first.setLeft(whole.left() + used)
         rest = whole.adjusted(-indent, 0, 0, 0).translated(0, pitch)
         if in_code:
-            return _Edge(first, rest, font, direction, False, min(breaks, 1), None)
+            for line_box in (first, rest):  # code that is wider scrolls, and a draft does not
+                line_box.setRight(width - CODE_PADDING)
+            ground = block.blockFormat().leftMargin() - CODE_PADDING
+            return _Edge(first, rest, font, direction, True, min(breaks, 1), None, ground)
         above: Shape = "code" if shape == "code" else "heading" if shape == "heading" else "text"
         if above != "text":  # it has ended
             rest.moveTop(whole.top() + leading * line.height())
@@ -214,7 +220,10 @@ class DraftAhead(QWidget):
             line.setPosition(QPointF(place.left(), top))
             place, top, pitch = edge.rest, top + pitch, edge.rest.height()
         layout.endLayout()
-        self._laid = layout
+        self._laid, self._ground = layout, QRectF()
+        if edge.gap is None and layout.lineCount() > 1:  # below the ground of the code so far
+            right, above = self._view.viewport().width(), layout.lineAt(1).y()
+            self._ground = QRectF(edge.ground, above, right - edge.ground, top - above + _PADDING)
 
     def _text(
         self, words: list[tuple[str, Fate]], edge: _Edge
@@ -287,6 +296,7 @@ class DraftAhead(QWidget):
         corner = QPointF(self._view.x(), self._above)
         with QPainter(self) as painter:
             painter.setOpacity(1.0 - gone)
+            painter.fillRect(self._ground.translated(corner), QColor(self._colours.code))
             for number in range(self._laid.lineCount()):
                 line = self._laid.lineAt(number)
                 painter.save()

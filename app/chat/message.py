@@ -28,6 +28,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QPainter,
     QPaintEvent,
+    QPen,
     QTextCursor,
 )
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
@@ -47,7 +48,7 @@ from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.markdown.web import html_of
-from app.rounds.figures import answer_line
+from app.rounds.figures import answer_line, gain
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import PartsLabel, plain_label
@@ -123,8 +124,7 @@ class MessageWidget(QWidget):
             "Continue", parent=self, font=formats.font, colours=formats.colours
         )
         self.go_on.set_raised()
-        self.go_on.setAccessibleName("Continue this answer")
-        self.go_on.clicked.connect(lambda: commands.go_on(id))
+        self.go_on.clicked.connect(self._go_on)
         self.go_on.hide()
         self.figures_line = PartsLabel()
         self.figures_line.setContentsMargins(0, 3, 8, 3)
@@ -174,6 +174,11 @@ class MessageWidget(QWidget):
         """The text as it was given."""
         return self.view.text.given
 
+    @property
+    def below_text(self) -> int:
+        """The top of the row of buttons, in pixels."""
+        return self._actions.y()
+
     def append(self, delta: str) -> None:
         """Add text. `step` shows it, and then the draft after it."""
         self.view.text.append(delta)
@@ -208,6 +213,9 @@ class MessageWidget(QWidget):
             self.word_marks.set_shown(view.marked)
         if view.branch != before.branch:
             self._actions.set_branches(*view.branch)
+        if view.edited != before.edited:
+            self.setAccessibleDescription("You are editing it" if view.edited else "")
+            self.update()
         if view.note != before.note:
             self._note.setText(view.note)
             self._note.setVisible(bool(view.note))
@@ -257,10 +265,10 @@ class MessageWidget(QWidget):
         self.provenance.set_shown(shown)
         self._actions.check_tokens(shown)
         if shown and self.legend is None:
-            self.legend = Legend(self.provenance)
+            self.legend = Legend(self.provenance, explain=self._commands.explain_tokens)
             self.legend.set_appearance(self._formats.font)
-            self.legend.explanation_asked.connect(self._commands.explain_tokens)
-            self._column.insertWidget(self._column.indexOf(self.view) + 1, self.legend)
+            self._column.insertWidget(self._column.indexOf(self._note), self.legend)
+            self.legend.show()
         elif not shown and self.legend is not None:
             self._column.removeWidget(self.legend)
             self.legend.deleteLater()
@@ -283,11 +291,18 @@ class MessageWidget(QWidget):
         self._ending.setText(ending.text)
         self._ending.setAccessibleName(ending.text)
         self._ending.setVisible(bool(ending.text))
-        cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
-        self.go_on.setVisible(cut)
+        failed = ending.state == "failed"
+        self.go_on.setText("Try again" if failed else "Continue")
+        self.go_on.setAccessibleName(self.go_on.text())
+        cut = ending.state != "complete" and (self.written != "" or failed)
+        self.go_on.setVisible(self.role == "assistant" and cut)
         if self._ahead is not None:
             self._ahead.deleteLater()
             self._ahead = self._to_show = None
+
+    def _go_on(self) -> None:
+        """Have an answer that was cut off continued, or written again if it has no text."""
+        (self._commands.go_on if self.written else self._commands.regenerate)(self.id)
 
     def _show_documents(self, documents: tuple[Chip, ...]) -> None:
         """Show these documents above the text."""
@@ -300,7 +315,7 @@ class MessageWidget(QWidget):
         if approval is None:
             if self.approval is not None:
                 if self.approval.isAncestorOf(self.window().focusWidget() or self):
-                    self.view.setFocus()
+                    self._commands.leave()
                 self._column.removeWidget(self.approval)
                 self.approval.hide()
                 self.approval.deleteLater()
@@ -371,7 +386,7 @@ class MessageWidget(QWidget):
         if answer:
             menu.addAction("Regenerate", lambda: commands.regenerate(id))
             if not self.go_on.isHidden():
-                menu.addAction("Continue", lambda: commands.go_on(id))
+                menu.addAction(self.go_on.text(), self._go_on)
         menu.addAction("Edit", lambda: commands.edit(id))
         menu.addAction("Duplicate conversation up to here", lambda: commands.duplicate(id))
         menu.addAction("Delete", lambda: commands.delete(id))
@@ -427,15 +442,16 @@ class MessageWidget(QWidget):
         return leaves and bool(inner)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.role != "assistant":
-            painter = QPainter(self)
+        colours, bubble = self._formats.colours, self.rect().toRectF().adjusted(1, 1, -1, -1)
+        with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self._formats.colours.own))
-            bubble = self.rect()
-            bubble.setLeft(self._column.contentsMargins().left() - _BESIDE)
-            bubble.setBottom(self.view.geometry().bottom() + _ABOVE)
-            painter.drawRoundedRect(bubble.toRectF(), _RADIUS, _RADIUS)
+            edge = QPen(QColor(colours.link), 2)
+            painter.setPen(edge if self.shown.edited else Qt.PenStyle.NoPen)
+            if self.role != "assistant":
+                painter.setBrush(QColor(colours.own))
+                bubble.setLeft(self._column.contentsMargins().left() - _BESIDE + 1)
+                bubble.setBottom(self.view.geometry().bottom() + _ABOVE)
+            painter.drawRoundedRect(bubble, _RADIUS, _RADIUS)
 
     def _fit_bubble(self, width: int) -> None:
         """Make the bubble of the user's message as wide as its text, in a message of `width`."""
@@ -473,6 +489,7 @@ class MessageWidget(QWidget):
         if figures is not None:
             words = answer_line(figures, complete=ending is not None and ending.state == "complete")
         self._actions.set_shown(figures is not None)
+        self.figures_line.good = gain(figures) if figures is not None else ""
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)
         when = ""

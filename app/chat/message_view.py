@@ -58,6 +58,7 @@ class MessageView:
     words: the words of an answer that documents have or lack; `marked`, whether they are marked.
     tokens: whether the tokens are shown; `hidden`, the kinds that are not, None for the usual ones.
     fades_after: the seconds for which each new token is marked. If `calm`, nothing moves.
+    edited: whether another version of it is being written.
     ahead: a draft after the text that is being written, or a line with `share` before there is one.
     """
 
@@ -78,6 +79,7 @@ class MessageView:
     tokens: bool = False
     hidden: frozenset[PieceKind] | None = None
     fades_after: float = 0.0
+    edited: bool = False
     calm: bool = False
     ahead: Round | str | None = None
     share: float | None = None
@@ -115,6 +117,8 @@ class MessageCommands:
     """With the id of a call, the decision, and the arguments."""
     open_link: Callable[[str], object] = _nothing
     explain_tokens: Callable[[], None] = _nothing
+    leave: Callable[[], None] = _nothing
+    """Give up the focus."""
 
 
 NO_COMMANDS = MessageCommands()

@@ -71,6 +71,7 @@ class ConversationPresenter(QObject):
         self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
+        self._edited = 0  # the message of which another version is being written
         self._asked: set[int] = set()  # answers whose traces were requested
         self._writing: Writing | None = None
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)
@@ -79,6 +80,7 @@ class ConversationPresenter(QObject):
         self._count.timeout.connect(self._count_reasoning)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
+        conversation.edits.connect(self._mark_edited)
         answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
         answers.stepped.connect(self._on_stepped)
@@ -163,6 +165,7 @@ class ConversationPresenter(QObject):
             branch=(message.place, message.siblings),
             figures=message.figures,
             documents=self._chips(message.sent) if message.sent is not None else (),
+            edited=message.id == self._edited,
         )
         if writing is None or not streaming:
             row.show(view)
@@ -178,6 +181,11 @@ class ConversationPresenter(QObject):
         self._show_steps(writing)
         self._show_activity(writing)
         self._frame.start()
+
+    def _mark_edited(self, id: int) -> None:
+        self._edited = id
+        for row in self._transcript.messages:
+            row.show(replace(row.shown, edited=row.id == id))
 
     def _on_built(self, row: MessageRow) -> None:
         """Connect a message's new widget, and fetch the trace if the widget shows it."""
@@ -306,6 +314,7 @@ class ConversationPresenter(QObject):
     def show_tokens(self, id: int, shown: bool) -> None:
         """Show or hide the tokens of one message."""
         if (row := self._row(id)) is not None:
+            self._transcript.hold(row)
             self._transcript.show_view(row, replace(row.shown, tokens=shown))
             self._fetch_traces()
 

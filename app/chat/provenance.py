@@ -11,10 +11,11 @@ as long to paint selections. Knows pieces and a view; not rounds or events.
 import math
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -24,7 +25,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextLayout,
 )
-from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
@@ -32,17 +33,16 @@ from app.markdown.view import TextView
 from app.rounds.explained import KINDS, WHY_DISCARDED, WHY_FORCED, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of, mixed
-from app.theme.style import sign_button
+from app.theme.style import sign_button, small_font
 
 _Stretch = tuple[int, int, PieceKind]  # start and end in the document
 _Laid = tuple[int, int, PieceKind, int]  # the same in a block, and how far it has faded
 _LAID = 1  # the state of blocks with marks; new blocks have another
 _LONGEST = 1_000  # characters; a longer piece is text of unknown origin, not a token
 _MOST_ALTERNATIVES = 4  # in a tooltip
-_APART = 16  # pixels between the words of the legend
-_BETWEEN_ROWS = 6
+_APART, _BETWEEN_ROWS, _ABOVE_WORDS = 14, 5, 4  # pixels, of the words of the legend
+_SWITCHES: tuple[PieceKind, ...] = ("rejected", "discarded")
 _STEP_SECONDS, _STEPS = 0.2, 6  # of a colour that fades into the text's
-_ROOM_FOR_MORE = 40  # pixels, for the button after them
 _FLOOD = 0.5  # rejected and discarded tokens for a token of the text, above which they are hidden
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
@@ -88,8 +88,9 @@ def describe(piece: Piece) -> str:
 class Provenance(QObject):
     """The provenance of one message's tokens, shown over its text while `shown`.
 
-    Attribute: `fades_after`: while it is not shown, each new token is marked for this number of
-    seconds; then its colour fades. Tokens from before are not new. Signal:
+    Attributes: `counts`, of its tokens by their kinds; `fades_after`: while it is not shown, each
+    new token is marked for this number of seconds; then its colour fades. Tokens from before are
+    not new. Signal:
     `kinds_chosen` with the hidden kinds, which the user has chosen: the text must be written again.
     """
 
@@ -108,6 +109,7 @@ class Provenance(QObject):
         self._timer = QTimer(self, singleShot=True, interval=round(1000 * _STEP_SECONDS))
         self._timer.timeout.connect(self.refresh)
         self._pieces: tuple[Piece, ...] = ()
+        self.counts = Counter[PieceKind]()
         self._starts: list[int] = []  # where each committed piece begins, in the given text
         self._numbers: list[int] = []  # and its index
         self._rejected: list[RejectedSpan] = []
@@ -126,11 +128,6 @@ class Provenance(QObject):
         self._shown = shown
         self._start_over()
         self._view.text.show_formulas(not shown)  # after the marks are removed
-
-    @property
-    def kinds(self) -> frozenset[PieceKind]:
-        """The kinds of tokens that the answer has."""
-        return frozenset(piece.kind for piece in self._pieces)
 
     @property
     def hidden(self) -> frozenset[PieceKind]:
@@ -156,11 +153,13 @@ class Provenance(QObject):
         known = len(self._pieces)
         if pieces[:known] != self._pieces:
             self._starts, self._numbers, self._rejected, self._came = [], [], [], []
+            self.counts.clear()
             self._length = known = 0
             self._start_over()
         self._pieces = pieces
         for number in range(known, len(pieces)):
             piece = pieces[number]
+            self.counts[piece.kind] += 1
             if not piece.written:
                 discarded = piece.kind == "discarded"
                 self._rejected.append(RejectedSpan(self._length, piece.text, number, discarded))
@@ -331,76 +330,76 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 
 
 class Legend(QWidget):
-    """Explains the colours and lines in one row; each word has a tooltip. Words for tokens that are
-    not in the answer switch them on and off.
+    """Explains the colours and lines in rows of words, each with the number of such tokens and a
+    tooltip. Words for tokens that are not in the answer switch them on and off.
 
     Attribute: `buttons`, which the arrow keys reach.
-
-    Signals: `explanation_asked()`: show the dialog that explains all of it.
     """
 
-    explanation_asked = Signal()
-
-    def __init__(self, provenance: Provenance) -> None:
+    def __init__(self, provenance: Provenance, *, explain: Callable[[], None]) -> None:
+        """`explain` shows the dialog that explains all of it."""
         super().__init__()
         self.setAccessibleName("Legend of the tokens")
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         self._provenance = provenance
-        self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._rows.setContentsMargins(0, 6, 0, 2)
+        self._counts: Counter[PieceKind] | None = None  # as shown
         self.words = {kind: KindWord(kind) for kind in KINDS}
-        written, others = QHBoxLayout(), QHBoxLayout()
-        for row in (written, others):
-            row.setSpacing(_APART)
-            self._rows.addLayout(row)
-        for kind, word in self.words.items():
-            switch = kind in ("rejected", "discarded")
-            (others if switch else written).addWidget(word)
-            if switch:
-                word.setCheckable(True)
-                word.toggled.connect(partial(self._switch, kind))
-        more = sign_button("?", "What am I looking at?", lambda: self.explanation_asked.emit())
+        for kind in _SWITCHES:
+            self.words[kind].setCheckable(True)
+            self.words[kind].clicked.connect(partial(self._switch, kind))
+        more = sign_button("?", "What am I looking at?", lambda: explain())
         more.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        others.addWidget(more)
-        for row in (written, others):
-            row.addStretch(1)
-        self._rows.setStretch(1, 1)
-        switches = [word for word in self.words.values() if word.isCheckable()]
-        self.buttons: tuple[QAbstractButton, ...] = (*switches, more)
+        self._parts: tuple[QAbstractButton, ...] = (*self.words.values(), more)
+        for part in self._parts:
+            part.setParent(self)
+            part.show()
+        self.buttons = (*(self.words[kind] for kind in _SWITCHES), more)
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the words for what the answer has, and which are switched on."""
-        kinds = self._provenance.kinds
-        for kind, word in self.words.items():
-            word.setVisible(kind in kinds)
-            if word.isCheckable():
-                word.blockSignals(True)
-                word.setChecked(kind not in self._provenance.hidden)
-                word.blockSignals(False)
+        """Count what the answer has, and show which words are switched on."""
+        counts = self._provenance.counts
+        for kind in _SWITCHES:
+            self.words[kind].setChecked(kind not in self._provenance.hidden)
+        if counts != self._counts:
+            self._counts = counts.copy()
+            for kind, word in self.words.items():
+                word.show_count(counts[kind])
+                word.setVisible(counts[kind] > 0)
+            self.updateGeometry()
 
     def set_appearance(self, font: QFont) -> None:
         """Use this font in a smaller size."""
-        small = QFont(font)
-        small.setPointSizeF(font.pointSizeF() * 0.85)
-        for word in self.words.values():
-            word.setFont(small)
-            word.updateGeometry()
+        for part in self._parts:
+            part.setFont(small_font(font))
+        self.updateGeometry()
+
+    def heightForWidth(self, width: int) -> int:
+        """Place the words in rows of this width, and return their height."""
+        left, top, height = 0, _ABOVE_WORDS, 0
+        for part in self._parts:
+            if not part.isHidden():
+                size = part.sizeHint()
+                if left and left + size.width() > width:
+                    left, top = 0, top + height + _BETWEEN_ROWS
+                height = max(height, size.height())
+                part.setGeometry(QRect(QPoint(left, top), size))
+                left += size.width() + _APART
+        return top + height
+
+    def sizeHint(self) -> QSize:
+        return QSize(0, self.heightForWidth(self.width()))
+
+    minimumSizeHint = sizeHint
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Use a second row if one is too short for all words."""
         super().resizeEvent(event)
-        words = [word for word in self.words.values() if not word.isHidden()]
-        needed = sum(word.sizeHint().width() + _APART for word in words) + _ROOM_FOR_MORE
-        direction = QBoxLayout.Direction
-        wide = self.width() >= needed
-        self._rows.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
-        self._rows.setSpacing(_APART if wide else _BETWEEN_ROWS)
+        self.heightForWidth(self.width())
 
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, super().minimumSizeHint().height())
-
-    def _switch(self, kind: PieceKind, shown: bool) -> None:
-        self._provenance.hide_kind(kind, not shown)
+    def _switch(self, kind: PieceKind) -> None:
+        self._provenance.hide_kind(kind, not self.words[kind].isChecked())
 
 
 def _visible(text: str) -> str:

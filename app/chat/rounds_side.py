@@ -7,12 +7,7 @@ arrives.
 from functools import partial
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QScrollArea,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QWidget
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
@@ -32,6 +27,7 @@ _NOT_HERE = (
     "Regenerate it to see how it is written."
 )
 _HINT = "Statistics appear here: how much faster drafting made each answer, and why."
+_READING = "Statistics appear with the first words of this answer."
 
 
 class RoundsSide(QWidget):
@@ -115,18 +111,20 @@ class RoundsSide(QWidget):
         ids = self._ids()
         place = ids.index(self.answer) + 1 if self.answer in ids else 0
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
-        self.hint.setText(_HINT)
-        self._pages.setCurrentIndex(1 if ids else 0)
+        self._show_hint("" if ids else _HINT)
         for part in (self._before, self._after):
             part.setVisible(bool(ids))
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
 
+    def _show_hint(self, hint: str) -> None:
+        """Show a hint in place of figures without values; the figures without a hint."""
+        self.hint.setText(hint)
+        self._pages.setCurrentIndex(0 if hint else 1)
+
     def _take(self, answer: int, trace: Trace) -> None:
         if answer == self.answer and not self._live:
-            if not trace.events:  # a wall of figures without values says nothing
-                self.hint.setText(_NOT_HERE)
-                self._pages.setCurrentIndex(0)
+            self._show_hint("" if trace.events else _NOT_HERE)
             self.panel.show_stats(trace.stats, trace.last)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
@@ -134,6 +132,7 @@ class RoundsSide(QWidget):
             self._show(writing)
 
     def _show(self, writing: Writing) -> None:
+        self._show_hint("" if writing.last else _READING)
         self.panel.show_stats(writing.trace.stats, writing.last, ended=False)
 
     def _on_finished(self, writing: Writing) -> None:

@@ -14,6 +14,7 @@ import time
 from bisect import bisect_right
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
@@ -27,6 +28,7 @@ from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
+from app.rounds.trace import PieceKind
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
 from engine.request import Role
@@ -71,6 +73,7 @@ class Transcript(QScrollArea):
         self._placing = False
         self._column = (0, 0)  # the left edge and the width of messages
         self._rest_until = 0.0
+        self._held: tuple[MessageRow, int] | None = None  # and the place of its buttons
         self._tokens = self._marked = False
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
@@ -185,8 +188,16 @@ class Transcript(QScrollArea):
         for row in self._rows:
             self.show_view(row, replace(row.shown, tokens=shown))
 
+    def hold(self, row: MessageRow) -> None:
+        """Keep the buttons of a message in their place while its text changes, so that they stay
+        under the pointer; until the user scrolls."""
+        if row.widget is not None:
+            place = row.top + row.widget.below_text - self.verticalScrollBar().value()
+            self._held, self._pinned = (row, place), False
+
     def cut(self, count: int) -> None:
         """Keep the first `count` messages. The others are on another branch now."""
+        self._held = None
         for row in self._rows[count:]:
             if row is self._streaming:
                 self._streaming = None
@@ -383,15 +394,17 @@ class Transcript(QScrollArea):
         )
         row.measured = False
         row.fill(widget)
-        widget.provenance.kinds_chosen.connect(
-            lambda hidden: self.show_view(row, replace(row.shown, hidden=hidden))
-        )
+        widget.provenance.kinds_chosen.connect(partial(self._show_kinds, row))
         widget.setGeometry(left, row.top, width, row.height)
         self._order(row, widget)
         widget.show()
         self._write_soon(row)
         self.built.emit(row)
         return widget
+
+    def _show_kinds(self, row: MessageRow, hidden: frozenset[PieceKind]) -> None:
+        self.hold(row)
+        self.show_view(row, replace(row.shown, hidden=hidden))
 
     def _order(self, row: MessageRow, widget: MessageWidget) -> None:
         """Make Tab go from message to message, and then to the next widget after the transcript."""
@@ -453,6 +466,9 @@ class Transcript(QScrollArea):
         self._page.resize(viewport.width(), top - _BETWEEN + _BELOW if self._rows else 0)
         if self._pinned:
             bar.setValue(bar.maximum())
+        elif self._held and self._held[0].widget is not None:
+            row, place = self._held
+            bar.setValue(row.top + self._held[0].widget.below_text - place)
         elif anchor is not None:
             if wrapped and before:
                 offset = round(offset * anchor.height / before)
@@ -497,6 +513,7 @@ class Transcript(QScrollArea):
     def _scrolled(self, value: int) -> None:
         if self._placing:
             return
+        self._held = None
         self._pinned = value >= self.verticalScrollBar().maximum() - _NEAR
         self._show_jump()
         if self._missing(near=True) is not None:

@@ -20,8 +20,9 @@ class AnswerFigures:
     the prefill to the first text; None if no round gave any. `left_out` messages, from number
     `left_out_from` on (from 0, with the system prompt), were not in the prompt.
 
-    `rounds` is the number of passes of the target, and `times_plain` the speed as a multiple of
-    plain decoding; 0 and None if they are not known, as for answers of earlier versions."""
+    `rounds` is the number of passes of the target, `times_plain` the speed as a multiple of plain
+    decoding, and `accepted` the number of accepted drafted tokens; 0 and None if they are not
+    known, as for answers of earlier versions."""
 
     tokens: int
     decode_seconds: float
@@ -31,16 +32,12 @@ class AnswerFigures:
     left_out: int = 0
     rounds: int = 0
     times_plain: float | None = None
+    accepted: int = 0
 
     @property
     def tokens_per_second(self) -> float | None:
         """The speed over the whole answer without the prefill; None if no time was measured."""
         return self.tokens / self.decode_seconds if self.decode_seconds > 0 else None
-
-    @property
-    def tokens_per_step(self) -> float | None:
-        """Tokens that a pass of the target gave, on average; None if it is not known."""
-        return self.tokens / self.rounds if self.rounds else None
 
 
 def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
@@ -71,7 +68,8 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
         return None
     ratio = against_plain(stats)
     times = None if isinstance(ratio, NoRatio) else ratio
-    return AnswerFigures(tokens, decode_seconds, first, reason, *gap, stats.rounds, times)
+    counts = stats.rounds, times, stats.accepted
+    return AnswerFigures(tokens, decode_seconds, first, reason, *gap, *counts)
 
 
 def _reason(done: Done) -> StopReason:

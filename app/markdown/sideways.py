@@ -67,6 +67,11 @@ class _Table(_Wide):
         self.numbers: list[int] = []
 
 
+class _Bar(QScrollBar):
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # the view has it: the page scrolls, or the code if it turns sideways
+
+
 class Sideways(QObject):
     """The code blocks and tables of a view that are wider than the view.
 
@@ -221,7 +226,7 @@ class Sideways(QObject):
         wide.bar.setGeometry(area.left(), area.bottom() - _BAR_HEIGHT, area.width(), _BAR_HEIGHT)
 
     def _make_bar(self, wide: _Panel | _Table) -> QScrollBar:
-        bar = QScrollBar(Qt.Orientation.Horizontal, self._view.viewport())
+        bar = _Bar(Qt.Orientation.Horizontal, self._view.viewport())
         bar.setAccessibleName(f"Scroll this {wide.name} sideways")
         bar.setStyleSheet(_BAR_LOOKS)
         bar.setSingleStep(_STEP)

@@ -1,17 +1,13 @@
 """The race on the screen: the question, the verdict, and two answers side by side with their
 clocks."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
-from PySide6.QtWidgets import (
-    QPlainTextEdit,
-    QPushButton,
-    QSizePolicy,
-    QWidget,
-)
+from PySide6.QtCore import QRect, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QPixmap
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from app import files
 from app.layout import FREE, column_of, row_of
@@ -20,9 +16,10 @@ from app.replay.player import AnswerPlayer
 from app.rounds import figures
 from app.rounds.marks import marked
 from app.rounds.pace import PaceTimer
+from app.rounds.trace import Piece
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import figures_font
+from app.theme.style import figures_font, scaled_font
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict
@@ -69,29 +66,22 @@ class RaceDialog(Dialog):
         self._result: RaceResult | None = None
         self.verdict = StatusLine(wraps=True, strong=True)
         self.result_line = StatusLine(wraps=True)
-        larger = self.verdict.font()
-        larger.setPointSizeF(larger.pointSizeF() * 1.9)
-        larger.setWeight(QFont.Weight.DemiBold)
-        self.verdict.setFont(larger)
+        self.verdict.setFont(scaled_font(self.font(), 1.9, bold=True))
         self.question = QPlainTextEdit(messages[-1].content)
         self.question.setAccessibleName("The question that both answer")
         self.question.setTabChangesFocus(True)
         self.question.setReadOnly(bool(messages[-1].attached))
         self.question.setFixedHeight(4 + 3 * self.question.fontMetrics().lineSpacing())
-        self._copy = QPushButton("Copy result")
-        self._export = QPushButton("Export…")
-        self._start = QPushButton("Start the race")
-        self._stop = QPushButton("Stop")
-        self._close = QPushButton("Close")
+        self._copy = self._button("Copy result", self.copy)
+        self._share = self._button("Share picture…", self.share)
+        self._export = self._button("Export…", self.export)
+        self._start = self._button("Start the race", self.start)
+        self._stop = self._button("Stop", self.stop)
+        self._close = self._button("Close", self.reject)
         self.setWindowTitle("Race: plain against speculative decoding")
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.setSizeGripEnabled(True)
         self._arrange()
-        self._copy.clicked.connect(self.copy)
-        self._export.clicked.connect(self.export)
-        self._start.clicked.connect(self.start)
-        self._stop.clicked.connect(self.stop)
-        self._close.clicked.connect(self.reject)
         race.happened.connect(self._on_happening)
         race.finished.connect(self._on_finished)
         race.failed.connect(self._on_failed)
@@ -103,15 +93,19 @@ class RaceDialog(Dialog):
 
     def _arrange(self) -> None:
         tracks = row_of(*((self.tracks[racer], 1) for racer in RACERS), gap=20)
-        buttons = row_of(self._copy, self._export, FREE, self._close)
-        for button in (self._copy, self._export, self._stop, self._close):
-            button.setAutoDefault(False)
-        ask = row_of((self.question, 1), self._start, self._stop, gap=12)
-        parts = (self.verdict, self.result_line, ask, (tracks, 1), buttons)
+        done = (self._copy, self._share, self._export)
+        buttons = row_of(*done, FREE, self._start, self._stop, self._close)
+        parts = (self.verdict, self.result_line, self.question, (tracks, 1), buttons)
         column_of(*parts, on=self, margins=(20, 16, 20, 14), gap=12)
         window = self.parentWidget()
         size = window.window().size() if window else QGuiApplication.primaryScreen().availableSize()
         self.resize(max(980, round(0.94 * size.width())), max(620, round(0.92 * size.height())))
+
+    def _button(self, text: str, act: Callable[[], object]) -> QPushButton:
+        button = QPushButton(text)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda: act())
+        return button
 
     def start(self) -> None:
         """Start the race, unless one is running."""
@@ -175,18 +169,32 @@ class RaceDialog(Dialog):
 
         files.ask_to_save(self, "Export the race", "Race.md", write)
 
+    def picture(self) -> QPixmap:
+        """The race as a picture, without the buttons."""
+        return self.grab(QRect(0, 0, self.width(), self._close.y() - 6))
+
+    def share(self) -> None:
+        """Ask for a file for a picture of the race, and write it."""
+        picture = self.picture()
+
+        def write(path: Path) -> None:
+            if not picture.save(str(path)):
+                self.result_line.say(f"{path.name} cannot be written. Choose another.", "warning")
+
+        files.ask_to_save(self, "Share the race", "Race.png", write)
+
     def _enable(self) -> None:
         self._start.setText("Race again" if self._result is not None else "Start the race")
         self._start.setVisible(not self._running)
         self._stop.setVisible(self._running)
         self.question.setEnabled(not self._running)
-        for button in (self._copy, self._export):
+        for button in (self._copy, self._share, self._export):
             button.setEnabled(self._result is not None)
 
     def _on_happening(self, racer: Racer, happening: EventOrRound) -> None:
         if not self._running:
             return
-        self.tracks[racer].push(happening)
+        self.tracks[racer].push(happening, self._race.traces[racer].final)
         match happening:
             case Prefill():
                 self.verdict.say(_BOTH_READ)
@@ -240,14 +248,12 @@ class RaceTrack(QWidget):
         )
         self.answer = AnswerPlayer()
         self.answer.name(f"{title}: the answer")
+        self.answer.provenance.fades_after = math.inf
         self.clock.setAccessibleName(f"{title}: the clock")
         self._pace = PaceTimer(self)
         self._pace.due.connect(self.answer.append)
         self.stats = Stats()
-        large = figures_font(self.font())
-        large.setPointSizeF(large.pointSizeF() * 2.2)
-        large.setWeight(QFont.Weight.DemiBold)
-        self.clock.setFont(large)
+        self.clock.setFont(figures_font(scaled_font(self.font(), 2.2, bold=True)))
         self.figures.setFont(figures_font(self.font()))
         self.figures.setWordWrap(True)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
@@ -264,8 +270,8 @@ class RaceTrack(QWidget):
         self.figures.setText("Not started")
         self._pace.clear()
 
-    def push(self, happening: EventOrRound) -> None:
-        """Show the next event or round of this racer."""
+    def push(self, happening: EventOrRound, pieces: tuple[Piece, ...]) -> None:
+        """Show the next event or round of this racer, whose tokens are these so far."""
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
@@ -274,6 +280,7 @@ class RaceTrack(QWidget):
             case Text():
                 extend(self._stretches, happening.parts)
                 self.answer.set_stretches(joined(self._stretches))
+                self.answer.provenance.set_pieces(pieces)
                 self._pace.push(happening)
             case Round():
                 self._pace.push(happening)

@@ -28,6 +28,7 @@ FILE = Path(__file__).parents[2] / "resources" / "first_page.json"
 
 _DRAFT_MS, _VERDICT_MS = 250, 350  # of a round
 _REST_MS = 2_600  # with the whole text, before it begins again
+_LOOPS = 3  # until it rests
 _FADE_SECONDS = 1.1  # from the colour of a fate to the text's
 _LEADING = 1.5  # of a line
 
@@ -72,15 +73,16 @@ def read_recording(file: Path = FILE) -> Recording:
 
 
 class RecordedLoop(AnswerPlayer):
-    """Plays a recording while it is visible. If it is `still`, it shows all its tokens.
+    """Plays a recording three times while it is visible. Then it is `still`: it shows all its
+    tokens.
 
     Attribute: `place`, the number of rounds whose verdict is shown.
     """
 
     def __init__(self, recording: Recording, *, still: bool = False) -> None:
         super().__init__(room=0)
-        self._replay, self._text, self._still = recording.replay, recording.text, still
-        self.place = 0
+        self._replay, self._still = recording.replay, still
+        self.place = self._played = 0
         self._judges = False  # whether the draft after that place is shown
         self._next = QTimer(self, singleShot=True)
         self._next.timeout.connect(self.go_on)
@@ -88,12 +90,17 @@ class RecordedLoop(AnswerPlayer):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.be_a_picture()
         self.name("How an answer is drafted")
-        self.setAccessibleDescription(self._text)
+        self.setAccessibleDescription(recording.text)
         self.provenance.fades_after = _FADE_SECONDS
         if still:
-            self.provenance.set_hidden(frozenset())
-            self.provenance.set_shown(True)
-            self.show_pieces(self._replay.pieces)
+            self._rest()
+
+    def _rest(self) -> None:
+        self._still = True
+        self._next.stop()
+        self.provenance.set_hidden(frozenset())
+        self.provenance.set_shown(True)
+        self.show_pieces(self._replay.pieces)
 
     def go_on(self) -> None:
         """Show the next draft, or the verdict of the draft that is shown."""
@@ -103,8 +110,11 @@ class RecordedLoop(AnswerPlayer):
             pieces = self._replay.pieces_until(self.place)
             self.show_pieces(pieces, round=rounds[self.place - 1])
             self._next.start(_VERDICT_MS if self.place < len(rounds) else _REST_MS)
+        elif self.place == len(rounds) and self._played == _LOOPS:
+            return self._rest()
         else:
             self.place %= len(rounds)
+            self._played += self.place == 0
             pieces = self._replay.pieces_until(self.place)
             self.show_pieces(pieces, round=as_drafted(rounds[self.place]))
             self._next.start(_DRAFT_MS)
@@ -133,9 +143,10 @@ class RecordedLoop(AnswerPlayer):
         event.ignore()  # the page scrolls
 
     def _fit(self) -> None:
-        """Take the height of the whole text from the start, so that nothing below moves."""
+        """Take the height of all tokens from the start, so that nothing below moves."""
+        text = "".join(piece.text for piece in self._replay.pieces)
         metrics = self.fontMetrics()
         room = QRect(0, 0, max(1, self.viewport().width() - metrics.averageCharWidth()), 0)
-        wrapped = metrics.boundingRect(room, int(Qt.TextFlag.TextWordWrap), self._text).height()
+        wrapped = metrics.boundingRect(room, int(Qt.TextFlag.TextWordWrap), text).height()
         rows = ceil(wrapped / metrics.lineSpacing())
         self.setFixedHeight(ceil(rows * _LEADING * metrics.height()))

@@ -28,7 +28,7 @@ from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
 from app.theme.palette import Palette
-from app.theme.style import colours_of, figures_font, sign_button
+from app.theme.style import colours_of, figures_font, scaled_font, sign_button
 from engine.conversation.rounds import Round
 
 _PLAY_MS = 700  # for a round, at a speed of 1
@@ -80,9 +80,7 @@ class Scrubber(QWidget):
         self._export.clicked.connect(self.export)
         self._answer = AnswerPlayer()
         self._answer.name("The answer up to this round")
-        larger = self._answer.font()
-        larger.setPointSizeF(larger.pointSizeF() * 1.25)
-        self._answer.setFont(larger)
+        self._answer.setFont(scaled_font(self.font(), 1.25))
         self._answer.provenance.set_hidden(frozenset())
         self._answer.provenance.set_shown(True)
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}

@@ -4,7 +4,7 @@ Knows words, colours and lines; no answer.
 """
 
 from PySide6.QtCore import QPointF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -20,7 +20,7 @@ from app.rounds.trace import PieceKind
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
 from app.theme.palette import LineStyle, line_of
-from app.theme.style import colours_of
+from app.theme.style import colours_of, scaled_font
 from engine.conversation.rounds import Round
 
 WHY_DISCARDED = "because a token before it was rejected"
@@ -53,8 +53,9 @@ FIGURES: dict[str, str] = {
     "plain": "How many times as fast this answer was as plain decoding, which writes one token per "
     "pass. It is compared with plain passes in this answer, or with a few that are measured right "
     "after it. If the Mac was busier at one time than at the other, the figure is missing.",
-    "rate": "The share of the drafted tokens that became part of the answer. Only one path of a "
-    "tree can.",
+    "rate": "The number of drafted tokens that the target accepted: each saved one of its passes. "
+    "The acceptance rate is their share of all drafted tokens. Only one path of a tree can be "
+    "accepted.",
     "length": "The average number of tokens from one pass of the target, forced tokens included. "
     "Plain decoding gives 1.",
     "draft": "The number of tokens in the latest draft, and the reason. Before each round "
@@ -71,7 +72,7 @@ FIGURE_NAMES: dict[str, str] = {
     "speed": "Speed",
     "plain": "Against plain decoding",
     "draft": "Draft length now",
-    "rate": "Acceptance rate",
+    "rate": "Accepted tokens",
     "length": "Acceptance length",
     "positions": "Acceptance by position (%)",
     "time": "Decoding time",
@@ -142,6 +143,11 @@ class KindWord(QAbstractButton):
         self.setAccessibleName(self.text())
         self.setAccessibleDescription(KINDS[kind])
         self.setToolTip(as_tip(KINDS[kind]))
+
+    def show_count(self, count: int) -> None:
+        """Say how many such tokens there are."""
+        self.setText(f"{count:,} {IN_WORDS[self._kind]}")
+        self.setAccessibleName(self.text())
 
     def setCheckable(self, checkable: bool) -> None:
         super().setCheckable(checkable)
@@ -218,9 +224,7 @@ class RoundsExplained(Dialog):
 
     def _add_heading(self, grid: QGridLayout, text: str) -> None:
         heading = plain_label(text, wraps=True)
-        font = heading.font()
-        font.setWeight(QFont.Weight.DemiBold)
-        heading.setFont(font)
+        heading.setFont(scaled_font(self.font(), bold=True))
         heading.setContentsMargins(0, 8, 0, 0)
         self._add(grid, heading)
 
@@ -235,9 +239,7 @@ def _sample_round() -> QWidget:
     row = row_of(on=shown, margins=(12, 0, 0, 0))
     for text, kind in SAMPLE:
         word = KindWord(kind, text)
-        font = word.font()
-        font.setPointSizeF(font.pointSizeF() * 1.25)
-        word.setFont(font)
+        word.setFont(scaled_font(word.font(), 1.25))
         row.addWidget(word)
     row.addStretch(1)
     return shown

@@ -10,7 +10,6 @@ from engine.draft_length import LONGEST
 from engine.events import Stats
 
 NOT_YET = "–"
-_DRAFTED_LITTLE = 1.05  # tokens a step; below, they are not worth a word
 _ROUNDED = 10.0  # tokens/s from which decimals say nothing
 FEW_DRAFTS = 20  # with a token at a position; a share of fewer means little
 
@@ -78,11 +77,12 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
 
 
-def acceptance_rate(stats: Stats) -> Figure:
-    if stats.acceptance_rate is None:
+def guessed(stats: Stats) -> Figure:
+    """Format how many tokens of the answer were accepted guesses, and of how many guesses."""
+    if not stats.proposed:
         return Figure(NOT_YET, "nothing was drafted")
-    of = f"of the drafted tokens accepted:\n{stats.accepted:,} of {stats.proposed:,}"
-    return Figure(share_in_words(stats.acceptance_rate), of)
+    of = f"tokens came free, accepted\nof {count(stats.proposed, 'drafted token')}"
+    return Figure(f"{stats.accepted:,} of {stats.committed:,}", of)
 
 
 def acceptance_length(stats: Stats) -> Figure:
@@ -150,18 +150,29 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
     return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
 
 
+def gain(figures: AnswerFigures) -> str:
+    """Format what drafting gained; empty where it gained nothing."""
+    times, found = figures.times_plain, list[str]()
+    if times is not None:
+        if round(times, 1) <= 1.0:
+            return ""
+        found.append(f"{times:.1f} times as fast as plain")
+    if figures.accepted:
+        found.append(f"{figures.accepted:,} of {count(figures.tokens, 'token')} came free")
+    return " \u00b7 ".join(found)
+
+
 def answer_line(figures: AnswerFigures, *, complete: bool) -> str:
     """Format the line under an answer: the gain or loss by drafting if there is any, the figures,
     and how it ended if it is `complete`."""
-    found = []
-    times = figures.times_plain
-    if times is not None and (gain := f"{times:.1f}") != "1.0":
-        found.append(f"{gain} times as fast as plain")
-    if (step := figures.tokens_per_step) is not None and step > _DRAFTED_LITTLE:
-        found.append(f"{step:.1f} tokens a step")
+    gained, times = gain(figures), figures.times_plain
+    found = [gained] if gained else []
+    if times is not None and round(times, 1) < 1.0:
+        found.append(f"{times:.1f} times as fast as plain")
     if (speed := figures.tokens_per_second) is not None:
         found.append(f"{speed:.0f} tokens/s" if speed >= _ROUNDED else f"{speed:.1f} tokens/s")
-    found.append(count(figures.tokens, "token"))
+    if not (gained and figures.accepted):
+        found.append(count(figures.tokens, "token"))
     if figures.first_token_seconds is not None:
         found.append(f"first after {seconds(figures.first_token_seconds)}")
     if complete and figures.stop_reason == "stop string":
@@ -171,18 +182,6 @@ def answer_line(figures: AnswerFigures, *, complete: bool) -> str:
 
 def percent(share: float) -> str:
     return f"{share:.0%}"
-
-
-def share_in_words(share: float) -> str:
-    """Format a share by the nearest simple fraction: 0.64 becomes "2 in 3"."""
-    if share < 0.05:
-        return "Few" if share else "None"
-    if share > 0.95:
-        return "Nearly all" if share < 1.0 else "All"
-    parts = [(part, whole) for whole in (2, 3, 4, 5, 10) for part in range(1, whole)]
-    parts += [(1, whole) for whole in (6, 7, 8, 9)]
-    part, whole = min(parts, key=lambda fraction: abs(fraction[0] / fraction[1] - share))
-    return f"{part} in {whole}"
 
 
 def seconds(spent: float) -> str:

@@ -6,7 +6,7 @@ times a second, however fast rounds come.
 """
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
 from app.layout import FREE, column_of
@@ -15,7 +15,7 @@ from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.labels import ToneLabel, plain_label, set_tone
-from app.theme.style import colours_of, figures_font, small_font
+from app.theme.style import colours_of, figures_font, scaled_font, small_font
 from engine.conversation.rounds import Round
 from engine.events import Stats
 
@@ -85,7 +85,7 @@ class RoundsPanel(QWidget):
         shown: dict[str, Figure] = {
             "speed": figures.speed(stats),
             "plain": figures.against_plain(stats, ended=self._ended),
-            "rate": figures.acceptance_rate(stats),
+            "rate": figures.guessed(stats),
             "length": figures.acceptance_length(stats),
             "draft": figures.draft_length(self.last),
             "cache": figures.cache_reuse(stats),
@@ -154,10 +154,8 @@ class FigureView(QWidget):
         self._remark.setFont(figures_font(small_font(self.font(), scale=scale)))
         # Its final height from the start, so that nothing below jumps when figures come in.
         self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
-        large = figures_font(self.font())
-        large.setPointSizeF(large.pointSizeF() * (2.0 if self._large else 1.25))
-        large.setWeight(QFont.Weight.DemiBold)
-        self._value.setFont(large)
+        large = scaled_font(self.font(), 2.0 if self._large else 1.25, bold=True)
+        self._value.setFont(figures_font(large))
 
 
 def _title(key: str) -> QLabel:

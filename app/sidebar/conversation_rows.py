@@ -89,7 +89,8 @@ class ConversationRows(QStyledItemDelegate):
         title = QFontMetrics(font).elidedText(
             str(index.data()), Qt.TextElideMode.ElideRight, words.width()
         )
-        painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, title)
+        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(words, flags, f"\u2068{title}\u2069")  # "…" is at the end of Hebrew, too
         painter.restore()
 
     def createEditor(
@@ -136,7 +137,8 @@ class HitRows(QStyledItemDelegate):
         painter.setPen(QColor(colours.muted))
         place = "Title" if hit.message is None else " ".join(clean(hit.title).split()) or UNTITLED
         title = QFontMetrics(small).elidedText(place, Qt.TextElideMode.ElideRight, box.width())
-        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
+        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+        painter.drawText(box, flags, f"\u2068{title}\u2069")
         box.setTop(box.top() + QFontMetrics(small).height() + 2)
         painter.setPen(QColor(colours.text))
         layout = excerpt_layout(hit.excerpts, option.font, box.width(), colours)

@@ -5,6 +5,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.theme.palette import Palette
+from app.theme.style import small_font
 
 _ACKNOWLEDGED_MILLISECONDS = 2000
 
@@ -30,9 +31,7 @@ class HoverButton(QToolButton):
     def set_appearance(self, font: QFont, colours: Palette) -> None:
         """Use these colours, and this font in a smaller size."""
         self._colours = colours
-        small = QFont(font)
-        small.setPointSizeF(font.pointSizeF() * 0.85)
-        self.setFont(small)
+        self.setFont(small_font(font))
         self.resize(self.sizeHint())
         self.update()
 

@@ -165,19 +165,28 @@ class ElidedLabel(QLabel):
         """Return the text as it is painted in this many pixels."""
         return self.fontMetrics().elidedText(self.text(), self._mode, width)
 
+    def inked(self, shown: str) -> tuple[tuple[str, Tone | None], ...]:
+        """Return the painted text in parts, each with its tone; None for the label's."""
+        return ((shown, None),)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         room = self.contentsRect()
         with QPainter(self) as painter:
-            painter.setPen(self.palette().color(self.foregroundRole()))
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, self.shown(room.width()))
+            for text, tone in self.inked(self.shown(room.width())):
+                role = _ROLES[tone] if tone else self.foregroundRole()
+                painter.setPen(self.palette().color(role))
+                isolated = f"\u2068{text}\u2069"  # "…" is at the end of Hebrew, too
+                painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, isolated)
+                room.setLeft(room.left() + painter.fontMetrics().horizontalAdvance(text))
 
 
 class PartsLabel(ElidedLabel):
     """Parts in one line with a dot between them, the chief one first. A narrow label leaves out
-    the last ones."""
+    the last ones. Attribute: `good`, the beginning that is good news, and has its colour."""
 
     def __init__(self) -> None:
         super().__init__(Qt.TextElideMode.ElideRight, least=60, tone="muted")
+        self.good = ""
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def shown(self, width: int) -> str:
@@ -188,6 +197,11 @@ class PartsLabel(ElidedLabel):
                 break
             words = words.rpartition(_BETWEEN)[0]
         return shown
+
+    def inked(self, shown: str) -> tuple[tuple[str, Tone | None], ...]:
+        """Return the good news, as far as there is room for it, and the rest."""
+        end = len(self.good) if shown.startswith(self.good) else len(shown)
+        return (shown[:end], "good"), (shown[end:], None)
 
 
 class StatusLine(QWidget):

@@ -263,11 +263,18 @@ def sign_button(text: str, name: str, act: Callable[[], object], *, keys: str = 
     return button
 
 
+def scaled_font(font: QFont, scale: float = 1.0, *, bold: bool = False) -> QFont:
+    """Return `font` in another size, and heavier if `bold`."""
+    scaled = QFont(font)
+    scaled.setPointSizeF(max(7.0, font.pointSizeF() * scale))
+    if bold:
+        scaled.setWeight(QFont.Weight.DemiBold)
+    return scaled
+
+
 def small_font(font: QFont, *, scale: float = 0.85) -> QFont:
     """Return `font` in a smaller size, for labels."""
-    small = QFont(font)
-    small.setPointSizeF(max(7.0, font.pointSizeF() * scale))
-    return small
+    return scaled_font(font, scale)
 
 
 def figures_font(font: QFont) -> QFont:

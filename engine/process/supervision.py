@@ -24,6 +24,7 @@ GRACE_SECONDS = 5  # from the end of its input until the engine ends itself, or 
 _MOST_GRACE_SECONDS = 10.0
 _BYTES_A_SECOND = 2e9  # of models: 512 tokens of a prompt take about so long
 WORD_SECONDS = 0.5  # from the end of its input until a child that hangs is killed
+_CRASHES = signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV
 
 
 def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
@@ -116,4 +117,5 @@ def how_it_ended(status: int) -> str:
     if status >= 0:
         return f"It ended with status {status}."
     names = (each.name for each in signal.Signals if each == -status)
-    return f"It was ended by {next(names, f'signal {-status}')}."
+    how = "It crashed" if -status in _CRASHES else "It ran out of memory, or was killed"
+    return f"{how} ({next(names, f'signal {-status}')})."

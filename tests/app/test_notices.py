@@ -46,24 +46,25 @@ def test_success_does_not_look_like_a_warning(qtbot):
     assert [line.tone for line in notices.findChildren(StatusLine)] == ["good", "warning"]
 
 
-def test_no_more_than_two_are_shown_and_warnings_first(qtbot):
+def test_one_is_shown_at_a_time_and_warnings_first(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
     notices.say("broken", "It broke.", "warning")
     notices.say("asks", "Use it?", offer=Offer("Use it", lambda: None))
     notices.say("news", "Something is new.")
     notices.say("done", "Exported.", "good")
-    assert notices.shown == ("broken", "asks")
-    more = next(b for b in notices.findChildren(QAbstractButton) if b.text().startswith("2 "))
+    assert notices.shown == ("asks",)
+    more = next(b for b in notices.findChildren(QAbstractButton) if b.text().startswith("3 "))
     assert not more.isHidden()
-    notices.take_back("broken")
-    assert notices.shown == ("asks", "done")
+    notices.take_back("asks")
+    assert notices.shown == ("broken",)
     more.click()
-    assert notices.shown == ("asks", "news", "done")
+    assert notices.shown == ("broken", "news", "done")
     assert more.isHidden()
+    notices.take_back("broken")
     notices.take_back("news")
     notices.say("later", "Something else is new.")
-    assert notices.shown == ("asks", "later")
+    assert notices.shown == ("later",)
 
 
 def test_what_is_about_a_conversation_leaves_with_it(qtbot):

@@ -19,14 +19,17 @@ def told(welcome):
     return [label.text() for label in welcome.findChildren(QLabel)]
 
 
-def test_an_example_is_put_into_the_composer(window):
+def test_an_example_is_sent_and_unsent_text_stays(window, until):
+    window.composer.set_text("not yet")
     card = window.welcome.examples[1]
     QTest.mouseClick(card, Qt.MouseButton.LeftButton)
-    assert window.composer.text == EXAMPLES[1][1] == card.question
-    assert window.conversation.branch == ()  # it is sent by the person
-    card.setFocus()
+    until(lambda: window.conversation.branch)
+    assert window.conversation.branch[0].content == EXAMPLES[1][1] == card.question
+    assert window.composer.text == "not yet"
+    window.composer.set_blocked("The engine stopped.")
+    window.welcome.examples[2].setFocus()
     QTest.keyClick(window.welcome.examples[2], Qt.Key.Key_Space)
-    assert window.composer.text == EXAMPLES[2][1]
+    assert window.composer.text == EXAMPLES[2][1], "it waits for the user"
 
 
 def test_an_example_is_read_by_a_screen_reader(window):

@@ -134,6 +134,17 @@ def test_it_stands_where_it_will_settle(make, text, draft):
     assert abs(drafted.bottom() - settled.bottom()) <= (2 if text.startswith("|") else 1)
 
 
+def test_in_code_it_stays_in_sight_and_on_the_ground(make):
+    for text in ("```\nx = 1\n", "```\n" + "wide = " * 40):
+        page = make(text)
+        before = page.picture()
+        page.ahead.show_round(made_round(1, "\nHH" if "x" in text else " HH")[0])
+        drawn = different(before, page.picture())
+        assert drawn.bottom() - page.view.geometry().bottom() > 5, "a line more"
+        assert drawn.right() <= page.view.geometry().right()
+        assert page.picture().pixelColor(300, drawn.bottom() - 2).name() == LIGHT.code
+
+
 def test_from_right_to_left_it_stands_at_the_left(make):
     page = make("\u05e9\u05dc\u05d5\u05dd")
     text = page.picture()

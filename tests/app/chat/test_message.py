@@ -172,6 +172,8 @@ def test_the_legend_is_there_while_the_tokens_are_shown(make):
     show(message, tokens=True)
     assert message.legend is not None
     assert button(message, "Show how each word").isChecked()
+    message.height_at(600)
+    assert message.legend.y() > message.below_text, "below the button that was pressed"
     show(message, tokens=False)
     assert message.legend is None
     assert not button(message, "Show how each word").isChecked()
@@ -232,15 +234,22 @@ def test_the_figures_of_an_answer(make):
 def test_it_begins_with_what_drafting_gained(make):
     message = make("a")
     show(message, ending=Ending())
-    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.63))
-    said = message.figures_line.text().split(" \u00b7 ")
-    assert said == ["1.6 times as fast as plain", "2.1 tokens a step", "8.4 tokens/s", *said[3:]]
-    show(message, figures=AnswerFigures(40, 10.0, None, "end", rounds=40))
-    assert message.figures_line.text().startswith("4.0 tokens/s"), "nothing was drafted"
-    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.04))
-    assert message.figures_line.text().startswith("2.1 tokens a step"), "nothing was gained"
-    show(message, figures=AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=0.84))
-    assert message.figures_line.text().startswith("0.8 times as fast as plain")
+    gain, free = "1.6 times as fast as plain", "44 of 84 tokens came free"
+    speed, tokens = "8.4 tokens/s", "84 tokens"
+    for times, accepted, good, rest in (
+        (1.63, 44, [gain, free], [speed]),
+        (1.63, 0, [gain], [speed, tokens]),  # of an earlier version
+        (None, 44, [free], [speed]),
+        (None, 0, [], [speed, tokens]),
+        (1.04, 44, [], [speed, tokens]),  # nothing to boast of
+        (0.84, 44, [], ["0.8 times as fast as plain", speed, tokens]),
+    ):
+        figures = AnswerFigures(84, 10.0, None, "end", times_plain=times, accepted=accepted)
+        show(message, figures=figures)
+        line = message.figures_line
+        assert line.text().split(" \u00b7 ") == [*good, *rest]
+        assert line.good == " \u00b7 ".join(good)
+        assert "".join(text for text, tone in line.inked(line.text()) if tone) == line.good
 
 
 def test_what_has_no_room_in_the_line_is_left_out_whole(make):
@@ -373,11 +382,15 @@ def test_an_answer_that_was_cut_can_be_gone_on_with(make, asked, state):
     assert answer.go_on.isVisible()
     assert answer.go_on.awake  # without being looked for
     assert answer.go_on in answer.inner
-    button(answer, "Continue this answer").click()
-    assert asked == [("go_on", 7)]
-    for other in (make(""), make("a", role="user")):
+    answer.go_on.click()
+    empty, said = make(""), make("a", role="user")
+    for other in (empty, said):
         show(other, ending=Ending(state))
-        assert not other.go_on.isVisible()
+    assert not said.go_on.isVisible()
+    assert empty.go_on.isVisible() == (state == "failed")
+    empty.go_on.click()
+    assert asked == [("go_on", 7), ("regenerate", 7)]
+    assert empty.go_on.text() == ("Try again" if state == "failed" else "Continue")
 
 
 def test_a_failure_names_the_remedy(make):

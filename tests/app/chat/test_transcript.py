@@ -369,6 +369,27 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(transcript, qtbo
     assert message.view.toPlainText() == "ab"
 
 
+def test_the_button_that_shows_tokens_stays_under_the_pointer(transcript, qtbot):
+    for _ in range(3):
+        row = transcript.add("assistant", name="m", text=LONG, ending=Ending())
+    pieces = (Piece(LONG, "plain", 1, 0, 1.0, None, None, ""), *PIECES[1:2] * 60)
+    row.show(replace(row.shown, pieces=pieces))
+    transcript.write_all()
+    assert at_end(transcript)
+
+    def place():
+        return row.widget.mapTo(transcript, QPoint(0, row.widget.below_text)).y()
+
+    before, height = place(), row.height
+    for shown in (True, False):
+        transcript.hold(row)
+        transcript.show_view(row, replace(row.shown, tokens=shown))
+        transcript.write_all()
+        assert (row.height > height, place()) == (shown, before)
+    transcript.jump_to_newest()
+    assert at_end(transcript)
+
+
 def test_it_looks_as_it_is_told(transcript, formats):
     transcript.add("user", name="You", text="q", ending=Ending())
     transcript.set_formats(Formats(formats.font, DARK))

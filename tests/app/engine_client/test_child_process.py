@@ -99,8 +99,11 @@ def test_it_is_told_what_is_written(run):
     ("code", "end"),
     [
         ("raise SystemExit(3)", ("It ended with status 3.", 3)),
-        ("import os; os.abort()", ("It was ended by SIGABRT.", None)),
-        ("import os; os.kill(os.getpid(), 9)", ("It was ended by SIGKILL.", None)),
+        ("import os; os.abort()", ("It crashed (SIGABRT).", None)),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            ("It ran out of memory, or was killed (SIGKILL).", None),
+        ),
     ],
 )
 def test_it_tells_how_it_ended(code, end, run):
@@ -128,7 +131,7 @@ def test_closing_ends_what_does_not_listen(run):
     heard = run("import signal; signal.signal(15, signal.SIG_IGN);" + SAY_AND_WAIT)
     heard.until(lambda: heard.said)
     heard.child.close()
-    assert heard.ends == [("It was ended by SIGKILL.", None)]
+    assert heard.ends == [("It ran out of memory, or was killed (SIGKILL).", None)]
 
 
 def test_closing_hears_the_last_words(run):

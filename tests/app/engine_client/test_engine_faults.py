@@ -238,10 +238,10 @@ def test_what_no_engine_can_be_asked_is_refused(start):
 @pytest.mark.parametrize(
     ("death", "reason"),
     [
-        ("kill", "It was ended by SIGKILL."),
+        ("kill", "It ran out of memory, or was killed (SIGKILL)."),
         ("exit:0", "It ended with status 0."),
         ("complain:broken exit:3", "It ended with status 3. Its last words: broken"),
-        ("half kill", "It was ended by SIGKILL."),
+        ("half kill", "It ran out of memory, or was killed (SIGKILL)."),
         ("print:garbage hang", "It sent something that is no response."),
         ("half print: hang", "It sent something that is no response."),
         (
@@ -293,7 +293,10 @@ def test_it_gives_up_and_says_what_to_do(start):
     heard = start("kill -- kill -- kill -- kill -- ready serve")
     failed = heard.until_told("failed")
     assert failed.generation == ""
-    assert failed.message == "The engine died 4 times in a row. It was ended by SIGKILL."
+    assert (
+        failed.message
+        == "The engine died 4 times in a row. It ran out of memory, or was killed (SIGKILL)."
+    )
     assert "restart the engine" in failed.remedy
     assert heard.names() == ["STARTING", "WAITING", "died"] * 3 + [
         *["STARTING", "GIVEN_UP", "died", "failed"]

@@ -16,6 +16,7 @@ from app.race.dialog import RaceDialog, result_text, verdict_text
 from app.race.race import Race, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
+from app.theme.palette import LIGHT
 from engine.conversation.rounds import Token
 from engine.conversation.stats import NoRatio, tally
 from engine.events import Done, Event, Verdict
@@ -23,6 +24,7 @@ from engine.near_ties import Fork
 from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import ROUND_SECONDS, made_trace
 from tests.support.app.traces import traces
 from tests.support.app.window_maker import events_file, fake_host
@@ -222,6 +224,7 @@ def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
     assert dialog.report() == ""
     assert not one.race.running, "it asks first"
     dialog.question.setPlainText("Another question")
+    dialog.show()
     dialog.start()
     one.until(lambda: one.ends)
     assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
@@ -238,6 +241,14 @@ def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
     copied = QGuiApplication.clipboard().text()
     assert result_text(result) in copied
     assert all(clock in copied for clock in clocks)
+
+    def inks(racer):
+        laid = laid_over(dialog.tracks[racer].answer.findChild(TextView).document())
+        return {look.foreground().color().name() for _, look in laid}
+
+    one.until(lambda: inks("plain") == {LIGHT.plain})
+    one.until(lambda: LIGHT.accepted in inks("speculative"))
+    assert dialog.picture().height() < dialog.height(), "without the buttons"
     report = dialog.report()
     assert report.count(TEXT) == 2
     assert "Another question" in report

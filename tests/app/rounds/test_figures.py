@@ -19,7 +19,7 @@ def test_before_anything_happened():
     empty = Stats()
     assert figures.speed(empty) == Figure("–", "tokens/s")
     assert NoRatio.NOTHING_DRAFTED.value in figures.against_plain(empty).remark
-    assert figures.acceptance_rate(empty).value == "–"
+    assert figures.guessed(empty).value == "–"
     assert figures.acceptance_length(empty).value == "–"
     assert figures.draft_length(None).value == "–"
     assert figures.cache_reuse(empty).value == "–"
@@ -48,9 +48,8 @@ def test_an_answer_by_hand():
         accepted_by_position=(5, 4, 3),
     )
     assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
-    assert figures.acceptance_rate(stats) == Figure(
-        "7 in 10", "of the drafted tokens accepted:\n14 of 20"
-    )
+    free = Figure("14 of 24", "tokens came free, accepted\nof 20 drafted tokens")
+    assert figures.guessed(stats) == free
     assert figures.acceptance_length(stats) == Figure(
         "2.40", "tokens a step, instead of one:\n24 tokens in 10 steps"
     )
@@ -108,9 +107,8 @@ def test_a_draft_that_is_a_tree_is_said_to_be_one():
     assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, 2 deep")
     verdicts = [ended.verdict, tree_round(2, *tokens)[1].verdict]
     stats = tally(verdict for verdict in verdicts if verdict)
-    assert figures.acceptance_rate(stats) == Figure(
-        "1 in 3", "of the drafted tokens accepted:\n2 of 6"
-    )
+    free = Figure("2 of 4", "tokens came free, accepted\nof 6 drafted tokens")
+    assert figures.guessed(stats) == free
     assert figures.acceptance_length(stats) == Figure(
         "2.00", "tokens a step, instead of one:\n4 tokens in 2 steps"
     )

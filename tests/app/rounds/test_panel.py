@@ -50,7 +50,7 @@ def test_events_are_drawn_later_and_all_at_once(qtbot, panel):
         panel.show_stats(tally(events[:end]), ended=False)
     assert figure(panel, "speed").value == "–", "each event would cost a drawing"
     qtbot.waitUntil(lambda: figure(panel, "speed").value != "–")
-    assert figure(panel, "rate").value == "1 in 2"
+    assert figure(panel, "rate").value.split()[0] == str(tally(events).accepted)
 
 
 def test_the_speed_up_comes_with_the_end_of_the_answer(panel):
