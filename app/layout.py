@@ -7,7 +7,15 @@ A part is a widget, a layout, a number of pixels that are left free, or `Free` r
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 
 class Free(NamedTuple):
@@ -34,6 +42,17 @@ def row_of(
 ) -> QHBoxLayout:
     """Return a layout with these parts next to each other; as `column_of`."""
     return _filled(QHBoxLayout(on) if on else QHBoxLayout(), parts, margins=margins, gap=gap)
+
+
+def scrolled(page: QWidget, name: str) -> QScrollArea:
+    """Return a page that scrolls if it is too high; `name` is for screen readers."""
+    area = QScrollArea()
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(page)
+    area.setAccessibleName(name)
+    return area
 
 
 def _filled[Box: QBoxLayout](

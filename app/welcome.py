@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QWidget,
 )
 
@@ -168,6 +169,7 @@ class ExampleCard(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self._title = plain_label(title)
         self._words = plain_label(question, wraps=True, tone="muted")
         for label in (self._title, self._words):
@@ -182,6 +184,9 @@ class ExampleCard(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         return QSize(240, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(150, super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, focused = colours_of(self), self.hasFocus()

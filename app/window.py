@@ -193,6 +193,9 @@ class Window(QMainWindow):
         self._column = column_of(*parts, on=middle, margins=0, gap=0)
         self._figures.setAccessibleName("Answer statistics")
         self._figures.setToolTip(f"Answer statistics ({key_text(self.menus.actions['rounds'])})")
+        keeps = self._figures.sizePolicy()
+        keeps.setRetainSizeWhenHidden(True)
+        self._figures.setSizePolicy(keeps)
         self.pair_bar.add_button(self._figures)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
@@ -241,7 +244,9 @@ class Window(QMainWindow):
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.composer.tools.settings_asked.connect(self.dialogs.show_tools)
         self.presenter.explained.connect(self._on_explained)
-        self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
+        for button in (self._figures, self.rounds.hides):
+            button.clicked.connect(self.menus.actions["rounds"].trigger)
+        self.menus.actions["rounds"].toggled.connect(self._figures.setHidden)
         self.welcome.asked.connect(self._ask)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
@@ -501,7 +506,8 @@ class Window(QMainWindow):
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
-        self._figures.show_colours(colours)
+        for button in (self._figures, self.rounds.hides):
+            button.show_colours(colours)
         self.setFont(self.theme.interface_font)  # a widget with a style sheet keeps its font
         self.composer.field.setFont(font)
         self._under.setMaximumWidth(self.transcript.widest)

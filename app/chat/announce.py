@@ -25,7 +25,7 @@ class Announcer:
 
     def __init__(self, widget: QWidget, say: Callable[[str], None] | None = None) -> None:
         self._widget = widget
-        self._say = say or self._announce
+        self.say = say or self._announce
         self._heard = QAccessible.isActive if say is None else lambda: True
         self._held = ""
 
@@ -50,14 +50,10 @@ class Announcer:
         self._speak(self._held)
         self._held = ""
 
-    def say(self, words: str) -> None:
-        """Speak other words at once, such as "Code copied"."""
-        self._say(words)
-
     def _speak(self, text: str) -> None:
         words = " ".join(_MARKS.sub(" ", clean(text)).split())
         if any(character.isalnum() for character in words):
-            self._say(words)
+            self.say(words)
 
     def _announce(self, words: str) -> None:
         if QAccessible.isActive():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
@@ -96,11 +96,6 @@ class ApprovalCard(Card):
             for button in self.buttons.values():  # a button that was pressed would be pressed again
                 button.clearFocus()
         self._check()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
 
     def _check(self) -> None:
         """Show the fault in the arguments, if any. Such a call can only be refused."""

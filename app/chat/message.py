@@ -50,7 +50,7 @@ from app.markdown.view import TextView
 from app.markdown.web import html_of
 from app.rounds.figures import answer_line, gain
 from app.theme.focus_ring import FocusRing
-from app.theme.hover_button import HoverButton
+from app.theme.hover_button import BESIDE, HoverButton
 from app.theme.labels import PartsLabel, plain_label
 from app.theme.style import figures_font, small_font
 from engine.documents.copied import CopiedSpan
@@ -109,17 +109,11 @@ class MessageWidget(QWidget):
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete document…")
         self._title = plain_label(clean(name), tone="muted")
-        self._ending = plain_label(tone="warning")
-        self._ending.setWordWrap(True)
-        self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._ending.hide()
-        self._words = plain_label(tone="muted")
-        self._words.setWordWrap(True)
-        self._words.hide()
-        self._note = plain_label(tone="warning")
-        self._note.setWordWrap(True)
-        self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._note.hide()
+        self._ending = plain_label(tone="warning", wraps=True, selectable=True)
+        self._words = plain_label(tone="muted", wraps=True)
+        self._note = plain_label(tone="warning", wraps=True, centred=True)
+        for label in (self._ending, self._words, self._note):
+            label.hide()
         self.go_on = HoverButton(
             "Continue", parent=self, font=formats.font, colours=formats.colours
         )
@@ -289,7 +283,6 @@ class MessageWidget(QWidget):
     def _end(self, ending: Ending) -> None:
         self.view.text.finish()
         self._ending.setText(ending.text)
-        self._ending.setAccessibleName(ending.text)
         self._ending.setVisible(bool(ending.text))
         failed = ending.state == "failed"
         self.go_on.setText("Try again" if failed else "Continue")
@@ -332,7 +325,6 @@ class MessageWidget(QWidget):
         """Mark these words of the text."""
         self.word_marks.set_words(words)
         self._words.setText(clean(words.line))
-        self._words.setAccessibleName(clean(words.line))
         self._words.setVisible(bool(words.line))
 
     def set_formats(self, formats: Formats) -> None:
@@ -398,9 +390,11 @@ class MessageWidget(QWidget):
         self.menu(event.globalPos()).popup(event.globalPos())
 
     def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
         self._wake(True)
 
     def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
         self._wake(False)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -477,7 +471,7 @@ class MessageWidget(QWidget):
         ending = row_of((self._ending, 1), (self.go_on, Qt.AlignmentFlag.AlignTop), gap=10)
         parts: list[Part] = [self.documents, self.view, self._words, ending]
         if answer:
-            parts = [self._head, *parts, self.figures_line, row_of(self._actions, FREE)]
+            parts = [self._head, *parts, self.figures_line, row_of(-BESIDE, self._actions, FREE)]
         else:
             self._title.hide()  # the bubble says whose it is
             parts += [_ABOVE, (self._actions, Qt.AlignmentFlag.AlignRight)]

@@ -71,7 +71,7 @@ class ConversationPresenter(QObject):
         self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
-        self._edited = 0  # the message of which another version is being written
+        self._edited = 0  # the id of the message that is being edited
         self._asked: set[int] = set()  # answers whose traces were requested
         self._writing: Writing | None = None
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)

@@ -281,9 +281,8 @@ class Provenance(QObject):
         self._view.text.set_rejected(self._visible_rejected() if self._shown else [])
 
     def _visible_rejected(self) -> list[RejectedSpan]:
-        hidden = self.hidden
-        kinds: dict[bool, PieceKind] = {False: "rejected", True: "discarded"}
-        return [span for span in self._rejected if kinds[span.discarded] not in hidden]
+        hidden, pieces = self.hidden, self._pieces
+        return [span for span in self._rejected if pieces[span.number].kind not in hidden]
 
     def _token_at(self, source: int) -> int:
         """Return the index of the token at this character of the given text; the last token for

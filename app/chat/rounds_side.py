@@ -7,12 +7,13 @@ arrives.
 from functools import partial
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.chat.answers import Answers
+from app.chat.composer import SignButton
 from app.chat.conversation import OpenConversation
 from app.chat.writing import Writing
-from app.layout import column_of, row_of
+from app.layout import column_of, row_of, scrolled
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Trace
@@ -23,7 +24,7 @@ from engine.events import Stats
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _NOT_HERE = (
-    "This answer has no statistics: it was stopped early, imported, or edited.\n\n"
+    "This answer has no statistics: it failed, or was stopped early, imported, or edited.\n\n"
     "Regenerate it to see how it is written."
 )
 _HINT = "Statistics appear here: how much faster drafting made each answer, and why."
@@ -33,6 +34,8 @@ _READING = "Statistics appear with the first words of this answer."
 class RoundsSide(QWidget):
     """Attributes: `panel`; `hint`, shown in place of the panel before the first answer; `answer`,
     the id of the answer that is shown, 0 for none.
+
+    `hides` hides the panel, from the place of the button that shows it.
 
     Signals: `stepped(int)`: this answer is shown now, the next or the previous one.
     """
@@ -48,6 +51,8 @@ class RoundsSide(QWidget):
         self._heading = plain_label(tone="muted")
         self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
         self._after = sign_button("\u203a", "Next answer", lambda: self.step(1))
+        self.hides = SignButton("panel")
+        self.hides.setAccessibleName("Hide answer statistics")
         self.hint = plain_label(_HINT, wraps=True, tone="muted")
         self._pages = QStackedWidget()  # the hint, or the panel
         self._arrange()
@@ -58,20 +63,15 @@ class RoundsSide(QWidget):
         self.show_answer(0)
 
     def _arrange(self) -> None:
-        scroll = QScrollArea()
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(self.panel)
+        scroll = scrolled(self.panel, "Answer statistics")
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        scroll.setAccessibleName("Answer statistics")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.hint.setContentsMargins(16, 10, 16, 0)
         self._pages.addWidget(self.hint)
         self._pages.addWidget(scroll)
         explain = sign_button("?", "What am I looking at?", self.explain)
-        parts = ((self._heading, 1), explain, self._before, self._after)
-        heading = row_of(*parts, margins=(16, 10, 8, 0))
+        parts = ((self._heading, 1), explain, self._before, self._after, self.hides)
+        heading = row_of(*parts, margins=(16, 8, 12, 0))
         column_of(heading, (self._pages, 1), on=self, margins=0, gap=0)
 
     def show_answer(self, answer: int) -> None:
@@ -124,7 +124,7 @@ class RoundsSide(QWidget):
 
     def _take(self, answer: int, trace: Trace) -> None:
         if answer == self.answer and not self._live:
-            self._show_hint("" if trace.events else _NOT_HERE)
+            self._show_hint("" if trace.rounds else _NOT_HERE)
             self.panel.show_stats(trace.stats, trace.last)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:

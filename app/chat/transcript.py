@@ -463,12 +463,15 @@ class Transcript(QScrollArea):
             if row.widget is not None:
                 row.widget.setGeometry(left, top, width, row.height)
             top += row.height + _BETWEEN
-        self._page.resize(viewport.width(), top - _BETWEEN + _BELOW if self._rows else 0)
+        height, held = top - _BETWEEN + _BELOW if self._rows else 0, -1
+        if self._held and self._held[0].widget is not None:
+            held = self._held[0].top + self._held[0].widget.below_text - self._held[1]
+            height = max(height, held + viewport.height())  # room to stay where it is
+        self._page.resize(viewport.width(), height)
         if self._pinned:
             bar.setValue(bar.maximum())
-        elif self._held and self._held[0].widget is not None:
-            row, place = self._held
-            bar.setValue(row.top + self._held[0].widget.below_text - place)
+        elif held >= 0:
+            bar.setValue(held)
         elif anchor is not None:
             if wrapped and before:
                 offset = round(offset * anchor.height / before)

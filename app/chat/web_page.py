@@ -1,5 +1,5 @@
-"""A conversation as a web page, and as a PDF of it. The page needs no network: its styles are in
-it, and it has neither pictures nor scripts.
+"""A conversation as a web page, and as a PDF of it. The page needs no network: its styles,
+from resources/, are in it, and it has neither pictures nor scripts.
 
 Knows the messages and their authors; not where the page is stored.
 """
@@ -12,6 +12,7 @@ from typing import Literal
 from PySide6.QtCore import QBuffer, QDateTime, QIODevice, QLocale
 from PySide6.QtGui import QFont, QPageSize, QPdfWriter, QTextDocument
 
+from app.chat.message_view import Ending
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.records import Entry, ExportedChat, clean
 from app.markdown.web import html_of
@@ -23,49 +24,7 @@ Form = Literal["markdown", "json", "html", "pdf", "print"]
 """How a conversation leaves the window."""
 
 _PIXELS_PER_INCH = 96  # as a document's margins have them
-_ENDINGS = {
-    "interrupted": "Interrupted",
-    "failed": "Failed",
-    "cancelled": "Stopped",
-    "length": "Stopped at the token limit",
-}
-_COMMON = """
-pre { font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-code { font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-"""
-_SCREEN = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.55 -apple-system, "Segoe UI", "Noto Sans", sans-serif; max-width: 46rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2, h3, h4, h5, h6 { line-height: 1.3; }
-.message { margin: 1.6rem 0; }
-.user { background: #8882; border-radius: 12px; padding: .1rem 1rem; }
-.author { color: #777; font-size: .85rem; font-weight: 600; }
-.ending { color: #a50; font-size: .85rem; }
-.written { white-space: pre-wrap; overflow-wrap: anywhere; }
-details { color: #777; border-left: 3px solid #8884; padding-left: 1rem; }
-pre { background: #f6f8fa; color: #1f2328; padding: .8rem 1rem; border-radius: 8px;
-  overflow-x: auto; font-size: .86rem; line-height: 1.45; }
-pre code { font-size: inherit; } code { font-size: .9em; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { border: 1px solid #8886; padding: .3rem .7rem; }
-blockquote { border-left: 3px solid #8886; margin-left: 0; padding-left: 1rem; color: #777; }
-@media print { body { margin: 0; max-width: none; } pre { white-space: pre-wrap; }
-  .message { break-inside: auto; } pre, table, blockquote { break-inside: avoid; } }
-"""
-_PAPER = """
-h1 { font-size: 15pt; } h2 { font-size: 13pt; } h3 { font-size: 11.5pt; }
-.author { color: #555555; font-size: 8.5pt; font-weight: 600; margin-top: 14px; }
-.ending { color: #994400; font-size: 8.5pt; } .reasoning { color: #555555; font-size: 9pt; }
-.written { white-space: pre-wrap; }
-pre { background-color: #f3f4f6; white-space: pre-wrap; font-size: 8.5pt; }
-code { font-size: 9pt; }
-table { border-collapse: collapse; border: 1px solid #bbbbbb; margin-top: 8px; }
-th { border: 1px solid #bbbbbb; padding: 4px 8px; }
-td { border: 1px solid #bbbbbb; padding: 4px 8px; }
-blockquote { color: #555555; margin-left: 24px; }
-a { color: #0a4fb0; }
-"""
+_STYLES = Path(__file__).parents[2] / "resources"
 
 
 def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
@@ -75,7 +34,8 @@ def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
     if chat.system_prompt:
         parts.append(_message("System prompt", "system", _plain(chat.system_prompt)))
     parts += [_entry(entry, paper=paper) for entry in chat.branch()]
-    style = _COMMON + (_PAPER if paper else _SCREEN)
+    name = "conversation_on_paper.css" if paper else "conversation.css"
+    style = (_STYLES / name).read_text(encoding="utf-8")
     return clean(
         "<!DOCTYPE html>\n"
         '<html><head><meta charset="utf-8">'
@@ -125,7 +85,7 @@ def _entry(entry: Entry, *, paper: bool) -> str:
             body += _folded("Thinking", html_of(part), paper=paper)
         elif kind == "content":
             body += html_of(part)
-    if ending := _ENDINGS.get(entry.state):
+    if ending := Ending(entry.state).text:
         body += f'<p class="ending">{ending}</p>'
     author = (entry.target or "Model") + (", edited" if entry.edited else "")
     return _message(author, "assistant", body, entry.created)

@@ -68,8 +68,8 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
         return None
     ratio = against_plain(stats)
     times = None if isinstance(ratio, NoRatio) else ratio
-    counts = stats.rounds, times, stats.accepted
-    return AnswerFigures(tokens, decode_seconds, first, reason, *gap, *counts)
+    ended = tokens, decode_seconds, first, reason
+    return AnswerFigures(*ended, *gap, stats.rounds, times, stats.accepted)
 
 
 def _reason(done: Done) -> StopReason:

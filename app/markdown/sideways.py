@@ -24,7 +24,6 @@ QScrollBar::handle { background: palette(shadow); border-radius: 2px; min-width:
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 """
-_STEP = 40  # pixels
 
 
 class _Wide:
@@ -89,9 +88,8 @@ class Sideways(QObject):
         below: int,
     ) -> None:
         super().__init__(view)
-        self._view = view
+        self._view, self._below = view, below
         self._numbers, self._all_tables = panels, tables
-        self._below = below
         self._panels: dict[int, _Panel] = {}
         self._tables: dict[int, _Table] = {}  # by the number of the first part
         # Wide lines make the document wide, but it must not scroll as a whole.
@@ -229,7 +227,6 @@ class Sideways(QObject):
         bar = _Bar(Qt.Orientation.Horizontal, self._view.viewport())
         bar.setAccessibleName(f"Scroll this {wide.name} sideways")
         bar.setStyleSheet(_BAR_LOOKS)
-        bar.setSingleStep(_STEP)
         bar.setCursor(Qt.CursorShape.ArrowCursor)
         bar.valueChanged.connect(lambda: self._scrolled(wide))
         bar.show()

@@ -75,8 +75,7 @@ class RaceDialog(Dialog):
         self._copy = self._button("Copy result", self.copy)
         self._share = self._button("Share picture…", self.share)
         self._export = self._button("Export…", self.export)
-        self._start = self._button("Start the race", self.start)
-        self._stop = self._button("Stop", self.stop)
+        self._start = self._button("", lambda: (self.stop if self._running else self.start)())
         self._close = self._button("Close", self.reject)
         self.setWindowTitle("Race: plain against speculative decoding")
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
@@ -93,8 +92,7 @@ class RaceDialog(Dialog):
 
     def _arrange(self) -> None:
         tracks = row_of(*((self.tracks[racer], 1) for racer in RACERS), gap=20)
-        done = (self._copy, self._share, self._export)
-        buttons = row_of(*done, FREE, self._start, self._stop, self._close)
+        buttons = row_of(self._copy, self._share, self._export, FREE, self._start, self._close)
         parts = (self.verdict, self.result_line, self.question, (tracks, 1), buttons)
         column_of(*parts, on=self, margins=(20, 16, 20, 14), gap=12)
         window = self.parentWidget()
@@ -184,9 +182,8 @@ class RaceDialog(Dialog):
         files.ask_to_save(self, "Share the race", "Race.png", write)
 
     def _enable(self) -> None:
-        self._start.setText("Race again" if self._result is not None else "Start the race")
-        self._start.setVisible(not self._running)
-        self._stop.setVisible(self._running)
+        again = "Race again" if self._result is not None else "Start the race"
+        self._start.setText("Stop" if self._running else again)
         self.question.setEnabled(not self._running)
         for button in (self._copy, self._share, self._export):
             button.setEnabled(self._result is not None)

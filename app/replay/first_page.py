@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QRect, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent, QWheelEvent
 
 from app.replay.player import AnswerPlayer, as_drafted
-from app.rounds.trace import Replay
+from app.rounds.trace import PieceKind, Replay
 from engine.events import (
     Draft,
     DraftedToken,
@@ -73,15 +73,15 @@ def read_recording(file: Path = FILE) -> Recording:
 
 
 class RecordedLoop(AnswerPlayer):
-    """Plays a recording three times while it is visible. Then it is `still`: it shows all its
-    tokens.
+    """Plays a recording three times while it is visible. Then it is `still`: it shows how
+    its tokens came.
 
     Attribute: `place`, the number of rounds whose verdict is shown.
     """
 
     def __init__(self, recording: Recording, *, still: bool = False) -> None:
         super().__init__(room=0)
-        self._replay, self._still = recording.replay, still
+        self._replay, self._text, self._still = recording.replay, recording.text, still
         self.place = self._played = 0
         self._judges = False  # whether the draft after that place is shown
         self._next = QTimer(self, singleShot=True)
@@ -90,15 +90,15 @@ class RecordedLoop(AnswerPlayer):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.be_a_picture()
         self.name("How an answer is drafted")
-        self.setAccessibleDescription(recording.text)
+        self.setAccessibleDescription(self._text)
         self.provenance.fades_after = _FADE_SECONDS
         if still:
-            self._rest()
+            self._rest(frozenset())
 
-    def _rest(self) -> None:
+    def _rest(self, hidden: frozenset[PieceKind]) -> None:
         self._still = True
         self._next.stop()
-        self.provenance.set_hidden(frozenset())
+        self.provenance.set_hidden(hidden)
         self.provenance.set_shown(True)
         self.show_pieces(self._replay.pieces)
 
@@ -111,7 +111,7 @@ class RecordedLoop(AnswerPlayer):
             self.show_pieces(pieces, round=rounds[self.place - 1])
             self._next.start(_VERDICT_MS if self.place < len(rounds) else _REST_MS)
         elif self.place == len(rounds) and self._played == _LOOPS:
-            return self._rest()
+            return self._rest(frozenset(("rejected", "discarded")))  # no word moves
         else:
             self.place %= len(rounds)
             self._played += self.place == 0
@@ -143,10 +143,9 @@ class RecordedLoop(AnswerPlayer):
         event.ignore()  # the page scrolls
 
     def _fit(self) -> None:
-        """Take the height of all tokens from the start, so that nothing below moves."""
-        text = "".join(piece.text for piece in self._replay.pieces)
+        """Take the height of the whole text from the start, so that nothing below moves."""
         metrics = self.fontMetrics()
         room = QRect(0, 0, max(1, self.viewport().width() - metrics.averageCharWidth()), 0)
-        wrapped = metrics.boundingRect(room, int(Qt.TextFlag.TextWordWrap), text).height()
+        wrapped = metrics.boundingRect(room, int(Qt.TextFlag.TextWordWrap), self._text).height()
         rows = ceil(wrapped / metrics.lineSpacing())
         self.setFixedHeight(ceil(rows * _LEADING * metrics.height()))

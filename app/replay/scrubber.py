@@ -9,16 +9,14 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QFrame,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
     QWidget,
 )
 
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, row_of, scrolled
 from app.markdown.asides import Aside
 from app.replay.player import AnswerPlayer, as_drafted
 from app.rounds import figures
@@ -27,7 +25,6 @@ from app.rounds.trace import Replay, to_document
 from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
-from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, scaled_font, sign_button
 from engine.conversation.rounds import Round
 
@@ -244,16 +241,13 @@ class Scrubber(QWidget):
         self._counter.setMinimumWidth(widest)
 
     def _draw_icons(self) -> None:
-        colours = self._colours()
+        colours = colours_of(self)
         for shape, button in self._buttons.items():
             shown: Sign = "pause" if shape == "play" and self.playing else shape
             button.setIcon(sign_icon(shown, ink=colours.text, faint=colours.edge))
 
-    def _colours(self) -> Palette:
-        return colours_of(self)
-
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = self._colours()
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(colours.paper))
 
@@ -269,14 +263,9 @@ class ReplayDialog(Dialog):
         self.setSizeGripEnabled(True)
         self.scrubber, self.panel = Scrubber(), RoundsPanel()
         self.scrubber.moved.connect(self._on_moved)
-        scroll = QScrollArea()
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll = scrolled(self.panel, "Answer statistics")
         scroll.setFixedWidth(_PANEL_WIDTH)
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        scroll.setAccessibleName("Answer statistics")
-        scroll.setWidget(self.panel)
         row = row_of((self.scrubber, 1), scroll, gap=0)
         buttons = closing(self)
         buttons.setContentsMargins(16, 0, 16, 12)

@@ -7,14 +7,12 @@ from PySide6.QtCore import QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QFrame,
     QGridLayout,
-    QScrollArea,
     QSizePolicy,
     QWidget,
 )
 
-from app.layout import column_of, row_of
+from app.layout import column_of, row_of, scrolled
 from app.rounds.marks import marked
 from app.rounds.trace import PieceKind
 from app.theme.dialog import Dialog
@@ -212,12 +210,7 @@ class RoundsExplained(Dialog):
             grid.addWidget(plain_label(name.removesuffix(" (%)"), wraps=True), row, 0, top)
             grid.addWidget(plain_label(FIGURES[key], wraps=True, tone="muted"), row, 1)
         grid.setRowStretch(grid.rowCount(), 1)
-        scroll = QScrollArea()
-        scroll.setAccessibleName(self.windowTitle())
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(page)
+        scroll = scrolled(page, self.windowTitle())
         below = column_of(closing(self), margins=(20, 0, 20, 0))
         column_of(scroll, below, on=self, margins=(0, 0, 0, 12))
         self.resize(720, 760)

@@ -81,7 +81,7 @@ def guessed(stats: Stats) -> Figure:
     """Format how many tokens of the answer were accepted guesses, and of how many guesses."""
     if not stats.proposed:
         return Figure(NOT_YET, "nothing was drafted")
-    of = f"tokens came free, accepted\nof {count(stats.proposed, 'drafted token')}"
+    of = f"tokens came free:\n{stats.accepted:,} of {count(stats.proposed, 'guess')} right"
     return Figure(f"{stats.accepted:,} of {stats.committed:,}", of)
 
 

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.chat.activity import Activity, AwaitingModel, AwaitingTurn
-from app.conversations.records import Excerpt, Hit
+from app.conversations.records import Excerpt
 from app.sidebar.conversation_model import (
     ACTIVITY,
     CONVERSATION,
@@ -87,10 +87,9 @@ class ConversationRows(QStyledItemDelegate):
         painter.setFont(font)
         painter.setPen(QColor(colours.text))
         title = QFontMetrics(font).elidedText(
-            str(index.data()), Qt.TextElideMode.ElideRight, words.width()
+            f"\u2068{index.data()}", Qt.TextElideMode.ElideRight, words.width()
         )
-        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(words, flags, f"\u2068{title}\u2069")  # "…" is at the end of Hebrew, too
+        painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, title)
         painter.restore()
 
     def createEditor(
@@ -125,8 +124,7 @@ class HitRows(QStyledItemDelegate):
         return QSize(120, 8 + small + 2 + _HIT_LINES * words + 8)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        hit: Hit = index.data(HIT)
-        colours = _colours(option)
+        hit, colours = index.data(HIT), _colours(option)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = QRect(option.rect)
@@ -136,9 +134,9 @@ class HitRows(QStyledItemDelegate):
         painter.setFont(small)
         painter.setPen(QColor(colours.muted))
         place = "Title" if hit.message is None else " ".join(clean(hit.title).split()) or UNTITLED
+        place = f"\u2068{place}"
         title = QFontMetrics(small).elidedText(place, Qt.TextElideMode.ElideRight, box.width())
-        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
-        painter.drawText(box, flags, f"\u2068{title}\u2069")
+        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
         box.setTop(box.top() + QFontMetrics(small).height() + 2)
         painter.setPen(QColor(colours.text))
         layout = excerpt_layout(hit.excerpts, option.font, box.width(), colours)

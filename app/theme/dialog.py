@@ -6,14 +6,12 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QFrame,
     QMessageBox,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
-from app.layout import column_of
+from app.layout import column_of, scrolled
 
 _RESIZED = Qt.WidgetAttribute.WA_Resized
 _FRAME = QSize(8, 36)  # pixels that a window manager's frame takes
@@ -56,16 +54,12 @@ class Dialog(QDialog):
         )
         for box in buttons:
             column.removeWidget(box)
-        page, area = QWidget(), QScrollArea()
+        page = QWidget()
         page.setLayout(column)
-        area.setWidget(page)
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area = scrolled(page, self.windowTitle())
         area.setMinimumWidth(
             column.totalMinimumSize().width() + area.verticalScrollBar().sizeHint().width()
         )
-        area.setAccessibleName(self.windowTitle())
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column_of(area, *buttons, on=self)
 

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from app.theme.palette import Palette
 from app.theme.style import small_font
 
+BESIDE = 7  # pixels next to the text
 _ACKNOWLEDGED_MILLISECONDS = 2000
 
 
@@ -62,7 +63,7 @@ class HoverButton(QToolButton):
 
     def sizeHint(self) -> QSize:
         size = self.fontMetrics().size(0, self.text())
-        return QSize(size.width() + 14, size.height() + 6)
+        return QSize(size.width() + 2 * BESIDE, size.height() + 6)
 
     minimumSizeHint = sizeHint
 

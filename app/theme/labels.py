@@ -3,7 +3,7 @@
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QFont, QIcon, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -34,7 +34,9 @@ def closing(dialog: QDialog) -> QDialogButtonBox:
     # It becomes the dialog's when it is laid out, and so comes after all above it with Tab.
     buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
     buttons.rejected.connect(dialog.reject)
-    buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+    close = buttons.button(QDialogButtonBox.StandardButton.Close)
+    close.setAutoDefault(False)
+    close.setIcon(QIcon())  # which the platform's style gives it before it is the window's
     return buttons
 
 
@@ -149,13 +151,16 @@ class ShortenedLabel(ToneLabel):
 
 
 class ElidedLabel(QLabel):
-    """A text in one line that ends in "…" where it is too long. It can shrink to `least`."""
+    """A text in one line that ends in "…" where it is too long. It can shrink to `least`.
+
+    Attribute: `good`, the beginning that is good news, and has its colour.
+    """
 
     def __init__(self, mode: Qt.TextElideMode, *, least: int, tone: Tone = "text") -> None:
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
         set_tone(self, tone)
-        self._mode, self._least = mode, least
+        self._mode, self._least, self.good = mode, least, ""
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:
@@ -165,28 +170,24 @@ class ElidedLabel(QLabel):
         """Return the text as it is painted in this many pixels."""
         return self.fontMetrics().elidedText(self.text(), self._mode, width)
 
-    def inked(self, shown: str) -> tuple[tuple[str, Tone | None], ...]:
-        """Return the painted text in parts, each with its tone; None for the label's."""
-        return ((shown, None),)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         room = self.contentsRect()
         with QPainter(self) as painter:
-            for text, tone in self.inked(self.shown(room.width())):
-                role = _ROLES[tone] if tone else self.foregroundRole()
+            shown = self.shown(room.width())
+            end = len(self.good) if shown.startswith(self.good) else len(shown)
+            good, usual = _ROLES["good"], self.foregroundRole()
+            for text, role in ((shown[:end], good), (shown[end:], usual)):
                 painter.setPen(self.palette().color(role))
-                isolated = f"\u2068{text}\u2069"  # "…" is at the end of Hebrew, too
-                painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, isolated)
+                painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, f"\u2068{text}\u2069")
                 room.setLeft(room.left() + painter.fontMetrics().horizontalAdvance(text))
 
 
 class PartsLabel(ElidedLabel):
     """Parts in one line with a dot between them, the chief one first. A narrow label leaves out
-    the last ones. Attribute: `good`, the beginning that is good news, and has its colour."""
+    the last ones."""
 
     def __init__(self) -> None:
         super().__init__(Qt.TextElideMode.ElideRight, least=60, tone="muted")
-        self.good = ""
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def shown(self, width: int) -> str:
@@ -197,11 +198,6 @@ class PartsLabel(ElidedLabel):
                 break
             words = words.rpartition(_BETWEEN)[0]
         return shown
-
-    def inked(self, shown: str) -> tuple[tuple[str, Tone | None], ...]:
-        """Return the good news, as far as there is room for it, and the rest."""
-        end = len(self.good) if shown.startswith(self.good) else len(shown)
-        return (shown[:end], "good"), (shown[end:], None)
 
 
 class StatusLine(QWidget):

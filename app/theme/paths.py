@@ -1,6 +1,6 @@
 """Reads the paths of SVG. Knows painters' paths; not what they show."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainterPath
@@ -11,20 +11,10 @@ def read_path(written: str) -> QPainterPath:
     made = QPainterPath()
     made.setFillRule(Qt.FillRule.WindingFill)
     words = iter(written.split())
+    acts: dict[str, tuple[Callable[..., None], int]]
+    acts = {"M": (made.moveTo, 2), "L": (made.lineTo, 2), "Q": (made.quadTo, 4)}
+    acts |= {"C": (made.cubicTo, 6), "Z": (made.closeSubpath, 0)}
     for command in words:
-        match command:
-            case "M":
-                made.moveTo(*_floats(words, 2))
-            case "L":
-                made.lineTo(*_floats(words, 2))
-            case "Q":
-                made.quadTo(*_floats(words, 4))
-            case "C":
-                made.cubicTo(*_floats(words, 6))
-            case "Z":
-                made.closeSubpath()
+        act, count = acts[command]
+        act(*(float(next(words)) for _ in range(count)))
     return made
-
-
-def _floats(words: Iterator[str], count: int) -> list[float]:
-    return [float(next(words)) for _ in range(count)]

@@ -23,8 +23,8 @@ from typing import Literal
 GRACE_SECONDS = 5  # from the end of its input until the engine ends itself, or is killed
 _MOST_GRACE_SECONDS = 10.0
 _BYTES_A_SECOND = 2e9  # of models: 512 tokens of a prompt take about so long
+KILLED = "It ran out of memory, or was killed (SIGKILL)."
 WORD_SECONDS = 0.5  # from the end of its input until a child that hangs is killed
-_CRASHES = signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV
 
 
 def grace_seconds(held_bytes: int, least: float = GRACE_SECONDS) -> float:
@@ -114,8 +114,6 @@ class Supervisor:
 
 def how_it_ended(status: int) -> str:
     """Return a sentence on how a process ended. `status` is -9 for signal 9, as in `subprocess`."""
-    if status >= 0:
-        return f"It ended with status {status}."
     names = (each.name for each in signal.Signals if each == -status)
-    how = "It crashed" if -status in _CRASHES else "It ran out of memory, or was killed"
-    return f"{how} ({next(names, f'signal {-status}')})."
+    name = next(names, f"signal {-status}") if status < 0 else f"status {status}"
+    return KILLED if name == "SIGKILL" else f"It ended with {name}."

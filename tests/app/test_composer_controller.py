@@ -180,6 +180,7 @@ def test_an_edit_that_is_refused_is_not_lost(open_window, until, monkeypatch, wh
         QTest.keyClicks(composer.field, " on")
     elif meanwhile == "edited":
         window.composer_controller.edit(1)
+        assert [row.id for row in window.transcript.messages if row.shown.edited] == [1]
         QTest.keyClicks(composer.field, " again")
     elif meanwhile == "left":
         window.new()
@@ -274,6 +275,7 @@ def test_what_is_written_while_a_message_waits_stays(open_window, until, monkeyp
 def test_what_a_card_replaces_can_be_undone(open_window):
     window = open_window()
     QTest.keyClicks(window.composer.field, "my own")
+    window.composer.set_blocked("The engine stopped.")  # otherwise the card sends its question
     window.welcome.asked.emit("A card's question")
     assert window.composer.text == "A card's question"
     QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)

@@ -11,6 +11,7 @@ from app.chat.activity import (
     short_status,
     status_of_several,
 )
+from app.chat.rounds_side import RoundsSide
 from app.chat.writing import Writing
 from engine.events import Prefill
 
@@ -59,12 +60,16 @@ ALL_AT_ONCE = (
 )
 
 
-def test_each_answer_is_told_of_by_its_own_events(begin):
+def test_each_answer_is_told_of_by_its_own_events(begin, qtbot):
     talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["Summarize this", "And this", "Last"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
     assert first.activity == BeingWritten()
     assert second.activity == Reading(5, 20, 0, 0.1)
+    panel = RoundsSide(talk.conversation, talk.answers)
+    qtbot.addWidget(panel)
+    panel.show_answer(second.message.id)
+    assert panel.hint.isVisibleTo(panel)  # there are no figures yet
     assert len(talk.answers.unfinished) == 3
     assert talk.answers.activities() == {
         writing.message.conversation: writing.activity for writing in (first, second, third)

@@ -94,8 +94,7 @@ def test_a_new_conversation_begins_as_was_chosen(begin):
 
 
 @pytest.mark.parametrize(
-    ("sampling", "told"),
-    [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)],
+    ("sampling", "told"), [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)]
 )
 def test_regenerating_gives_other_words_or_says_that_it_does_not(
     begin, monkeypatch, sampling, told

@@ -140,7 +140,7 @@ def test_in_code_it_stays_in_sight_and_on_the_ground(make):
         before = page.picture()
         page.ahead.show_round(made_round(1, "\nHH" if "x" in text else " HH")[0])
         drawn = different(before, page.picture())
-        assert drawn.bottom() - page.view.geometry().bottom() > 5, "a line more"
+        assert drawn.bottom() - page.view.geometry().bottom() > 5  # a line more
         assert drawn.right() <= page.view.geometry().right()
         assert page.picture().pixelColor(300, drawn.bottom() - 2).name() == LIGHT.code
 

@@ -6,12 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import (
-    QContextMenuEvent,
-    QEnterEvent,
-    QGuiApplication,
-    QWheelEvent,
-)
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QWheelEvent
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -83,7 +78,13 @@ def test_markdown_for_the_model_only(make):
     assert make(text, role="user").view.toPlainText() == "# a\n**b** [U+202E]"
 
 
-def test_it_is_as_high_as_its_text(make):
+def test_it_is_as_high_as_its_text_and_marked_while_it_is_edited(make):
+    for message in (make("a", role="user"), make("a")):
+        looks = []
+        for edited in (False, True, False):
+            show(message, edited=edited)
+            looks.append((message.grab().toImage(), bool(message.accessibleDescription())))
+        assert (looks[0] == looks[2], looks[1][0] != looks[0][0], looks[1][1]) == (True,) * 3
     low, high = make("a"), make("a\n\n" * 40)
     assert high.view.height() > 10 * low.view.height()
     assert low.view.height() == pytest.approx(low.view.document().size().height(), abs=1)
@@ -173,7 +174,7 @@ def test_the_legend_is_there_while_the_tokens_are_shown(make):
     assert message.legend is not None
     assert button(message, "Show how each word").isChecked()
     message.height_at(600)
-    assert message.legend.y() > message.below_text, "below the button that was pressed"
+    assert message.legend.y() > message.below_text  # below the button that was pressed
     show(message, tokens=False)
     assert message.legend is None
     assert not button(message, "Show how each word").isChecked()
@@ -249,7 +250,8 @@ def test_it_begins_with_what_drafting_gained(make):
         line = message.figures_line
         assert line.text().split(" \u00b7 ") == [*good, *rest]
         assert line.good == " \u00b7 ".join(good)
-        assert "".join(text for text, tone in line.inked(line.text()) if tone) == line.good
+        coloured, line.good = line.grab().toImage(), ""
+        assert (line.grab().toImage() != coloured) == bool(good)
 
 
 def test_what_has_no_room_in_the_line_is_left_out_whole(make):
@@ -412,10 +414,7 @@ def test_actions_wake_with_the_mouse_and_the_focus(make):
     message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
     assert copy.awake
     assert copy in message.inner
-
-
-def test_asleep_or_not_is_seen_and_moves_nothing(make):
-    copy = button(make("a"), "Copy the message")
+    copy.set_awake(False)
     asleep, place = copy.grab().toImage(), copy.geometry()
     copy.set_awake(True)
     assert copy.grab().toImage() != asleep

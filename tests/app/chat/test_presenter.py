@@ -7,17 +7,7 @@ from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
 from app.chat.transcript import Transcript
 from app.rounds.trace import TextTally
-from engine.events import (
-    Done,
-    Event,
-    Failed,
-    Prefill,
-    Span,
-    Stats,
-    Text,
-    Verdict,
-    WrittenToken,
-)
+from engine.events import Done, Event, Failed, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from engine.stretches import Kind, Stretch
 from engine.tools.steps import StepCall
 from tests.support.app.fake_tools import READ, FakeTools, called
@@ -237,8 +227,10 @@ def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_pat
     shown = Shown(begin(f"ready take load {played} serve", tools), formats)
     qtbot.addWidget(shown.transcript)
     whole: list[StepCall] = []
+    left: list[bool] = []
     shown.transcript.commands = MessageCommands(
         decide=shown.talk.answers.decide,
+        leave=lambda: left.append(True),
         show_call=lambda message, place: whole.append(shown.talk.conversation.call(message, place)),
     )
     shown.talk.conversation.say("How are things?")
@@ -247,9 +239,10 @@ def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_pat
     shown.talk.until(lambda: row.shown.approval is not None)
     shown.settle()
     assert row.view.toPlainText().split("\n") == ["I look.", "▸ read_file a.md, waits for you"]
+    row.widget.approval.buttons["once"].setFocus()
     row.widget.approval.buttons["once"].click()
     shown.talk.until(lambda: tools.calls)
-    assert row.widget.approval is None
+    assert (row.widget.approval, left) == (None, [True])  # the card had the focus
     tools.progress(1, 2, "half\u202e")
     shown.settle()
     assert row.view.toPlainText().endswith("running, 50%, half")

@@ -127,11 +127,7 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkey
     assert titles.title == "Colours of the sky"
     (_, said, _), (conversation, lines, request) = titles.asked
     assert conversation == str(record.id)
-    assert lines == (
-        *said,
-        ChatMessage("assistant", "Because."),
-        ChatMessage("user", REQUEST),
-    )
+    assert lines == (*said, ChatMessage("assistant", "Because."), ChatMessage("user", REQUEST))
     assert request.sampling.greedy
     assert request.max_tokens == 16
     assert happened == events, "no answer gets what is written for the title"

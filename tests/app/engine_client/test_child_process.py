@@ -11,6 +11,7 @@ from PySide6.QtCore import QTimer
 
 from app.engine_client.child_process import ChildProcess
 from engine.pipes import Lines
+from engine.process.supervision import KILLED
 
 TIMEOUT_MILLISECONDS = 120_000  # for hangs only
 SAY_AND_LISTEN = "print('ready', flush=True); import sys; sys.stdin.read()"
@@ -99,11 +100,8 @@ def test_it_is_told_what_is_written(run):
     ("code", "end"),
     [
         ("raise SystemExit(3)", ("It ended with status 3.", 3)),
-        ("import os; os.abort()", ("It crashed (SIGABRT).", None)),
-        (
-            "import os; os.kill(os.getpid(), 9)",
-            ("It ran out of memory, or was killed (SIGKILL).", None),
-        ),
+        ("import os; os.abort()", ("It ended with SIGABRT.", None)),
+        ("import os; os.kill(os.getpid(), 9)", (KILLED, None)),
     ],
 )
 def test_it_tells_how_it_ended(code, end, run):
@@ -131,7 +129,7 @@ def test_closing_ends_what_does_not_listen(run):
     heard = run("import signal; signal.signal(15, signal.SIG_IGN);" + SAY_AND_WAIT)
     heard.until(lambda: heard.said)
     heard.child.close()
-    assert heard.ends == [("It ran out of memory, or was killed (SIGKILL).", None)]
+    assert heard.ends == [(KILLED, None)]
 
 
 def test_closing_hears_the_last_words(run):

@@ -17,9 +17,11 @@ from app.engine_client.engine_process import (
 )
 from engine.events import Done, Failed, Stats, Text
 from engine.process.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate, Macs
+from engine.process.supervision import KILLED
 from engine.request import ChatMessage, Prompt, Request
 from tests.support.app.engine_listener import Listener
 
+UNREADABLE = "It sent something that is no response."
 HELLO = [ChatMessage("user", "Hello, and tell me about the treasure under the oak.")]
 MODEL = Path("/models/some")
 TO_A_LOADED_MODEL = ["STARTING", "EMPTY", "ready", "LOADING", "loading", "LOADED", "loaded"]
@@ -238,17 +240,14 @@ def test_what_no_engine_can_be_asked_is_refused(start):
 @pytest.mark.parametrize(
     ("death", "reason"),
     [
-        ("kill", "It ran out of memory, or was killed (SIGKILL)."),
+        ("kill", KILLED),
         ("exit:0", "It ended with status 0."),
         ("complain:broken exit:3", "It ended with status 3. Its last words: broken"),
-        ("half kill", "It ran out of memory, or was killed (SIGKILL)."),
-        ("print:garbage hang", "It sent something that is no response."),
-        ("half print: hang", "It sent something that is no response."),
-        (
-            'print:{"event":"text","generation":[],"delta":""} hang',
-            "It sent something that is no response.",
-        ),
-        (f"long:{LONGEST_RESPONSE_BYTES + 1} hang", "It sent something that is no response."),
+        ("half kill", KILLED),
+        ("print:garbage hang", UNREADABLE),
+        ("half print: hang", UNREADABLE),
+        ('print:{"event":"text","generation":[],"delta":""} hang', UNREADABLE),
+        (f"long:{LONGEST_RESPONSE_BYTES + 1} hang", UNREADABLE),
     ],
 )
 def test_a_death_in_mid_answer_is_survived(death, reason, start):
@@ -293,10 +292,7 @@ def test_it_gives_up_and_says_what_to_do(start):
     heard = start("kill -- kill -- kill -- kill -- ready serve")
     failed = heard.until_told("failed")
     assert failed.generation == ""
-    assert (
-        failed.message
-        == "The engine died 4 times in a row. It ran out of memory, or was killed (SIGKILL)."
-    )
+    assert failed.message == f"The engine died 4 times in a row. {KILLED}"
     assert "restart the engine" in failed.remedy
     assert heard.names() == ["STARTING", "WAITING", "died"] * 3 + [
         *["STARTING", "GIVEN_UP", "died", "failed"]

@@ -42,7 +42,7 @@ def left(view, text):
 def wheel(view, at, across, down=0):
     event = QWheelEvent(
         QPointF(at),
-        view.viewport().mapToGlobal(QPointF(at)),
+        view.mapToGlobal(QPointF(at)),
         QPoint(across, down),
         QPoint(across, down),
         Qt.MouseButton.NoButton,
@@ -92,8 +92,8 @@ def test_the_wheel_scrolls_code_sideways_and_nothing_else(show):
     inside = view.cursorRect(view.document().find("wide")).center()
     assert wheel(view, inside, -50).isAccepted()
     assert bar.value() == 50
-    assert not wheel(view, inside, 0, -50).isAccepted()
-    assert not wheel(view, QPoint(5, 5), -50).isAccepted()
+    ignored = ((view, inside, 0, -50), (view, QPoint(5, 5), -50), (bar, QPoint(5, 3), 0, -50))
+    assert not any(wheel(*turned).isAccepted() for turned in ignored)  # the page scrolls
     assert bar.value() == 50
 
 

@@ -50,8 +50,8 @@ def test_a_draft_runs_ahead_is_judged_and_then_part_of_the_text(loop, qtbot):
     assert text(loop) == "", "it begins again"
     for _ in range(6 * len(read_recording().replay)):
         loop.go_on()
-    assert not loop._next.isActive(), "it rests after the third time"
-    qtbot.waitUntil(lambda: "night" in text(loop))
+    qtbot.waitUntil(lambda: not moves(loop))  # it rests after the third time
+    assert text(loop) == read_recording().text  # no word of it moves
 
 
 def test_it_moves_only_while_it_is_seen(loop, qtbot):

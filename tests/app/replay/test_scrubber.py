@@ -20,12 +20,7 @@ from tests.support.app.traces import recorded, text_of
 
 EVENTS = recorded("stories_early_exit.jsonl")
 ROUNDS = 42
-KEYS = (
-    (Qt.Key.Key_Home, 0),
-    (Qt.Key.Key_Right, 1),
-    (Qt.Key.Key_Left, 0),
-    (Qt.Key.Key_End, ROUNDS),
-)
+KEYS = ((Qt.Key.Key_Home, 0), (Qt.Key.Key_Right, 1), (Qt.Key.Key_Left, 0), (Qt.Key.Key_End, ROUNDS))
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_an_answer_by_hand():
         accepted_by_position=(5, 4, 3),
     )
     assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
-    free = Figure("14 of 24", "tokens came free, accepted\nof 20 drafted tokens")
+    free = Figure("14 of 24", "tokens came free:\n14 of 20 guesses right")
     assert figures.guessed(stats) == free
     assert figures.acceptance_length(stats) == Figure(
         "2.40", "tokens a step, instead of one:\n24 tokens in 10 steps"
@@ -107,7 +107,7 @@ def test_a_draft_that_is_a_tree_is_said_to_be_one():
     assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, 2 deep")
     verdicts = [ended.verdict, tree_round(2, *tokens)[1].verdict]
     stats = tally(verdict for verdict in verdicts if verdict)
-    free = Figure("2 of 4", "tokens came free, accepted\nof 6 drafted tokens")
+    free = Figure("2 of 4", "tokens came free:\n2 of 6 guesses right")
     assert figures.guessed(stats) == free
     assert figures.acceptance_length(stats) == Figure(
         "2.00", "tokens a step, instead of one:\n4 tokens in 2 steps"
