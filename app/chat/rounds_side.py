@@ -124,7 +124,7 @@ class RoundsSide(QWidget):
 
     def _take(self, answer: int, trace: Trace) -> None:
         if answer == self.answer and not self._live:
-            self._show_hint("" if trace.rounds else _NOT_HERE)
+            self._show_hint("" if trace.pieces else _NOT_HERE)
             self.panel.show_stats(trace.stats, trace.last)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
