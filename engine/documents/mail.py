@@ -24,7 +24,25 @@ from models.errors import Problem
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 
 _PAGES = ("text/html", "application/xhtml+xml")
-_OF_MAILBOX = re.compile(rb"^From [^\r\n]*\r?\n", re.MULTILINE)
+_CALENDAR = "text/calendar"
+_IN_LINES = re.MULTILINE | re.DOTALL | re.IGNORECASE
+_EVENT = re.compile(r"^BEGIN:VEVENT$(.*?)^END:VEVENT$", _IN_LINES)
+_ALARM = re.compile(r"^BEGIN:VALARM$.*?^END:VALARM$", _IN_LINES)
+_FOLDED = re.compile(r"\n[ \t]")
+_PROPERTY = re.compile(r"""^([\w-]+)((?:;(?:"[^"\n]*"|[^":\n])*)?):(.+)$""", re.MULTILINE)
+_OF_EVENT = {
+    "SUMMARY": "Event", "STATUS": "Status", "DTSTART": "Start", "DTEND": "End",
+    "RRULE": "Repeats", "LOCATION": "Place", "DESCRIPTION": "Notes",
+}  # fmt: skip
+_MOMENT = re.compile(r"(\d{8})(T\d{6})?(Z?)")
+_ZONE = re.compile(r""";TZID=("[^"]*"|[^;:]*)""", re.IGNORECASE)
+_OF_MAILBOX = re.compile(  # text may begin with "From" too, but has no time or no headers after it
+    rb"\AFrom [^\r\n]*\r?\n"
+    rb"|^From [^\r\n]*(?:[A-Za-z]{3} +\d{1,2} \d\d:\d\d[^\r\n]*\r?\n(?=>?[\w-]+[: ])"
+    rb"|\r?\n(?=(?:From|To|Date|Subject|Return-Path|Received|Message-ID|X-[\w-]+):))",
+    re.MULTILINE,
+)
+_FROM_IN_TEXT = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _SIZE_FIRST = re.compile(rb"\s*([0-9]{1,9})\s*\r?\n")  # in the files of Apple's Mail
 
 
@@ -51,7 +69,7 @@ class _LeftOut:
 def _messages(data: bytes, lost: _LeftOut) -> Iterator[tuple[str, str]]:
     """Yield the subject and the text of each message."""
     if data.startswith(b"From "):
-        pieces = _OF_MAILBOX.split(data)
+        pieces = [_FROM_IN_TEXT.sub(b"", each) for each in _OF_MAILBOX.split(data)]
     elif size := _SIZE_FIRST.match(data):
         pieces = [data[size.end() : size.end() + int(size[1])]]
     else:
@@ -94,8 +112,10 @@ def _texts(part: Message, lost: _LeftOut) -> Iterator[str]:
     kind = part.get_content_type()
     if kind.startswith("multipart/") and part.is_multipart():
         parts = _parts(part)
-        if kind == "multipart/alternative":
-            parts = ([each for each in parts if _holds_page(each)] or parts)[-1:]
+        if kind == "multipart/alternative":  # of texts, one; an invitation is shown as well
+            dates = [each for each in parts if each.get_content_type() == _CALENDAR]
+            texts = [each for each in parts if each not in dates]
+            parts = ([each for each in texts if _holds_page(each)] or texts)[-1:] + dates
         for each in parts:
             yield from _texts(each, lost)
     elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
@@ -123,11 +143,33 @@ def _name(part: Message) -> str:
 def _text(part: Message, lost: _LeftOut) -> str:
     known = _decoded(part)
     lost.remarks |= dict.fromkeys(known.remarks)
+    if part.get_content_type() == _CALENDAR:
+        return _events(with_plain_lines(known.text)) or known.text
     if part.get_content_type() not in _PAGES:
         return with_plain_lines(known.text).strip("\n")
     page = read_page(known.text)
     lost.unseen += page.unseen
     return BETWEEN.join(each.text for each in page.parts)
+
+
+def _events(calendar: str) -> str:
+    """The events of a calendar (RFC 5545), with a line for each property that a program shows."""
+    texts = []
+    for event in _EVENT.findall(_ALARM.sub("", _FOLDED.sub("", calendar))):
+        said = {name.upper(): value for name, *value in reversed(_PROPERTY.findall(event))}
+        lines = (f"{_OF_EVENT[name]}: {_meant(*said[name])}" for name in _OF_EVENT if name in said)
+        texts.append("\n".join(lines))
+    return BETWEEN.join(texts)
+
+
+def _meant(options: str, value: str) -> str:
+    """The value of a property: a text, or "2026-12-03 14:00 (Europe/Berlin)"."""
+    if moment := _MOMENT.fullmatch(value):
+        day, clock, zone = moment[1], moment[2], moment[3] and "UTC"
+        named = zone or "".join(_ZONE.findall(options)).strip('"')
+        time = f" {clock[1:3]}:{clock[3:5]}" if clock else ""
+        return f"{day[:4]}-{day[4:6]}-{day[6:]}{time}{f' ({named})' if named else ''}"
+    return re.sub(r"\\(.)", lambda sign: "\n" if sign[1] in "nN" else sign[1], value)
 
 
 def _decoded(part: Message) -> Decoded:

@@ -56,6 +56,56 @@ def test_files_of_apples_mail_and_mailboxes():
     assert [(each.number, each.text[-3:]) for each in sections] == [(1, "one"), (2, "two")]
 
 
+def test_lines_of_text_that_begin_with_from_begin_no_message():
+    text = b"From: a@b.c\n\nFrom Monday on it is closed.\nFrom 10:00, 28 Nov:\nopen\n\n"
+    times = ("10:00:00 2026", "10:00 2026", "10:00:00 +0000 2026")
+    for mark in (f"{name} Sat Nov  8 {time}" for name in ("a@b.c", "-") for time in times):
+        box = f"From {mark}\n".encode() + text
+        both = (box + box).replace(b"From 10", b">From 10")
+        for data in (both, both.replace(b"\n", b"\r\n")):
+            assert [each.text for each in read_mail(data).sections] == 2 * [text.decode().strip()]
+
+
+CALENDAR = r"""BEGIN:VCALENDAR
+BEGIN:VTIMEZONE
+DTSTART:19701025T030000
+END:VTIMEZONE
+BEGIN:VEVENT
+DTSTART;TZID="(UTC+01:00) Bern":20261203T140000
+DTEND:20261203T140000Z
+SUMMARY;LANGUAGE=de:Tag der
+  Arbeit
+BEGIN:VALARM
+DESCRIPTION:REMINDER
+END:VALARM
+DESCRIPTION:Keys\, meter\nand more
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261204
+STATUS:CANCELLED
+END:VEVENT
+END:VCALENDAR"""
+EVENTS = """Event: Tag der Arbeit
+Start: 2026-12-03 14:00 ((UTC+01:00) Bern)
+End: 2026-12-03 14:00 (UTC)
+Notes: Keys, meter
+and more
+
+Status: CANCELLED
+Start: 2026-12-04"""
+
+
+def test_an_invitation_is_shown_beside_its_text():
+    message = EmailMessage()
+    message.set_content("The lift is broken.")
+    for page, shown in (("", "The lift is broken."), ("<p>page", "page")):
+        if page:
+            message.add_alternative(page, subtype="html")
+        message.add_alternative(CALENDAR, subtype="calendar")
+        assert only_text(message.as_bytes()).startswith(f"{shown}\n\n{EVENTS}")
+    assert only_text(f"Content-Type: text/calendar\n\n{CALENDAR}".encode()) == EVENTS
+
+
 def test_damaged_headers_are_shown_as_they_are_written():
     for header, shown in (
         ("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=", "Subject: Größe"),
