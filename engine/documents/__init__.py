@@ -24,6 +24,9 @@ SectionKind = Literal["page", "sheet", "slide", "chapter", "part", "cell", "line
 LABELS_APART = " > "
 """Separates a heading from the headings in it, and a file of a folder from its parts."""
 
+PRINTED = "printed "
+"""Comes before the number that is printed on a page, if that is not its number in the file."""
+
 BETWEEN = "\n\n"
 """Separates two sections of a text."""
 
@@ -35,8 +38,8 @@ class Section:
     """A part of a document with a place of its own.
 
     `number`: of the page, slide, chapter, cell or part, or of the first line or row, from 1; 0
-    without one. `label`: the name of the sheet, the heading, the path of the file in a folder; or
-    empty.
+    without one. `label`: the name of the sheet, the heading, the path of the file in a folder,
+    "printed 12" of a page; or empty.
     """
 
     kind: SectionKind

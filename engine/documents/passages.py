@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Self
 
-from engine.documents import Document, SectionKind
+from engine.documents import PRINTED, Document, SectionKind
 from engine.documents.prompt import Passage
 from engine.documents.question import terms
 from engine.documents.words import MARKS, UNSPACED, folded, plain
@@ -227,7 +227,7 @@ def _rows(
     starts = list(headings)
     for passage in passages:
         section = document.section_at(passage.start)
-        named = document.sections[section].label
+        named = document.sections[section].label.partition(PRINTED)[0]
         above = bisect_right(starts, passage.start) - 1
         if above >= 0 and starts[above] >= document.starts[section]:
             named += f" {headings[starts[above]]}"

@@ -50,6 +50,18 @@ def at(question, one):
         ("第7章は?", [("chapter", "7", "7")]),
         ("第88页有什么?", [("page", "88", "88")]),
         ("12ページ", [("page", "12", "12")]),
+        ("chapter seven", [("chapter", "7", "7")]),
+        ("the twenty-third chapter", [("chapter", "23", "23")]),
+        ("im siebten Kapitel", [("chapter", "7", "7")]),
+        ("Kapitel einundzwanzig bis dreißig", [("chapter", "21", "30")]),
+        ("capítulo treinta y uno", [("chapter", "31", "31")]),
+        ("chapitres un et dix-sept", [("chapter", "1", "1"), ("chapter", "17", "17")]),
+        ("capitolo ventitré", [("chapter", "23", "23")]),
+        ("o capítulo dezesseis", [("chapter", "16", "16")]),
+        ("hoofdstuk drieëntwintig", [("chapter", "23", "23")]),
+        ("第二十三章", [("chapter", "23", "23")]),
+        ("page iv", [("page", "iv", "iv")]),
+        ("Appendix C and Exhibits A to B", [("appendix", "C", "C"), ("appendix", "A", "B")]),
         ("§ ४३ में क्या है?", [("clause", "43", "43")]),
     ],
 )
@@ -103,6 +115,41 @@ def test_chapters_are_found_by_name_or_number():
     assert at("Chapter IX", book) == []
     manual = document("# 6. Sea\nblue", "# 7. Land\ngreen")
     assert at("chapter 7", manual) == ["# 7. Land\ngreen"]
+
+
+@pytest.mark.parametrize(
+    ("headings", "question", "found"),
+    [
+        ("CHAPTER SIX|CHAPTER SEVEN|CHAPTER EIGHT", "chapter 7", "CHAPTER SEVEN"),
+        ("Chapter Nine|Chapter Eighteen", "chapter 9", "Chapter Nine"),
+        ("Appendix H|Appendix I", "What does Appendix I say?", "Appendix I"),
+        ("Chapter Twenty|Chapter Twenty-One", "the 21st chapter", "Chapter Twenty-One"),
+        ("Sechstes Kapitel|Siebtes Kapitel", "Kapitel sieben", "Siebtes Kapitel"),
+        ("Capítulo sexto|Capítulo séptimo", "capítulo siete", "Capítulo séptimo"),
+        ("CHAPITRE PREMIER|CHAPITRE II", "premier chapitre", "CHAPITRE PREMIER"),
+        ("第六章 海|第七章 陆|第十二章 天", "第12章", "第十二章 天"),
+        ("I|II|III", "chapter two", "II"),
+        ("A. Scope|B. Terms", "section B", "B. Terms"),
+        ("Appendix B|Appendix C|Appendix D", "What does Appendix C say?", "Appendix C"),
+        ("Anhang A – Preise|Anhang B", "Anhang A", "Anhang A – Preise"),
+        ("Annexe III|Annexe IV", "annexe 4", "Annexe IV"),
+        ("Schedule 1|Schedule A: Rent", "schedule A", "Schedule A: Rent"),
+    ],
+)
+def test_a_place_is_found_however_its_number_is_written(headings, question, found):
+    one = document("".join(f"{each}\nIt says so.\n" for each in headings.split("|")))
+    assert at(question, one) == [f"{found}\nIt says so."]
+
+
+def test_pages_are_found_by_their_printed_numbers():
+    labels = enumerate(("i", "ii", "1", "2", "A-1", "1"), start=1)
+    sections = tuple(Section("page", n, f"p{n}", f"a > printed {each}") for n, each in labels)
+    one = Document("a", "pdf", "00", sections)
+    for question, texts in (
+        ("page 2", ["p4"]), ("page II", ["p2"]), ("page 1", ["p3", "p6"]),
+        ("pages 1-2", ["p3\n\np4", "p6"]), ("page 5", ["p5"]), ("the last page", ["p6"]),
+    ):  # fmt: skip
+        assert at(question, one) == texts, question
 
 
 def test_clauses_are_found_by_name_or_number():
