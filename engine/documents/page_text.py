@@ -1,6 +1,7 @@
 """Makes the text of a PDF's page of PDFium's characters and of their places on the page.
 
-The order is PDFium's, line by line, but values of a form come next to their labels. Raised
+The order is PDFium's, line by line, but values come next to their labels, columns of prose one
+after the other, and dashes into empty cells of numbers. Raised
 and lowered digits are written as such, and crossed-out text is between marks. A hyphen at
 the end of a line stays, and of a row of dots, as in a table of contents, three stay. Each character
 keeps its number on the page, by which its box is found.
@@ -11,10 +12,11 @@ import math
 import re
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import pypdfium2
@@ -32,9 +34,17 @@ _LEADERS = re.compile(r"(?<=\.)(\s*\.){4,}")  # a token each, and a model copies
 _APART = 1.4  # times the usual distance of lines: a new paragraph
 _GAP = 0.8  # of a character's height: two cells
 _SPACE = 0.12  # of a character's height: the smallest space between words
-_RULED = "_.…"
 _LEVEL = 0.4  # of the higher line: how far the middles of two lines that are one are apart
 _FIELDS_APART = 2.0  # of a character's height: between the values of two fields
+_CELLS_APART = 1.0  # of a character's height: between the cells of a row
+_GAPS = re.compile(r"(?<=\S)\s+(?=\S)|(?<=[^\W_])(?=[_.…]{3})")
+_RULE = re.compile(r"([_.…])\1\1")  # a row that is to be written on
+_LOOKED_AT = 8  # lines of a page, for cells
+_FEW_ROWS = 3  # of a table, and of its columns
+_ALIGNED = 3.0  # points: edges of a column
+_PROSE = 20  # characters of a line in a column, on average
+_SHORT = 60  # characters: of a label or its value
+_OF_A_UNIT = 3  # letters around a number
 _UNKNOWN = "\ufffd"
 _MANY = 0.25  # of a page's characters: an alphabet that cannot be read
 _ACCENTS = {  # alone, and as they are on a letter
@@ -51,6 +61,8 @@ _SMALL = 0.85  # of a character's height: raised and lowered characters are smal
 _MOVED = 0.1  # of a character's height: how far at least
 _TOUCHES = 0.8  # of a character's height: from a number to its exponent, at most
 _NEAR_MIDDLE = 0.2  # of a character's height: a line through it
+_LAM = 0x644
+_ALEFS = frozenset("اأإآ")
 _SCRIPT = frozenset("0123456789+-−=(),")  # noqa: RUF001
 
 
@@ -65,6 +77,10 @@ class Box(NamedTuple):
     @property
     def middle(self) -> tuple[float, float]:
         return (self.left + self.right) / 2, (self.bottom + self.top) / 2
+
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
 
     def meets(self, other: "Box") -> bool:
         across = self.left < other.right and other.left < self.right
@@ -183,7 +199,8 @@ def page_text(
     lines = [_without_leaders(_with_gaps(_with_scripts(line, boxes), boxes)) for line in lines]
     if own is not None or ticks:
         lines = _with_filled_in(lines, boxes, own=own, ticks=ticks)
-    lines = [_crossed(line, struck, boxes) for line in map(_stripped, lines) if line]
+    lines = _as_read([line for line in map(_stripped, lines) if line], boxes)
+    lines = [_crossed(line, struck, boxes) for line in lines]
     text: list[str] = []
     numbers: list[int] = []
     breaks = _breaks([boxes.baseline(line) for line in lines])
@@ -242,10 +259,19 @@ def _lines(characters: pypdfium2.PdfTextPage, boxes: _Boxes) -> Iterator[_Line]:
             line.append(_Char(_UNKNOWN, number))
         elif code not in _LINE_ENDS and 0 < code <= sys.maxunicode:
             line.append(_Char(chr(code), number))
+        if code == _LAM and _is_reversed(line[-2:], boxes):
+            (alef, one), (lam, other) = line[-2:]
+            line[-2:] = _Char(lam, one), _Char(alef, other)
         if code in _HYPHENS or code in _LINE_ENDS:
             yield line
             line = []
     yield line
+
+
+def _is_reversed(pair: _Line, boxes: _Boxes) -> bool:
+    """Whether two letters are a ligature, lam and alef, that PDFium gives backwards."""
+    (first, one), (_, other) = pair if len(pair) == 2 else 2 * [_SPACE_MADE]
+    return first in _ALEFS and boxes.of(one) == boxes.of(other) is not None
 
 
 def _joined(lines: Iterable[_Line], boxes: _Boxes) -> list[_Line]:
@@ -356,36 +382,27 @@ def _compose(lines: list[_Line], boxes: _Boxes) -> None:
         for place in accents:
             accent = line[place]
             ink = boxes.ink(accent.number)
-            for nearby in _nearby(lines, line, place):
-                letter, number = nearby.line[nearby.place]
+            for other, at in _nearby(lines, line, place):
+                letter, number = other[at]
                 over = boxes.ink(number) if letter.isalpha() else None
                 mark = _ACCENTS[accent.letter]
                 composed = unicodedata.normalize("NFC", _DOTLESS.get(letter, letter) + mark)
-                if not (ink and over and len(composed) == 1 and _stands_on(ink, over)):
-                    continue
-                nearby.line[nearby.place] = _Char(composed, number)
-                line[place] = _Char("", accent.number)
-                break
+                if ink and over and len(composed) == 1 and _stands_on(ink, over):
+                    other[at] = _Char(composed, number)
+                    line[place] = _Char("", accent.number)
+                    break
         if accents:
             _drop_composed(line, boxes)
 
 
-class _Nearby(NamedTuple):
-    line: _Line
-    place: int
-
-
-def _nearby(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[_Nearby]:
+def _nearby(lines: Sequence[_Line], line: _Line, place: int) -> Iterator[tuple[_Line, int]]:
     """Yield the places of characters near this one: the nearest in its line, then the
     lines before and after."""
-    for step in range(1, _NEAR):
-        for other in (place + step, place - step):
-            if 0 <= other < len(line):
-                yield _Nearby(line, other)
+    inside = range(max(place - _NEAR, 0), min(place + _NEAR, len(line)))
+    yield from ((line, i) for i in sorted(inside, key=lambda i: (abs(i - place), i < place)))
     index = next(i for i, each in enumerate(lines) if each is line)
-    for other_line in (*lines[index + 1 : index + 2], *lines[max(index - 1, 0) : index]):
-        for other in range(len(other_line)):
-            yield _Nearby(other_line, other)
+    for other in (*lines[index + 1 : index + 2], *lines[max(index - 1, 0) : index]):
+        yield from ((other, i) for i in range(len(other)))
 
 
 def _drop_composed(line: _Line, boxes: _Boxes) -> None:
@@ -393,19 +410,12 @@ def _drop_composed(line: _Line, boxes: _Boxes) -> None:
     kept: _Line = []
     composed = False
     for each in line:
-        if not each.letter:
-            composed = True
-        elif composed and not each.letter.isspace():
+        if composed and each.letter and not each.letter.isspace():
+            kept = kept[: _end(kept)]
+            kept += [_SPACE_MADE] * (bool(kept) and _are_apart(kept[-1], each, boxes))
             composed = False
-            end = len(kept)
-            while end and kept[end - 1].letter.isspace():
-                end -= 1
-            spaces = (
-                kept[end : end + 1] if end == 0 or _are_apart(kept[end - 1], each, boxes) else []
-            )
-            kept[end:] = [*spaces, each]
-        else:
-            kept.append(each)
+        composed |= not each.letter
+        kept += [each] * bool(each.letter)
     line[:] = kept
 
 
@@ -413,7 +423,7 @@ def _are_apart(one: _Char, other: _Char, boxes: _Boxes) -> bool:
     before, after = boxes.of(one.number), boxes.of(other.number)
     if before is None or after is None:
         return True
-    return after.left - before.right > (before.top - before.bottom) * _SPACE
+    return after.left - before.right > before.height * _SPACE
 
 
 def _stands_on(accent: Box, letter: Box) -> bool:
@@ -459,6 +469,168 @@ def _stripped(line: _Line) -> _Line:
     return line[start : _end(line)]
 
 
+def _as_read(lines: list[_Line], boxes: _Boxes) -> list[_Line]:
+    """The lines in the order in which they are read, where PDFium has another: values next to their
+    labels, columns of prose one after the other, and dashes for empty cells among numbers."""
+    heights = [round(boxes.baseline(line)) for line in lines]
+    lines, heights = _level(lines, heights, boxes)
+    if any(above < below for above, below in pairwise(heights)):
+        lines = _with_values(lines, boxes)
+    step = max(len(lines) // _LOOKED_AT, 1)
+    if not any(len(_cells(line, boxes)) > 1 for line in lines[::step]):
+        return lines
+    cells = [_cells(line, boxes) for line in lines]
+    read: list[_Line] = []
+    place = 0
+    while place < len(lines):
+        end = next((i for i in range(place, len(lines)) if len(cells[i]) == 1), len(lines))
+        rows = cells[place:end]
+        if _are_columns(rows, boxes):
+            columns = [[*column] for column in zip(*rows, strict=True)]
+            while end < len(lines) and (own := _column_of(lines[end], columns, boxes)):
+                own.append(lines[end])
+                end += 1
+            read += chain(*columns)
+        else:
+            read += _with_dashes(lines[place:end], rows, boxes)
+            read += lines[end : end + 1]
+            end += 1
+        place = end
+    return read
+
+
+def _level(
+    lines: Sequence[_Line], heights: Sequence[int], boxes: _Boxes
+) -> tuple[list[_Line], list[int]]:
+    """The lines and their heights, with those joined that PDFium cut at a gap."""
+    level, left = list[_Line](), list[int]()
+    for line, height in zip(lines, heights, strict=True):
+        if left and left[-1] == height:
+            before, after = boxes.of(level[-1][-1].number), boxes.of(line[0].number)
+            if before and after and before.right < after.left:
+                level[-1] = [*level[-1], _SPACE_MADE, *line]
+                continue
+        level.append(line)
+        left.append(height)
+    return level, left
+
+
+def _cells(line: _Line, boxes: _Boxes) -> list[_Line]:
+    """The parts of a line between wide gaps."""
+    cells, start, letters = list[_Line](), 0, _letters(line)
+    for gap in _GAPS.finditer(letters):
+        before, after = (boxes.of(line[i].number) for i in (gap.start() - 1, gap.end()))
+        is_wide = before and after and after.left - before.right > before.height * _CELLS_APART
+        if is_wide or _RULE.match(letters, gap.end()):
+            cells.append(line[start : gap.start()])
+            start = gap.end()
+    return [*cells, line[start:]]
+
+
+def _with_values(lines: list[_Line], boxes: _Boxes) -> list[_Line]:
+    """The lines, with values that PDFium has after all their labels next to these."""
+    start, place = 0, 1
+    while place < len(lines):
+        turns = boxes.baseline(lines[place]) > boxes.baseline(lines[place - 1])
+        if turns and (end := _end_of_values(lines, start, place, boxes)) > place:
+            lines = _merged(lines[:place] + lines[end:], lines[place:end], boxes)
+            continue
+        start = place if turns else start
+        place += 1
+    return lines
+
+
+def _end_of_values(lines: list[_Line], start: int, place: int, boxes: _Boxes) -> int:
+    """The end of the values that begin at `place` and have labels since `start`, 0 if none do."""
+    at = {round(boxes.baseline(line)): line for line in lines[start:place]}
+    labels, values = list[str](), list[str]()
+    for line in lines[place:]:
+        label = at.pop(round(boxes.baseline(line)), [])
+        left, right = boxes.around(label), boxes.around(line)
+        if not (left and right and left.right < right.left):
+            break
+        labels.append(_letters(_cells(label, boxes)[0]))
+        values.append(_letters(line))
+    are_short = max(map(len, labels + values), default=_SHORT) < _SHORT
+    named = sum(text.endswith(":") for text in labels) * 2 >= len(labels)
+    numbers = sum(any(map(str.isdigit, text)) for text in values) * 2 >= len(values)
+    counted = sum(any(map(str.isdigit, text)) for text in labels) * 5 > len(labels)
+    of_labels = are_short and len(labels) > 1 and (named or (numbers and not counted))
+    return place + len(values) if of_labels else 0
+
+
+def _are_columns(rows: Sequence[Sequence[_Line]], boxes: _Boxes) -> bool:
+    """Whether the cells of rows are lines of prose, which goes on below and not to the right."""
+    if len(rows) < _FEW_ROWS or {*map(len, rows)} != {len(rows[0])}:
+        return False
+    for column in zip(*rows, strict=True):
+        texts = [*map(_letters, column)]
+        goes_on = sum(text[:1].islower() for text in texts[1:])
+        if goes_on * 5 < len(texts) * 2 or sum(map(len, texts)) < _PROSE * len(texts):
+            return False
+        edges = [box.left for cell in column if (box := boxes.around(cell[:1]))]
+        if max(edges) - min(edges) > _ALIGNED:
+            return False
+    return True
+
+
+def _column_of(line: _Line, columns: Sequence[list[_Line]], boxes: _Boxes) -> list[_Line] | None:
+    """The longer column that a line continues; None if it is below all columns."""
+    box = boxes.around(line)
+    for index, column in enumerate(columns):
+        above, *after = [boxes.around(each[-1]) for each in columns[index : index + 2]]
+        if not (box and above and abs(box.left - above.left) < _ALIGNED):
+            continue
+        fits = not after or after[0] is None or box.right < after[0].left
+        return column if fits and above.bottom - box.top < above.height / 2 else None
+    return None
+
+
+def _with_dashes(
+    lines: Sequence[_Line], rows: Sequence[Sequence[_Line]], boxes: _Boxes
+) -> Sequence[_Line]:
+    """The lines of a table, with a dash for each empty cell in columns of numbers."""
+    if len(rows) < _FEW_ROWS or len({*map(len, rows)}) == 1:
+        return lines
+    heads = [boxes.around([cell[0], cell[-1]]) for cell in max(rows, key=len)]
+    if len(heads) < _FEW_ROWS:
+        return lines
+    placed = [
+        {_nearest(boxes.around([cell[0], cell[-1]]), heads): cell for cell in row} for row in rows
+    ]
+    counts = Counter(i for row in placed for i, cell in row.items() if _is_number(cell))
+    numbers = {i for i, count in counts.items() if i and count > 1}
+    made = list[_Line]()
+    for line, row, cells in zip(lines, rows, placed, strict=True):
+        empty = numbers - cells.keys()
+        counted = any(_is_number(cells[i]) for i in numbers & cells.keys())
+        if empty and counted and len(cells) == len(row) and [*cells] == sorted(cells):
+            cells |= {i: [_Char("\u2013", MADE)] for i in empty}
+            line = _spaced([cells[i] for i in sorted(cells)])
+        made.append(line)
+    return made
+
+
+def _nearest(box: Box | None, heads: Sequence[Box | None]) -> int:
+    """The number of the column with which a cell shares most of its width."""
+
+    def shared(index: int) -> float:
+        head = heads[index]
+        return min(box.right, head.right) - max(box.left, head.left) if box and head else -math.inf
+
+    return max(range(len(heads)), key=shared)
+
+
+def _spaced(cells: Iterable[_Line]) -> _Line:
+    """A line of cells with a space between two."""
+    return [each for cell in cells for each in (*cell, _SPACE_MADE)][:-1]
+
+
+def _is_number(cell: _Line) -> bool:
+    digits = sum(each.letter.isdigit() for each in cell)
+    return digits > 0 and sum(each.letter.isalpha() for each in cell) <= digits + _OF_A_UNIT
+
+
 def _with_filled_in(
     lines: Sequence[_Line], boxes: _Boxes, *, own: int | None, ticks: Sequence[Tick]
 ) -> list[_Line]:
@@ -477,17 +649,24 @@ def _with_filled_in(
     filled += [
         [_Char("☒" if tick.ticked else "☐", MADE - 1 - index)] for index, tick in enumerate(ticks)
     ]
-    mine = [line for line in mine if line]
+    return _merged([line for line in mine if line], filled, boxes)
+
+
+def _merged(mine: list[_Line], filled: Sequence[_Line], boxes: _Boxes) -> list[_Line]:
+    """The lines with others at their places: in the lines at their height, or between them."""
     places = [boxes.around(line) for line in mine]
     added = [(box, line) for line in map(_stripped, filled) if (box := boxes.around(line))]
     for box, line in sorted(added, key=lambda each: (-each[0].middle[1], each[0].left)):
-        place = _place(places, box)
-        if place.in_line:
-            mine[place.number] = _inserted(mine[place.number], line, box, boxes)
-            places[place.number] = boxes.around(mine[place.number])
+        number, in_line = _place(places, box)
+        if in_line:
+            cells = _cells(mine[number], boxes)
+            middles = [around.middle[0] for cell in cells if (around := boxes.around(cell))]
+            at = sum(middle < box.middle[0] for middle in middles)
+            mine[number] = _spaced([*cells[:at], line, *cells[at:]])
+            places[number] = boxes.around(mine[number])
         else:
-            mine.insert(place.number, line)
-            places.insert(place.number, box)
+            mine.insert(number, line)
+            places.insert(number, box)
     return mine
 
 
@@ -513,60 +692,19 @@ def _pieces(line: _Line, boxes: _Boxes) -> Iterator[_Line]:
     yield piece
 
 
-class _Place(NamedTuple):
-    """The number of the line that a line joins, or its own number as a new line."""
-
-    number: int
-    in_line: bool
-
-
-def _place(places: Sequence[Box | None], box: Box) -> _Place:
-    """The nearest line at the height of `box`, else below the nearest one above it. `places`: the
-    boxes of the lines."""
-    level: tuple[float, int] | None = None
-    above: tuple[float, int] | None = None
+def _place(places: Sequence[Box | None], box: Box) -> tuple[int, bool]:
+    """The number of the nearest line at the height of `box`, and True; else the number of a new
+    line, below the nearest one above it, and False. `places`: the boxes of the lines."""
+    level, above = list[tuple[float, int]](), [(math.inf, 1)]
     for index, other in enumerate(places):
-        if other is None:
-            continue
-        up = other.middle[1] - box.middle[1]
-        across = max(other.left - box.right, box.left - other.right, 0)
-        if abs(up) <= _LEVEL * max(box.top - box.bottom, other.top - other.bottom):
-            if level is None or across < level[0]:
-                level = across, index
-        elif up > 0 and (above is None or up + across <= above[0]):
-            above = up + across, index
-    if level is not None:
-        return _Place(level[1], in_line=True)
-    return _Place(0 if above is None else above[1] + 1, in_line=False)
-
-
-def _inserted(line: _Line, new: _Line, box: Box, boxes: _Boxes) -> _Line:
-    """The line with a new one at its place in it: between words, and before a row that marks the
-    place to write on."""
-    place = next(
-        (
-            i
-            for i, each in enumerate(line)
-            if (there := boxes.of(each.number)) and there.middle[0] >= box.left
-        ),
-        len(line),
-    )
-    while 0 < place < len(line) and line[place - 1].letter == line[place].letter in _RULED:
-        place -= 1
-    start = end = place
-    while 0 < start < len(line) and _is_word(line, start):
-        start -= 1
-    while 0 < end < len(line) and _is_word(line, end):
-        end += 1
-    place = start if place - start < end - place else end
-    before, after = _stripped(line[:place]), _stripped(line[place:])
-    spaces = [_SPACE_MADE][: len(before)], [_SPACE_MADE][: len(after)]
-    return [*before, *spaces[0], *new, *spaces[1], *after]
-
-
-def _is_word(line: _Line, place: int) -> bool:
-    """Whether a word goes on at this place."""
-    return line[place - 1].letter.isalnum() and line[place].letter.isalnum()
+        if other is not None:
+            up = other.middle[1] - box.middle[1]
+            across = max(other.left - box.right, box.left - other.right, 0)
+            if abs(up) <= _LEVEL * max(box.height, other.height):
+                level.append((across, index))
+            elif up > 0:
+                above.append((up + across, -index))
+    return (min(level)[1], True) if level else (1 - min(above)[1], False)
 
 
 def _breaks(baselines: Sequence[float]) -> list[str]:

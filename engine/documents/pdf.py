@@ -8,6 +8,7 @@ pages that are pictures with hardly any text. Text that was recognized in a pict
 
 import ctypes
 import math
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from engine.documents import Section
+from engine.documents import PRINTED, Section
 from engine.documents.hidden import hidden_places
 from engine.documents.limits import PAGES
 from engine.documents.page_picture import Box, PagePicture, png
@@ -39,6 +40,9 @@ _THIN = 2.0  # points: a drawn line, which paints over no text
 _MANY = 500  # shapes or lines: a drawing
 _EVEN = 12  # of 255: shades that differ by less are one colour
 _FILLS = 0.6  # of a page: a picture of it, a scan
+_BLANK = (*range(9, 14), 32, 160)
+_NO_LETTER = re.compile("[\x00-\x08\x0e-\x1f\ue000-\uf8ff]")
+_FEW_CODES = 20  # times as many letters as codes of no letter
 _PLEASE_WAIT = 1000  # characters: what an XFA form shows in other programs
 _STAMP = 200  # characters: a stamp on a scan
 _OF_FORMS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
@@ -50,7 +54,7 @@ _NO_COMMENTS = (*_NOT_WRITTEN, pdfium.FPDF_ANNOT_WIDGET)
 
 def read_pdf(data: bytes) -> Read:
     """A section for each page with text. Raises Problem."""
-    sections, without_text, damaged, pictures = [], [], [], []
+    sections, without_text, damaged, pictures, nameless = [], [], [], [], []
     faint = off_page = unseen = 0
     with _opened(data) as document:
         is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
@@ -65,9 +69,15 @@ def read_pdf(data: bytes) -> Read:
             try:
                 with _page(document, number) as page:
                     text = page.text()
+                    if _is_nameless(page.characters, text.text):
+                        without_text.append(number)
+                        nameless.append(str(number))
+                        continue
                     off_page, unseen = off_page + text.off_page, unseen + len(page.unseen)
                     if text.text:
-                        sections.append(Section("page", number, text.text))
+                        printed = document.get_page_label(number - 1)
+                        label = PRINTED + printed if printed not in ("", str(number)) else ""
+                        sections.append(Section("page", number, text.text, label))
                         faint += sum(each in page.tiny for each in text.numbers)
                         if _is_scan(page, text):
                             pictures.append(str(number))
@@ -88,6 +98,7 @@ def read_pdf(data: bytes) -> Read:
     if len(damaged) > 10:
         left_out += (f"{len(damaged) - 10} more damaged pages.",)
     left_out += left_out_line("Pictures of whole pages, whose text is not recognized", pictures)
+    left_out += left_out_line("Pages whose fonts name no letters (OCR can read them)", nameless)
     left_out += left_out_line("Attached files", files)
     if off_page:
         left_out += (f"{off_page:,} characters beyond the edges of pages.",)
@@ -183,6 +194,18 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
             own = None
         unseen, tiny, rules = _overlooked(page, characters)
         yield _Page(page, characters, own, ticks, comments, struck + rules, unseen, tiny)
+
+
+def _is_nameless(characters: pypdfium2.PdfTextPage, text: str) -> bool:
+    """Whether the fonts of a page do not say which letters its characters are."""
+    if len(_NO_LETTER.findall(text)) * _FEW_CODES <= len(text):
+        return False
+    inked = [(i, code) for i, code in enumerate(codes(characters)) if code not in _BLANK]
+    unknown = sum(
+        0xE000 <= code < 0xF900 or pdfium.FPDFText_HasUnicodeMapError(characters.raw, number) == 1
+        for number, code in inked
+    )
+    return unknown * 2 > len(inked)
 
 
 def _is_written_on(page: pypdfium2.PdfPage) -> bool:

@@ -11,6 +11,7 @@ from PIL import Image
 from engine.documents.hidden import without_hidden
 from engine.documents.pdf import draw_page, read_pdf
 from models.errors import Problem
+from tests.support.documents import pdfs
 from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, risen, unicode_line
 from tests.support.mostly_slow import examples
 
@@ -122,6 +123,104 @@ def test_a_picture_of_a_page_with_a_stamp_is_reported():
     whole = lines(["A page that was recognized has far more text than any stamp. "] * 4)
     for content, reported in ((scan + stamp, 1), (logo + stamp, 0), (scan + whole, 0), (stamp, 0)):
         assert len(read_pdf(pdf(content)).left_out) == reported
+
+
+def in_table(*rows, xs=(20, 110, 200, 290)):
+    """A table drawn row by row; of each row, the cells with bars between them."""
+    cells = [(270 - 15 * i, row.split("|")) for i, row in enumerate(rows)]
+    placed = [(*each, y) for y, row in cells for each in zip(row, xs, strict=False)]
+    return "".join(line(text, x=x, y=y) for text, x, y in placed if text)
+
+
+LEFT = [
+    "the mill was built long ago by",
+    "a family of weavers who came",
+    "from the north in winter.",
+]
+RIGHT = [
+    "the bridge is younger; it was",
+    "paid by a tax on salt, and",
+    "has seven arches of stone.",
+]
+MIXED = in_table(*map("{}|{}".format, LEFT, RIGHT), xs=(20, 210))
+LABELS = lines(["Invoice", "Date", "Total"]) + lines(["R-20-11", "3 May 20", "1,428.00"], x=110)
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        (MIXED, [*LEFT, "", *RIGHT]),
+        (MIXED + line("It stands.", y=225), [*LEFT, "It stands.", "", *RIGHT]),
+        (
+            MIXED + line("A full line after both columns of it.", y=210),
+            [*LEFT, "", *RIGHT, "", "A"],
+        ),
+        (lines(LEFT) + lines(RIGHT, x=210), [*LEFT, "", *RIGHT]),
+        (LABELS, ["Invoice R-20-11", "Date 3 May 20", "Total 1,428.00"]),
+        (
+            LABELS + lines(["2026", "4 May", "900.00"], x=210),
+            ["Invoice R-20-11 2026", "Date 3 May 20 4 May", "Total 1,428.00 900.00"],
+        ),
+        (
+            lines(["Name:", "Born:"]) + lines(["Ada", "Rome", "End"], x=90),
+            ["Name: Ada", "Born: Rome"],
+        ),
+        (
+            lines(["Figs 12", "Figs 14"]) + lines(["Nuts 20", "Nuts 2"], x=150),
+            ["Figs 12", "Figs 14"],
+        ),
+        (
+            in_table("Item|2024|2025|2026", "Rent|500||600", "Gas||80|90", "Oil|7||"),
+            ["Item 2024 2025 2026", "Rent 500 – 600", "Gas – 80 90", "Oil 7 – –"],
+        ),
+        (
+            in_table("Item|May|June|July", "Rent|5,00||6,00", "Gas||8|", "Tax|9|8|7"),
+            ["Item May June July", "Rent 5,00 – 6,00", "Gas – 8 –", "Tax 9 8 7"],
+        ),
+        (
+            in_table("A long|of a|50 EUR|60", "name|plan||", "Rent|flat||70", "Tax|city|1,20|80"),
+            ["A long of a 50 EUR 60", "name plan", "Rent flat – 70", "Tax city 1,20 80"],
+        ),
+    ],
+)
+def test_a_page_is_read_as_it_is_laid_out(content, read):
+    assert texts(content)[0].startswith("\n".join(read))
+
+
+def test_pages_have_their_printed_numbers():
+    catalog = "/PageLabels << /Nums [0 << /S /r >> 2 << /S /D >> 3 << /S /D /St 4 >>] >>"
+    read = read_pdf(pdf(*[line("a")] * 4, catalog=catalog))
+    assert [each.label for each in read.sections] == ["printed i", "printed ii", "printed 1", ""]
+
+
+@pytest.mark.parametrize(
+    ("font", "codes"),
+    [
+        ("Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts [6 0 R]", "0024000100450003"),
+        ("TrueType /BaseFont /X /FirstChar 1 /LastChar 2 /Widths [600 600]", "01020304"),
+        (
+            "Type3 /FontBBox [0 0 9 9] /FontMatrix [.1 0 0 .1 0 0] /CharProcs << /a 5 0 R >>"
+            " /Encoding << /Differences [1 /a /a /a] >> /FirstChar 1 /LastChar 3 /Widths [9 9 9]",
+            "010302",
+        ),
+    ],
+)
+def test_a_page_whose_fonts_name_no_letters_has_no_text(font, codes):
+    page = f"BT /F9 12 Tf 20 250 Td <{codes * 3}> Tj ET "
+    made = pdf(page, line("Read."), more=[f"<< /Type /Font /Subtype /{font} >>"])
+    private = pdf(unicode_line("\ue001\ue002 a"), line("Read."))
+    for data in (made.replace(b"/F2 4", b"/F9 8"), private):
+        read = read_pdf(data)
+        assert ([each.text for each in read.sections], read.without_text) == (["Read."], (1,))
+        assert len(read.left_out) == 1
+
+
+def test_of_a_ligature_the_letters_are_in_order(monkeypatch):
+    for alef in "اأإآ":
+        named = pdfs._UNICODE.replace("D83DDE00", f"0644{ord(alef):04X}")
+        with monkeypatch.context() as patch:
+            patch.setattr(pdfs, "_UNICODE", named)
+            assert texts(unicode_line("ت\ud800كشم")) == [f"مشكل{alef}ت"]
 
 
 def test_cells_side_by_side_are_apart():
