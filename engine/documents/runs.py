@@ -9,6 +9,8 @@ from collections import Counter
 from itertools import zip_longest
 from xml.etree.ElementTree import Element, SubElement
 
+from mammoth.docx.dingbats import dingbats
+
 from engine.documents.formulas import apart, formula_text
 from engine.documents.numbering import child_value, value_of
 from engine.documents.zips import local_name
@@ -17,6 +19,7 @@ DROPPED = "proofErr"
 """The name of an element that is not read."""
 
 _OFF = ("", "0", "false", "off", "none", "auto", "baseline")
+_BOXES = str.maketrans("\U0001f78e\U0001f78f\U0001f790\U0001f5f7\U0001f5f9", "☐☐☐☒☒")
 _TOGGLES = {"vanish", "strike"}  # in a character style they invert the paragraph's
 _CONTENT = re.compile(
     "t|tab|br|cr|ptab|sym|drawing|pict|object|oMath|ruby|delText|AlternateContent|.*(Hyphen|Reference)"
@@ -110,6 +113,12 @@ class Runs:
         for each in run:
             if local_name(each) == "delText":
                 each.tag = f"{self._space}t"
+            code = value_of(each, "char")
+            if local_name(each) == "sym" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
+                each.text = _in_unicode(chr(int(code, 16)), value_of(each, "font"))
+                each.tag = f"{self._space}t"
+            elif local_name(each) == "t" and "rFonts" in looks:
+                each.text = _in_unicode(each.text or "", looks["rFonts"])
             self._before = each.text or "" if local_name(each) == "t" else self._before
 
     def _end(self, paragraph: Element, style: str) -> None:
@@ -152,9 +161,18 @@ def _properties(parent: Element | None) -> dict[str, str]:
     """The values of the properties of runs that an element holds, or that it has itself."""
     found = () if parent is None else (*parent, *parent.iterfind("*/*"))
     return {
-        local_name(each): value_of(each, "fill") or (value_of(each) if each.attrib else "1")
+        local_name(each): value_of(each, "fill")
+        or value_of(each, "ascii")
+        or (value_of(each) if each.attrib else "1")
         for each in found
     }
+
+
+def _in_unicode(text: str, font: str) -> str:
+    """The text of a font of symbols as Unicode; of another font, the text itself."""
+    codes = ((font, ord(each) - 0xF000 * (ord(each) >= 0xF000)) for each in text)
+    known = (dingbats.get(code, ord(each)) for code, each in zip(codes, text, strict=True))
+    return "".join(map(chr, known)).translate(_BOXES)
 
 
 def _part(parent: Element, name: str) -> Element:

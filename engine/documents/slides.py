@@ -6,12 +6,13 @@ read, but reported; nor is text that masters put on every slide.
 """
 
 import re
-from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import chain
-from math import inf, nan
+from math import inf, isnan, nan
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from engine.documents import Section
@@ -29,6 +30,7 @@ _COUNTED = {
     **dict.fromkeys(("pic", "model3d", "sldZm"), "Pictures"), "chart": "Charts",
     "relIds": "Diagrams", "oleObj": "Embedded objects", "contentPart": "Drawings in ink",
 }  # fmt: skip
+_DEEPEST = 8  # levels that are indented
 _FRAMES = ("ln", "highlight")
 _WHITE = ("FFFFFF", "bg1", "lt1")
 _PAINTED = re.compile(  # other than white: the ground of a slide, or a shape that text may lie on
@@ -91,7 +93,7 @@ def _read_slide(
         for identifier, drawn in archive.related(part, kind).items():
             with suppress(Problem):
                 xml = archive.xml(drawn) if identifier not in hidden else Element("")
-                if text := chart_text(xml) if kind == "chart" else "\n".join(paragraphs(xml)):
+                if text := chart_text(xml) if kind == "chart" else diagram_text(xml):
                     not_read[name] -= 1
                     shapes.append(text)
     for notes in archive.related(part, "notesSlide").values():
@@ -182,16 +184,75 @@ def _length(parent: Element, name: str, side: str) -> float:
     return float(length) if length.lstrip("-").isdecimal() else nan  # compares as on the slide
 
 
-def _shapes(element: Element) -> Iterator[Element]:
-    """Yield the shapes of a slide and of its groups, in drawing order; of alternatives for
-    different programs, the first."""
-    for child in element:
-        if local_name(child) in ("sp", "graphicFrame", "cxnSp"):
-            yield child
-        elif local_name(child) == "AlternateContent":
-            yield from _shapes(child[0]) if len(child) else ()
+class _Placed(NamedTuple):
+    """Shapes, and their place on the slide; nan if it is not known."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    shapes: Sequence[Element]
+
+
+def _shapes(parent: Iterable[Element]) -> Iterator[Element]:
+    """Yield the shapes of a slide and of its groups that have text, in the order in which they are
+    read; of alternatives for different programs, the first."""
+    found = []
+    for child in parent:
+        name, frame = local_name(child), child.find("{*}xfrm")
+        frame = child.find("*/{*}xfrm") if frame is None else frame
+        is_shape = name in ("sp", "graphicFrame", "cxnSp")
+        inner = child[:1] if name == "AlternateContent" else [*child]
+        shapes = [child] if is_shape else [*_shapes(inner)]
+        if child.find(".//{*}t") is not None:
+            sides = (("off", "x"), ("off", "y"), ("ext", "cx"), ("ext", "cy"))
+            place = [nan if frame is None else _length(frame, *side) for side in sides]
+            found.append(_Placed(place[0], place[1], place[2], place[3], shapes))
+    for placed in _as_read(found):
+        yield from placed.shapes
+
+
+def _as_read(found: Sequence[_Placed]) -> Iterator[_Placed]:
+    """Yield shapes row by row; of cards side by side that have several rows, card by card; shapes
+    without a place of their own first."""
+    rows: list[list[_Placed]] = []
+    for each in sorted(found, key=lambda each: -inf if isnan(each.top) else each.top):
+        if isnan(each.top):
+            yield each
+        elif rows and each.top < rows[-1][0].top + rows[-1][0].height / 2:
+            rows[-1].append(each)
         else:
-            yield from _shapes(child)
+            rows.append([each])
+    cards: list[list[_Placed]] = []  # rows that belong together, joined
+    for row in (sorted(row, key=lambda each: (each.left, each.top)) for row in rows):
+        columns = zip(cards, row, strict=False)
+        alike = len(row) == len(cards) > 1 and all(
+            abs(column[0].left - each.left) < each.width / 4 for column, each in columns
+        )
+        if not alike:
+            yield from chain(*cards)
+            cards = [[] for _ in row]
+        for column, each in zip(cards, row, strict=True):
+            column.append(each)
+    yield from chain(*cards)
+
+
+def diagram_text(model: Element) -> str:
+    """The texts of a diagram in its order, those below another one indented."""
+    points = {each.get("modelId"): each for each in model.iterfind(".//{*}pt")}
+    links = [each for each in model.iterfind(".//{*}cxn") if each.get("type", "parOf") == "parOf"]
+    below = defaultdict[str | None, list[str | None]](list)
+    for each in sorted(links, key=lambda each: -int(each.get("srcOrd", "0"))):
+        below[each.get("srcId")].append(each.get("destId"))
+    roots = points.keys() - {each.get("destId") for each in links}
+    waiting = [(0, name) for name in reversed(points) if name in roots]
+    lines = []
+    while waiting:
+        depth, name = waiting.pop()
+        texts = [*paragraphs(points.pop(name, Element("pt")))]
+        lines += ["  " * min(depth, _DEEPEST) + text for text in texts]
+        waiting += [(depth + bool(texts), each) for each in below.pop(name, ())]
+    return "\n".join(lines or paragraphs(model))
 
 
 def _placeholder(shape: Element) -> str:

@@ -16,11 +16,12 @@ import mammoth
 
 from engine.documents import BETWEEN, Section
 from engine.documents.charts import chart_text
+from engine.documents.kinds import kind_of
 from engine.documents.numbering import Mark, Numbers, child_value, value_of
-from engine.documents.read import Read, unseen_line
+from engine.documents.read import Read, reader_of, unseen_line
 from engine.documents.runs import DROPPED, Runs
-from engine.documents.slides import paragraphs
-from engine.documents.web import read_page
+from engine.documents.slides import diagram_text
+from engine.documents.web import BETWEEN_CELLS, read_page
 from engine.documents.zips import Archive, local_name, reading
 from models.errors import Problem
 
@@ -100,6 +101,8 @@ def read_docx(data: bytes) -> Read:
                 case "styles":
                     _repair_styles(root)
                 case "document":
+                    _write_columns(root)
+                    _insert_files(root, archive)
                     _write_marks(root, numbers)
             for element in list(root.iter()):
                 name = local_name(element)
@@ -140,7 +143,7 @@ def _drawn(archive: Archive, left_out: Counter[str]) -> Iterator[str]:
                     yield text
         for diagram in archive.related(document, "diagramData").values():
             with suppress(Problem):
-                if text := "\n".join(paragraphs(archive.xml(diagram))):
+                if text := diagram_text(archive.xml(diagram)):
                     left_out["relIds"] -= 1
                     yield text
 
@@ -199,6 +202,31 @@ def _write_marks(root: Element, numbers: Numbers) -> None:
             first = None
 
 
+def _write_columns(root: Element) -> None:
+    """Write bars for the tabs of paragraphs with several: an empty cell is between two of them."""
+    for paragraph in root.iter(root.tag.removesuffix("document") + "p"):
+        inside = [part for run in paragraph.iterfind("{*}r") for part in run]
+        first = next((i for i, part in enumerate(inside) if _is_shown(part)), len(inside))
+        tabs = [part for part in inside[first:] if local_name(part) == "tab"]
+        for tab in tabs if len(tabs) > 1 else ():
+            tab.tag, tab.text = tab.tag.removesuffix("tab") + "t", BETWEEN_CELLS
+
+
+def _insert_files(root: Element, archive: Archive) -> None:
+    """Put the text of inserted files (`altChunk`) in their places, as far as they are read."""
+    space, files = root.tag.removesuffix("document"), dict[str, str]()
+    for document in archive.related("", "officeDocument").values():
+        files |= archive.related(document, "aFChunk")
+    for parent in [each for each in root.iter() if each.find("{*}altChunk") is not None]:
+        for place, child in reversed([*enumerate(parent)]):
+            name = files.get(value_of(child, "id"), "") if local_name(child) == "altChunk" else ""
+            with suppress(Problem):
+                data = archive.read(name) if name else b""
+                found = reader_of(kind_of(name, data))(data).sections if data else ()
+                lines = [line for each in found for line in each.text.split("\n") if line]
+                parent[place : place + bool(lines)] = [_paragraph(space, line) for line in lines]
+
+
 def _paragraphs(parent: Element) -> Iterator[Element]:
     """Yield the paragraphs in order; of alternatives for different programs, one."""
     for child in parent:
@@ -223,6 +251,12 @@ def _write_mark(paragraph: Element, properties: Element | None, mark: Mark | Non
         ):
             list_of.append(Element(f"{space}{name}", {f"{space}val": value}))
         properties.append(list_of)
+
+
+def _paragraph(space: str, text: str) -> Element:
+    paragraph = Element(f"{space}p")
+    paragraph.append(_text_run(paragraph, text))
+    return paragraph
 
 
 def _text_run(like: Element, text: str) -> Element:

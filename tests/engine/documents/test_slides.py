@@ -84,6 +84,39 @@ def group(*shapes, x=0, looks=""):
     return f"<p:grpSp>{named}{''.join(shapes)}</p:grpSp>"
 
 
+def test_shapes_are_read_by_their_places():
+    cards = [("b1", 3200, 1500), ("a2", 0, 2500), ("a1", 0, 1500), ("b2", 3200, 2500)]
+    grouped = group(placed("a2", 0, 900), placed("a1", 0, 0))
+    for shapes, text in (
+        ([placed(*each) for each in cards], "a1 a2 b1 b2"),
+        ([placed("c", 0, 4000), placed("a", 0, 0), placed("b", 900, 2000)], "a b c"),
+        ([placed("b", 5000, 0), grouped, shape("first")], "first a1 a2 b"),
+    ):
+        (section,) = read_pptx(pptx([slide(*shapes)])).sections
+        assert section.text.split() == text.split()
+
+
+def test_a_diagram_is_read_in_its_order():
+    texts = {"d": "", "4": "Ship", "1": "Order", "3": "Pack", "2": "Pay", "x": "by card"}
+    points = "".join(
+        f'<dgm:pt modelId="{name}"><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>'
+        for name, text in texts.items()
+    )
+    links = "".join(
+        f'<dgm:cxn srcId="{above}" destId="{name}" srcOrd="{order}" {kind}/>'
+        for above, name, order, kind in (
+            ("d", "3", 2, ""), ("d", "1", 0, ""), ("d", "4", 3, ""), ("d", "2", 1, ""),
+            ("2", "x", 0, 'type="parOf"'), ("1", "x", 0, 'type="presOf"'),
+        )
+    )  # fmt: skip
+    parts = {
+        "ppt/slides/_rels/slide1.xml.rels": related(("d", "diagramData", "../data1.xml")),
+        "ppt/data1.xml": slide(points + links),
+    }
+    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
+    assert section.text == "a\n\nOrder\nPay\n  by card\nPack\nShip"
+
+
 @pytest.mark.parametrize(
     ("drawn", "seen"),
     [

@@ -160,6 +160,35 @@ def test_charts_and_diagrams_are_read_or_reported():
     assert read_docx(docx(body, parts=broken)).left_out == ("1 chart.",)
 
 
+def test_tabs_are_columns_and_symbols_are_characters():
+    tab, looks = "<w:r><w:tab/></w:r>", '<w:rFonts w:ascii="{}"/>'.format
+    symbol = '<w:r><w:sym w:font="Wingdings" w:char="F0{}"/></w:r>'.format
+    for content, text in (
+        (run("Rent") + tab + run("500") + tab + tab + run("600"), "Rent | 500 | | 600"),
+        (tab + tab + run("Place") + tab + run("Date"), "Place Date"),
+        (run("\uf0fe", looks("Wingdings")) + run("o", looks("Wingdings")) + run("o"), "☒☐o"),
+        (symbol("FC") + symbol("A8") + symbol("E0") + run("³ 5", looks("Symbol")), "✓☐🡪≥ 5"),
+        (run("o", looks("Calibri")) + run("a", looks("Symbol")), "o\u03b1"),
+    ):
+        assert texts(paragraph(content)) == [text]
+
+
+def test_inserted_files_are_read_in_their_places():
+    files = {
+        "a.htm": "<html><p>a page<table><tr><td>1<td>2</table>",
+        "b.docx": docx(paragraph(run("a docx"))),
+        "c.txt": "a text",
+        "d.rtf": r"{\rtf1 no}",
+    }
+    parts = {f"word/{name}": data for name, data in files.items()}
+    parts["word/_rels/document.xml.rels"] = related(*((n[0], "aFChunk", n) for n in files))
+    body = "".join(f'<w:altChunk r:id="{name[0]}"/>' for name in files)
+    read = read_docx(docx(body + paragraph(run("end")), parts=parts))
+    lines = ("a page", "1 | 2", "a docx", "a text", "end")
+    assert [each.text for each in read.sections] == ["\n\n".join(lines)]
+    assert read.left_out == ("1 inserted file.",)
+
+
 def test_a_box_that_only_newer_programs_draw_is_read():
     box = (
         '<w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/'
