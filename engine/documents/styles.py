@@ -54,7 +54,7 @@ _Rule = tuple[tuple[bool, int], tuple[frozenset[str], ...], dict[str, str]]
 @dataclass(frozen=True, slots=True)
 class Looks:
     """The looks of an element's text. `gone`: neither it nor the elements in it are shown. `moved`:
-    "^" if it is raised, "_" if it is lowered."""
+    "^" if it is raised, "_" if it is lowered. `listed`: the style of a list's marks."""
 
     names: frozenset[str] = frozenset()
     gone: bool = False
@@ -62,6 +62,7 @@ class Looks:
     tiny: bool = False
     struck: bool = False
     moved: str = ""
+    listed: str = ""
     colour: _Colour = (0, 0, 0)
     ground: _Colour = (255, 255, 255)
 
@@ -104,7 +105,7 @@ class Styles:
         if tag in ("sup", "sub"):  # the tag says it; a style sheet only sets how far
             said |= _USUAL[tag]
         if not said:
-            return replace(above, names=names, moved="") if names or above.moved else above
+            return replace(above, names=names, moved="", listed="")
         if {"animation", "transition"} & said.keys():
             said.pop("opacity", None)  # it appears in a moment
         size, shown = said.get("font-size", ""), said.get("visibility", "inherit")
@@ -120,6 +121,7 @@ class Styles:
             tiny=bool(_NOTHING.fullmatch(size) or (above.tiny and _RELATIVE.fullmatch(size))),
             struck=above.struck or "line-through" in line,
             moved=next((sign for where, sign in _MOVED if where.search(written)), ""),
+            listed=said.get("list-style-type", said.get("list-style", "")),
             colour=_colour(said.get("color", ""), above.colour),
             ground=above.ground if ground and ground[3:] == (0,) else ground,
         )

@@ -15,8 +15,9 @@ from xml.etree.ElementTree import TreeBuilder
 from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import Decoded, decode_declared
 from engine.documents.formulas import apart, formula_text, raised
+from engine.documents.numbering import written
 from engine.documents.read import Read, unseen_line
-from engine.documents.styles import Styles
+from engine.documents.styles import Looks, Styles
 from engine.documents.zips import reading
 
 BETWEEN_CELLS = " | "
@@ -45,6 +46,15 @@ _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta
     param source track wbr"""
 )
+_LISTED = {
+    "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman",
+    "decimal-leading-zero": "decimalZero", "decimal": "decimal", "1": "decimal", "none": "none",
+    **{
+        f"{case}-{name}": f"{case}{kind}"
+        for case in ("lower", "upper")
+        for name, kind in (("alpha", "Letter"), ("latin", "Letter"), ("roman", "Roman"))
+    },
+}  # fmt: skip
 _AROUND = {"rt": "()", "q": "“”", "button": "  ", "textarea": "  "}
 _ENDS = {  # the elements that a start tag ends, unless within another
     "li": (frozenset({"li"}), _LISTS | _TABLE),
@@ -59,6 +69,7 @@ _ENDS = {  # the elements that a start tag ends, unless within another
 }
 _MOST_DEPTH = 512  # as in browsers: deeper elements become siblings
 _MOST_COLUMNS = 1_000
+_DATA_CELLS = 3  # with text, in one row: no page is laid out like that
 _MOST_LABEL = 100
 _MOST_REPEATED = 1_000_000  # characters of a table's cells that several rows repeat
 _MATHML = re.compile(r"katex-mathml|mwe-math-mathml|assistive[-_]m", re.IGNORECASE)
@@ -70,6 +81,8 @@ _CHARSET = re.compile(
     rb"""(?<![\w-])(?:charset|encoding)\s*=\s*["']?\s*(?!utf-?(?:7|16|32))([\w:.-]+)""",
     re.IGNORECASE,
 )
+_LATER = "\ud802"
+_COUNTED = re.compile(rf"{_LATER}(\w+) (-?\d+){_LATER}")
 BEGIN, END = "\ud800", "\ud801"  # of crossed-out text; no text has half a character
 _CROSSED = (
     (rf"{BEGIN}(\s*){END}", r"\1"),
@@ -151,7 +164,8 @@ def shortened(text: str) -> str:
 class _Table:
     """A table that is being read. `row`: the cells so far. `below`: by column, the number of rows
     that its cell still reaches into, and `texts`: the texts there. `layout`: it has a table
-    inside, so it lays out a page."""
+    inside, so it lays out a page. `has_data`: a row had many cells, so it does not. `around`: of a
+    table in its cell, the text before it there, and its `rows` so far."""
 
     row: list[str] = field(default_factory=list)
     below: Counter[int] = field(default_factory=Counter)
@@ -160,6 +174,9 @@ class _Table:
     spans: tuple[int, int] = (1, 1)
     in_cell: bool = False
     layout: bool = False
+    has_data: bool = False
+    around: list[str] | None = None
+    rows: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
         self._reach()
@@ -177,6 +194,7 @@ class _Table:
         for column in range(len(self.row), max(self.below, default=-1) + 1):
             self.row.append(self._from_above(column))
         cells, self.row = self.row, []
+        self.has_data |= sum(map(bool, cells)) >= _DATA_CELLS
         while cells and not cells[-1]:
             cells.pop()
         return BETWEEN_CELLS.join(cells) if says_something else ""
@@ -192,6 +210,17 @@ class _Table:
         text = self.texts.get(column, "")
         self.repeated += len(text)
         return text if self.repeated < _MOST_REPEATED else ""
+
+
+@dataclass(slots=True)
+class _List:
+    """A list that is being read. `number`: of its next item; `step`: -1 if it counts backwards.
+    `first`: the number of lines before it."""
+
+    kind: str
+    number: int = 1
+    step: int = 1
+    first: int = 0
 
 
 class _Reader(HTMLParser):
@@ -219,7 +248,7 @@ class _Reader(HTMLParser):
         self._open: Counter[str] = Counter()
         self._hidden_at: int | None = None
         self._tables: list[_Table] = []
-        self._counts: list[int | None] = []
+        self._lists: list[_List] = []
 
     def page(self) -> Page:
         while self._stack:
@@ -257,7 +286,7 @@ class _Reader(HTMLParser):
                 self._hidden_at = len(self._stack)
                 self._line.append("" if looks.gone else formula or "")
             else:
-                self._begin(tag, given)
+                self._begin(tag, given, looks)
                 if looks.moved and tag not in _BLOCKS | _CELLS:  # of lines; a cell's place differs
                     self._moved.append((len(self._stack), len(self._line), looks.moved))
         self._stack.append(tag)
@@ -340,21 +369,25 @@ class _Reader(HTMLParser):
         elif tag == "br":
             self._line.append(" ")
 
-    def _begin(self, tag: str, given: dict[str, str | None]) -> None:
+    def _begin(self, tag: str, given: dict[str, str | None], looks: Looks) -> None:
         if tag == "math" or self._formula:
             self._formula = self._formula or TreeBuilder()
             self._formula.start(tag, {name: value or "" for name, value in given.items()})
             return
+        around = None
         if tag in ("pre", "table") and self._in_cell:
-            self._lay_out()
+            if self._tables[-1].around is None and not self._tables[-1].has_data:
+                self._lay_out()
+            elif tag == "table":
+                around, self._line = [*self._line, " "], []
         if tag in _BLOCKS:
-            self._break(2 if tag in _SPACED and not self._counts else 1)
+            self._break(2 if tag in _SPACED and not self._lists else 1)
         if tag in _LISTS:
-            self._counts.append(_number(given.get("start"), 1) if tag == "ol" else None)
+            self._begin_list(tag, given, looks)
         elif tag == "li":
-            self._begin_item(given)
+            self._begin_item(given, looks)
         elif tag == "table":
-            self._tables.append(_Table())
+            self._tables.append(_Table(around=around))
         elif tag in _CELLS and self._tables:
             self._begin_cell(given)
         elif tag == "select":
@@ -380,24 +413,26 @@ class _Reader(HTMLParser):
         elif tag in _CELLS and self._tables:
             self._end_cell()
         elif tag == "tr" and self._tables and not self._tables[-1].layout:
-            self._write(self._tables[-1].end_row())
+            self._end_row()
         elif tag == "table" and self._tables:
             self._end_line()
-            self._write(self._tables.pop().end_row())
+            self._end_row()
+            table = self._tables.pop()
+            self._line = [*(table.around or ()), "; ".join(table.rows)]
         elif tag == "li":
             self._break(1)
             self._bullet = ""
         elif tag in _LISTS:
             self._break(1)
-            self._counts.pop()
+            self._end_list()
         elif tag == "select":
             self._end_choice()
         elif tag in _AROUND:
             self._line.append(_AROUND[tag][1])
         elif tag in _ROW_GROUPS and self._tables and not self._tables[-1].layout:
-            self._write(self._tables[-1].end_row())
+            self._end_row()
         if tag in _BLOCKS:
-            self._break(2 if tag in _SPACED and not self._counts else 1)
+            self._break(2 if tag in _SPACED and not self._lists else 1)
 
     def _end_choice(self) -> None:
         """Write the chosen options: where one is shown, the first unless another is marked."""
@@ -408,17 +443,42 @@ class _Reader(HTMLParser):
         others = (each for each in self._choices if each not in chosen)
         self._unseen += sum(len("".join(each[1:]).strip()) for each in others)
 
-    def _begin_item(self, given: dict[str, str | None]) -> None:
+    def _begin_list(self, tag: str, given: dict[str, str | None], looks: Looks) -> None:
+        kind = _kind_of_marks(looks, given) or ("decimal" if tag == "ol" else "bullet")
+        backwards = tag == "ol" and "reversed" in given
+        start = _number(given.get("start"), 0 if backwards else 1)
+        self._lists.append(_List(kind, start, -1 if backwards else 1, len(self._lines)))
+
+    def _begin_item(self, given: dict[str, str | None], looks: Looks) -> None:
         if self._in_one_line:
             return
-        indent = "  " * (len(self._counts) - 1)
-        number = self._counts[-1] if self._counts else None
-        if number is None:
-            self._bullet = f"{indent}- "
-        else:
-            number = _number(given.get("value"), number)
-            self._counts[-1] = number + 1
-            self._bullet = f"{indent}{number}. "
+        indent = "  " * (len(self._lists) - 1)
+        used = self._lists[-1] if self._lists else _List("bullet")
+        used.number = _number(given.get("value"), used.number)
+        kind = _kind_of_marks(looks, given) or used.kind
+        mark = f"{written(used.number, kind)}."
+        if used.step < 0 and used.number <= 0:  # known at the end of the list
+            mark = f"{_LATER}{kind} {used.number}{_LATER}."
+        used.number += used.step
+        self._bullet = indent + {"none": "", "bullet": "- "}.get(kind, f"{mark} ")
+
+    def _end_list(self) -> None:
+        """End a list, and number the items if it counts down to 1."""
+        ended = self._lists.pop()
+        if ended.step < 0:
+            for place in range(ended.first, len(self._lines)):
+                self._lines[place] = _COUNTED.sub(
+                    lambda mark: written(int(mark[2]) - ended.number, mark[1]), self._lines[place]
+                )
+
+    def _end_row(self) -> None:
+        """Write the row that ends; in a table in a cell, keep it."""
+        table = self._tables[-1]
+        row = table.end_row()
+        if table.around is None:
+            self._write(row)
+        elif row:
+            table.rows.append(row.replace(BETWEEN_CELLS, ", "))
 
     def _lay_out(self) -> None:
         """Treat the table as a page layout: its cells become lines."""
@@ -495,6 +555,12 @@ class _Reader(HTMLParser):
                 self._lines.append("\n" * max(self._gap, 1))
             self._lines.append(self._bullet + text)
             self._gap, self._bullet = 0, ""
+
+
+def _kind_of_marks(looks: Looks, given: dict[str, str | None]) -> str:
+    """The kind of a list's marks, by its style or its type; "" if neither says it."""
+    said = (*looks.listed.split(), given.get("type") or "")
+    return next((_LISTED[each] for each in said if each in _LISTED), "")
 
 
 def _filled_in(given: dict[str, str | None]) -> str:

@@ -33,6 +33,10 @@ def test_text():
         ("<ul><li>a<li>b<ul><li>c</ul></ul>d", "- a\n- b\n  - c\n\nd"),
         ("<ol start=3><li>a<li value=7>b<li>c</ol>", "3. a\n7. b\n8. c"),
         ("<ul><li><img></ul>a", "a"),
+        ("<ol type=a><li>x<li>y<ol type=I start=4><li>z</ol></ol>", "a. x\nb. y\n  IV. z"),
+        ("<ol reversed><li>x<li>y<ol reversed start=9><li>z</ol></ol>", "2. x\n1. y\n  9. z"),
+        ("<style>.l{list-style:inside upper-alpha}</style><ol class=l><li>x</ol>", "A. x"),
+        ("<ol style='list-style-type:none'><li>(a) x</ol>", "(a) x"),
         ("<pre>\n a\n\n  b <i>c</i>\n</pre>d", " a\n\n  b c\n\nd"),
         ("<pre>a<br>b</pre>", "a\nb"),
         ("<pre><div>a</div><div>b\n</div>c</pre>", "a\nb\nc"),
@@ -76,6 +80,11 @@ def test_tables():
         ("<table><tr><td>a<td><ul><li>b<li>c</ul></table>", "a | b c"),
         ("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", "1\n2\n\na\n  b"),
         ("<table><tr><td>a<td>b<table><tr><td>c<td>d</table>e</table>", "a\nb\n\nc | d\n\ne"),
+        (
+            "<table><tr><th>a<th>b<th>c<tr><td>1<td><table><tr><td>S<td>2<tr><td>L<td>3</table><td>4"
+            "<tr><td>5<td>x<table><tr><td>y</table>z<td>6</table>7",
+            "a | b | c\n1 | S, 2; L, 3 | 4\n5 | x y z | 6\n\n7",
+        ),
         (f"<table><tr><td colspan=9999>a{'<td>b' * 3}</table>", f"a{' | ' * 1000}b | b | b"),
     ):
         assert text_of(html) == text
