@@ -20,9 +20,14 @@ ZIP_RATIO = 250
 WORKBOOK_CHARACTERS = 15_000_000
 """Of all sheets together, with the separators between cells, as many cells may be empty."""
 
-PICTURE_SIDE = 4096
+SHORT_SIDE = 4096
 PICTURE_PIXELS = 6_000_000
 """Of a picture that a model is shown; a larger one is scaled down."""
+LONG = 4
+"""Times the shorter side: a long screenshot, whose text stays as large as in other pictures."""
+PICTURE_SIDE = 16_384
+LONG_PIXELS = 16_777_216
+"""Of such a picture; as much as Qwen3-VL's own processor reads."""
 UNSCALED_PIXELS = 100_000_000
 """Of a picture as its file has it."""
 JPEG_PIXELS = 500_000_000

@@ -1,11 +1,14 @@
 """Decodes a picture by a stranger to plain pixels: RGB, upright, its first frame, on white.
 
+A picture of several pages is refused: a PDF of them is read page by page.
+
 Colour profiles are ignored, as the processors that models were trained with ignore them. The size
 that a file claims is looked at before anything is decoded. Knows no model; see `child` for where
 this runs, and `reading.normalize` for what becomes of the pixels.
 """
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import cast
@@ -19,7 +22,15 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from engine.documents.limits import JPEG_PIXELS, PICTURE_PIXELS, PICTURE_SIDE, UNSCALED_PIXELS
+from engine.documents.limits import (
+    JPEG_PIXELS,
+    LONG,
+    LONG_PIXELS,
+    PICTURE_PIXELS,
+    PICTURE_SIDE,
+    SHORT_SIDE,
+    UNSCALED_PIXELS,
+)
 from engine.documents.page_picture import AS_PNG
 from engine.documents.zips import reading
 from models.errors import Problem
@@ -38,6 +49,8 @@ _FAMILIES = {
     b"heic": "HEIC", b"heix": "HEIC", b"hevc": "HEIC", b"mif1": "HEIC", b"msf1": "HEIC",
     b"avif": "AVIF", b"avis": "AVIF",
 }  # fmt: skip
+_MOST_COPIES = 20
+_KIND_OF_FRAME = 254  # a tag of TIFF; 1: a smaller copy of another frame
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM, 5: Image.Transpose.TRANSPOSE,
@@ -68,6 +81,8 @@ def read_picture(data: bytes) -> Pixels:
                 f"The picture has {opened.width:,} × {opened.height:,} pixels.",
                 f"Save it with at most {most // 10**6} million.",
             )
+        if isinstance(opened, TiffImageFile) and _has_pages(opened):
+            raise Problem("The picture has several pages.", "Save it as PDF.")
         wanted = _size_within(opened.size)
         opened.draft(None, wanted)  # a JPEG is scaled while it is decoded
         opened.load()
@@ -96,10 +111,23 @@ def _reader_of(data: bytes) -> type[ImageFile]:
     raise Problem("The format of this picture is not supported.", AS_PNG)
 
 
+def _has_pages(opened: TiffImageFile) -> bool:
+    """Whether more follows the first page than smaller copies of it."""
+    with suppress(Exception):  # a damaged end does no harm to the first page
+        for number in range(1, _MOST_COPIES):
+            opened.seek(number)
+            if not opened.tag_v2.get(_KIND_OF_FRAME, 0) & 1:
+                return True
+    opened.seek(0)
+    return False
+
+
 def _size_within(size: tuple[int, int]) -> tuple[int, int]:
     """The size, scaled down to the limits where it is larger."""
     width, height = size
-    scale = min(1.0, PICTURE_SIDE / max(size), (PICTURE_PIXELS / (width * height)) ** 0.5)
+    long = max(size) > LONG * min(size)
+    side, most = (PICTURE_SIDE, LONG_PIXELS) if long else (SHORT_SIDE, PICTURE_PIXELS)
+    scale = min(1.0, side / max(size), (most / (width * height)) ** 0.5)
     return max(1, int(width * scale)), max(1, int(height * scale))
 
 

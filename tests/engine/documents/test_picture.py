@@ -87,17 +87,23 @@ def test_it_stands_upright_whatever_the_camera_says():
             assert near(pixel(read, *place), RED), (format, orientation)
 
 
-def test_a_large_one_is_scaled_down():
+def test_a_large_one_is_scaled_down_but_not_for_its_length():
     for size, wanted in (
-        ((5000, 10), (4096, 8)),
-        ((6000, 1500), (4096, 1024)),
-        ((10, 9000), (4, 4096)),
-        ((5000, 1), (4096, 1)),
+        ((5000, 1250), (4096, 1024)),
+        ((1290, 20_000), (1040, 16_127)),
+        ((10, 18_000), (9, 16_384)),
+        ((20_000, 1), (16_384, 1)),
     ):
         read = read_picture(saved(Image.new("L", size), "PNG"))
         assert (read.width, read.height) == wanted
     read = read_picture(saved(Image.new("L", (3000, 2100)), "JPEG"))
     assert 5_900_000 < read.width * read.height <= 6_000_000
+
+
+def test_a_picture_of_several_pages_is_a_problem():
+    with pytest.raises(Problem, match="pages") as caught:
+        read_picture(saved(drawn(), "TIFF", save_all=True, append_images=[drawn()]))
+    assert caught.value.remedy == "Save it as PDF."
 
 
 KINDS = {

@@ -19,7 +19,7 @@ from itertools import chain, product
 from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.confine import confine
-from engine.documents.limits import PICTURE_PIXELS, PICTURE_SIDE, Effort
+from engine.documents.limits import LONG_PIXELS, PICTURE_SIDE, Effort
 from engine.documents.pdf import draw_page
 from engine.documents.picture import Pixels, read_picture
 from models.errors import Problem
@@ -151,7 +151,7 @@ def read(name: str, data: bytes, number: int) -> str:
 
 def _judge_picture(read: Pixels) -> None:
     assert 0 < max(read.width, read.height) <= PICTURE_SIDE
-    assert read.width * read.height <= PICTURE_PIXELS
+    assert read.width * read.height <= LONG_PIXELS
     assert len(read.rgb) == 3 * read.width * read.height
 
 
