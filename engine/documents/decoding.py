@@ -7,6 +7,7 @@ import codecs
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 from charset_normalizer import from_bytes
 
@@ -22,7 +23,9 @@ _MARKS = (  # the longer one first: one begins with another
 _PLAIN = bytes([*range(7, 14), 27, *range(32, 256)])  # all but most control characters
 _DAMAGED = 0.02  # the largest share of control characters in a text; other files have more
 _SAMPLE_BYTES = 50_000
-_WESTERN = "cp1252"
+_WESTERN, _MAC = "cp1252", "mac_roman"
+_LATIN = (_WESTERN, "cp1250", "cp1254")
+_AFTER_LETTERS = "’‘”“»›…–—™®©°ªº²³"  # noqa: RUF001
 _PAIRED = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 _GUESSED = (
     *("cp1250", "cp1251", _WESTERN, "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r"),
@@ -68,6 +71,8 @@ def decode(data: bytes) -> Decoded:
         if _is_damaged_utf_8(data):
             return _decoded(data, "utf-8", ())
         encoding = _guess(data)
+        if encoding in _LATIN and _odd(data, _MAC) < _odd(data, encoding):
+            encoding = _MAC
         return _decoded(data, encoding, (f"Its encoding is a guess: {encoding}.",))
 
 
@@ -108,6 +113,13 @@ def _fits(data: bytes, encoding: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _odd(data: bytes, encoding: str) -> int:
+    """The number of places at which a small letter is before a sign or a capital, as in "CafŽ"."""
+    text = data[:_SAMPLE_BYTES].decode(encoding, "replace")
+    after = (each for before, each in pairwise(text) if before.islower() and each > "\x7f")
+    return sum(not each.islower() and each not in _AFTER_LETTERS for each in after)
 
 
 def _guess(data: bytes) -> str:

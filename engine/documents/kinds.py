@@ -29,6 +29,7 @@ _MESSAGES = (".eml", ".emlx", ".mbox")
 _SAVED_PAGES = (".mht", ".mhtml")
 _HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){3,}")
 _SAVED = (b"snapshot-content-location:", b"<saved by", b"mhtml:")
+_OLD_TABLES = (".xls", ".xlt")
 _OF_OUTLOOK = "__substg1.0_".encode("utf-16-le")
 
 
@@ -62,6 +63,10 @@ def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
     declared = words.startswith(b"<?xml") and b"<html" in words
     if words.startswith((b"<!doctype html", b"<html")) or declared:
         return "html"
+    if b"urn:schemas-microsoft-com:office:spreadsheet" in words:
+        raise Problem("Workbooks in XML of Excel 2003 are not supported.", "Save it as XLSX.")
+    if suffix in _OLD_TABLES:  # as many programs export a table
+        return "html" if words.startswith(b"<") else "csv"
     return _NAMES.get(suffix, "text")
 
 

@@ -1,7 +1,7 @@
 """Reads text files: prose, source code, Markdown by its headings, tables by their rows.
 
-The text is not changed, so that words a model copies are found in the file. It is only cut into
-sections, so that a place in it can be named.
+The text is not changed, but for files in it, so that words a model copies are found in the file.
+It is only cut into sections, so that a place in it can be named.
 """
 
 import csv
@@ -12,7 +12,7 @@ from itertools import pairwise
 from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import decode
 from engine.documents.hidden import with_plain_lines
-from engine.documents.read import Read
+from engine.documents.read import Read, counted_line
 
 LINES = 40
 """Lines of a section; it ends earlier at a blank line in its last quarter."""
@@ -20,34 +20,34 @@ LINES = 40
 _HEADING = re.compile(r" {0,3}(#{1,6})(?![^ \t])(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FILE = re.compile(r"(\bdata:[\w./+-]{3,80}(?:;[\w=-]+)*;base64,)[\w+/=%-]{200,}")
 _LONGEST_TITLE = 200
 _NO_TITLE = re.compile(r"\s*$| {4}|\t| {0,3}([-+*>|#]|\d+[.)])")  # a list, a quotation, ...
 
 
 def read_text(data: bytes) -> Read:
-    decoded = decode(data)
-    return Read(cut_lines(lines_of(decoded.text)), left_out=decoded.remarks)
+    lines, remarks = _lines(data)
+    return Read(cut_lines(lines), left_out=remarks)
 
 
 def read_markdown(data: bytes) -> Read:
     """Read Markdown: a section for each heading, labelled with the path of headings to it."""
-    decoded = decode(data)
+    lines, remarks = _lines(data)
     sections: list[Section] = []
     path: list[tuple[int, str]] = []
-    for level, title, part in _parts(lines_of(decoded.text)):
+    for level, title, part in _parts(lines):
         if level:
             path = [*(each for each in path if each[0] < level), (level, title)]
         if text := "\n".join(part).strip("\n"):
             label = LABELS_APART.join(title for _, title in path if title)
             sections.append(Section("part", len(sections) + 1, text, label))
-    return Read(tuple(sections), left_out=decoded.remarks)
+    return Read(tuple(sections), left_out=remarks)
 
 
 def read_csv(data: bytes) -> Read:
     """Read a table with separators, cut only between rows."""
-    decoded = decode(data)
-    lines = lines_of(decoded.text)
-    return Read(cut_lines(lines, ends=_row_ends(lines)), left_out=decoded.remarks)
+    lines, remarks = _lines(data)
+    return Read(cut_lines(lines, ends=_row_ends(lines)), left_out=remarks)
 
 
 def cut_lines(
@@ -68,7 +68,15 @@ def cut_lines(
 
 
 def lines_of(text: str) -> list[str]:
-    return with_plain_lines(text).split("\n")
+    """The lines of a text; of the files in it (data URLs) only their kinds."""
+    return _FILE.sub(r"\1…", with_plain_lines(text)).split("\n")
+
+
+def _lines(data: bytes) -> tuple[list[str], tuple[str, ...]]:
+    """The lines of a file, and the remarks on it."""
+    decoded = decode(data)
+    files = len(_FILE.findall(decoded.text))
+    return lines_of(decoded.text), decoded.remarks + counted_line("Files in the text", files)
 
 
 def _ends(lines: Sequence[str], allowed: Sequence[int] | None) -> Iterator[int]:

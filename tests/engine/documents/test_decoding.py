@@ -37,6 +37,11 @@ def test_a_mark_decides(text, marked):
     ("encoding", "text"),
     [
         ("cp1252", "The café’s “naïve” menu – it’s fine."),
+        ("mac_roman", "Café"),
+        ("mac_roman", "Größe: schöne Straße für Käse"),
+        ("mac_roman", "el niño está aquí, señor"),
+        ("mac_roman", "He said “no” – it’s 5 € • naïve"),
+        ("cp1252", "Smith’s 5 m² – Acme™, l’été… 3€, naïve"),
         ("latin-1", "name,Größe\nMüller,3\n"),
         ("latin-1", "r\xe9sum\xe9"),
         ("cp1252", "L’été où j’étais à la plage, ça n’était pas très agréable."),

@@ -43,6 +43,8 @@ def test_the_kind():
         ("a.MD", b"# A", "markdown"),
         ("a.csv", b"a,b", "csv"),
         ("a.tsv", b"a\tb", "csv"),
+        ("a.xls", b"<table><tr><td>x", "html"),
+        ("a.xls", b"a\tb", "csv"),
         ("a.py", b"import os", "text"),
         ("Makefile", b"all:", "text"),
         ("a.txt", b"BMW builds cars, ID3 is one of Volkswagen's.", "text"),
@@ -86,6 +88,7 @@ def test_what_cannot_be_read_is_named():
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "__substg1.0_".encode("utf-16-le"), "Outlook"),
         (eml("x", headers={"Snapshot-Content-Location": "https://example.org/"}), "MHTML"),
         (b"{\\rtf1 Hello}", "RTF"),
+        (b'<?xml?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">', "Excel 2003"),
     ):
         with pytest.raises(Problem, match=said) as caught:
             kind_of("a.txt", data)

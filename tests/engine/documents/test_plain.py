@@ -42,6 +42,15 @@ def test_a_section_ends_at_a_blank_line_that_is_near():
     ]
 
 
+def test_of_files_in_a_text_only_the_kinds_stay():
+    for head in ("image/png", "image/svg+xml;charset=utf-8", "font/woff2"):
+        text = f"![x](data:{head};base64,{{}}) and\nmore"
+        for read in (read_text, read_markdown, read_csv):
+            made = read(text.format("QUJD" * 90).encode())
+            assert (made.sections[0].text, len(made.left_out)) == (text.format("…"), 1)
+            assert read(text.format("QUJD").encode()).sections[0].text == text.format("QUJD")
+
+
 def test_all_kinds_of_line_ends():
     assert read_text(b"a\r\nb\rc\nd").sections == (Section("lines", 1, "a\nb\nc\nd"),)
 
