@@ -165,9 +165,7 @@ class Numbers:
                 made.levels.update(_levels(override))
                 start = override.find("{*}startOverride")
                 if start is not None:
-                    made.starts[_number(value_of(override, "ilvl"), 0)] = _number(
-                        value_of(start), 1
-                    )
+                    made.starts[whole(value_of(override, "ilvl"), 0)] = whole(value_of(start), 1)
             lists[value_of(each, "numId")] = made
         return lists
 
@@ -184,17 +182,17 @@ class Numbers:
 
 def _levels(parent: Element) -> Iterator[tuple[int, _Level]]:
     for each in parent.iterfind("{*}lvl"):
-        level = min(_number(value_of(each, "ilvl"), 0), _DEEPEST)
+        level = min(whole(value_of(each, "ilvl"), 0), _DEEPEST)
         pattern = each.find("{*}lvlText")
         legal = each.find("{*}isLgl")
         yield (
             level,
             _Level(
-                start=_number(child_value(each, "start"), 0),
+                start=whole(child_value(each, "start"), 0),
                 kind=_kind(each),
                 pattern=f"%{level + 1}." if pattern is None else value_of(pattern),
                 behind="" if child_value(each, "suff") == "nothing" else " ",
-                restarts_after=_number(child_value(each, "lvlRestart"), level),
+                restarts_after=whole(child_value(each, "lvlRestart"), level),
                 only_digits=legal is not None and value_of(legal) not in ("0", "false", "off"),
                 style=child_value(each, "pStyle"),
             ),
@@ -288,7 +286,7 @@ def _list_and_level(numbers: Element | None) -> tuple[str | None, int | None]:
     if numbers is None:
         return None, None
     level = child_value(numbers, "ilvl")
-    return child_value(numbers, "numId") or None, _number(level, 0) if level else None
+    return child_value(numbers, "numId") or None, whole(level, 0) if level else None
 
 
 def child_value(parent: Element, name: str) -> str:
@@ -304,5 +302,6 @@ def value_of(element: Element, name: str = "val") -> str:
     return ""
 
 
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else otherwise
+def whole(text: str | None, otherwise: int = 0) -> int:
+    """The number of an attribute, or `otherwise` if it is missing or odd."""
+    return int(text) if text and re.fullmatch(r"\s*[0-9]{1,6}\s*", text) else otherwise

@@ -113,9 +113,10 @@ class Runs:
         for each in run:
             if local_name(each) == "delText":
                 each.tag = f"{self._space}t"
-            code = value_of(each, "char")
-            if local_name(each) == "sym" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
-                each.text = _in_unicode(chr(int(code, 16)), value_of(each, "font"))
+            if local_name(each) == "sym":
+                code = re.fullmatch("[0-9A-Fa-f]{1,4}", value_of(each, "char"))
+                sign = chr(int(code[0], 16)) if code else ""
+                each.text = _in_unicode(sign, value_of(each, "font"))
                 each.tag = f"{self._space}t"
             elif local_name(each) == "t" and "rFonts" in looks:
                 each.text = _in_unicode(each.text or "", looks["rFonts"])

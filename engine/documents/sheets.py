@@ -23,6 +23,7 @@ from openpyxl.utils.escape import unescape
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
 from engine.documents.number_formats import text_with_format, with_format, written
+from engine.documents.numbering import whole
 from engine.documents.read import Read, counted_line, left_out_line, unseen_line
 from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed
 from engine.documents.zips import Archive, local_name, reading
@@ -121,7 +122,7 @@ def _prepared(xml: bytes) -> bytes:
         number = look.get("numFmtId", "0")
         if number not in defined:
             number = _IMPLICIT.get(number, number if len(number) < 3 else "0")
-        ink, ground = (int(look.get(f"{name}Id", "0")) for name in ("font", "fill"))
+        ink, ground = (whole(look.get(f"{name}Id")) for name in ("font", "fill"))
         font = 2 if inks.get(ink) == grounds.get(ground, "") else int(look.get("fontId") in struck)
         look.attrib = {"numFmtId": number, "fontId": str(font)}
     return tostring(root)

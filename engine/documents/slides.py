@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element
 from engine.documents import Section
 from engine.documents.charts import chart_text
 from engine.documents.formulas import apart, formula_text, raised
+from engine.documents.numbering import whole
 from engine.documents.read import Read, counted_line, left_out_line, unseen_line
 from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed, shortened
 from engine.documents.zips import Archive, local_name, reading
@@ -175,7 +176,7 @@ def _show_runs(tree: Element, is_painted: Callable[[], bool]) -> int:
 
 def _level(paragraph: Element) -> int:
     properties = paragraph.find("{*}pPr")
-    return 0 if properties is None else int(properties.get("lvl", "0"))
+    return 0 if properties is None else whole(properties.get("lvl"))
 
 
 def _length(parent: Element, name: str, side: str) -> float:
@@ -242,7 +243,7 @@ def diagram_text(model: Element) -> str:
     points = {each.get("modelId"): each for each in model.iterfind(".//{*}pt")}
     links = [each for each in model.iterfind(".//{*}cxn") if each.get("type", "parOf") == "parOf"]
     below = defaultdict[str | None, list[str | None]](list)
-    for each in sorted(links, key=lambda each: -int(each.get("srcOrd", "0"))):
+    for each in sorted(links, key=lambda each: -whole(each.get("srcOrd"))):
         below[each.get("srcId")].append(each.get("destId"))
     roots = points.keys() - {each.get("destId") for each in links}
     waiting = [(0, name) for name in reversed(points) if name in roots]

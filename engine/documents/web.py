@@ -15,7 +15,7 @@ from xml.etree.ElementTree import TreeBuilder
 from engine.documents import LABELS_APART, Section
 from engine.documents.decoding import Decoded, decode_declared
 from engine.documents.formulas import apart, formula_text, raised
-from engine.documents.numbering import written
+from engine.documents.numbering import whole, written
 from engine.documents.read import Read, unseen_line
 from engine.documents.styles import Looks, Styles
 from engine.documents.zips import reading
@@ -446,7 +446,7 @@ class _Reader(HTMLParser):
     def _begin_list(self, tag: str, given: dict[str, str | None], looks: Looks) -> None:
         kind = _kind_of_marks(looks, given) or ("decimal" if tag == "ol" else "bullet")
         backwards = tag == "ol" and "reversed" in given
-        start = _number(given.get("start"), 0 if backwards else 1)
+        start = whole(given.get("start"), 0 if backwards else 1)
         self._lists.append(_List(kind, start, -1 if backwards else 1, len(self._lines)))
 
     def _begin_item(self, given: dict[str, str | None], looks: Looks) -> None:
@@ -454,7 +454,7 @@ class _Reader(HTMLParser):
             return
         indent = "  " * (len(self._lists) - 1)
         used = self._lists[-1] if self._lists else _List("bullet")
-        used.number = _number(given.get("value"), used.number)
+        used.number = whole(given.get("value"), used.number)
         kind = _kind_of_marks(looks, given) or used.kind
         mark = f"{written(used.number, kind)}."
         if used.step < 0 and used.number <= 0:  # known at the end of the list
@@ -491,7 +491,7 @@ class _Reader(HTMLParser):
         self._end_line()
         table = self._tables[-1]
         table.in_cell = not table.layout
-        rows, columns = _number(given.get("rowspan"), 1), _number(given.get("colspan"), 1)
+        rows, columns = whole(given.get("rowspan"), 1), whole(given.get("colspan"), 1)
         table.spans = max(columns, 1), max(rows, 1)
 
     def _end_cell(self) -> None:
@@ -583,7 +583,3 @@ def crossed(text: str) -> str:
     for sign, mark in _CROSSED if BEGIN in text else ():
         text = re.sub(sign, mark, text)
     return text
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and re.fullmatch(r"\s*[0-9]{1,6}\s*", text) else otherwise
