@@ -13,10 +13,12 @@ from app.chat.rounds_side import RoundsSide
 from app.composer_controller import ComposerController
 from app.conversations.records import Message
 from app.menus import Menus
+from app.read_aloud import ReadAloud, say_program
+from engine.stretches import said
 
 
 class AnswerCommands(QObject):
-    """Carries out the commands, and disables commands without an object."""
+    """Carries out the commands, and disables commands without an object. Attribute: `reader`."""
 
     def __init__(
         self,
@@ -31,6 +33,8 @@ class AnswerCommands(QObject):
         super().__init__(conversation)
         self._conversation, self._composer, self._answers = conversation, composer, answers
         self._presenter, self._rounds, self._menus = presenter, rounds, menus
+        self.reader = ReadAloud(say_program(), parent=self)
+        menus.actions["read_aloud"].setVisible(self.reader.possible)
         menus.connect_commands(
             {
                 "stop": conversation.stop,
@@ -41,6 +45,7 @@ class AnswerCommands(QObject):
                 "regenerate": self._regenerate,
                 "go_on": self._go_on,
                 "copy_answer": self._copy,
+                "read_aloud": self._read_aloud,
                 "previous_version": lambda: self._turn(-1),
                 "next_version": lambda: self._turn(+1),
                 "before": lambda: rounds.step(-1),
@@ -55,16 +60,20 @@ class AnswerCommands(QObject):
             answers.finished,
             answers.saved,
             presenter.selected,
+            self.reader.changed,
         ):
             change.connect(self.enable)
         if isinstance(application := QApplication.instance(), QApplication):
             application.focusChanged.connect(self.enable)
+        conversation.opened.connect(self.reader.stop)
         self.enable()
 
     def enable(self) -> None:
         """Enable the commands that are possible, and disable all others."""
         conversation, branch = self._conversation, self._conversation.branch
         free, answer, turned = not conversation.busy, self._last("assistant"), self._turned()
+        words = "Stop reading" if self.reader.reading else "Read answer aloud"
+        self._menus.actions["read_aloud"].setText(words)
         shown = self._rounds.answer
         ended = shown != 0 and self._answers.writing(shown) is None
         answers = sum(message.role == "assistant" for message in branch)
@@ -78,6 +87,7 @@ class AnswerCommands(QObject):
                 "regenerate": free and bool(branch),
                 "go_on": free and bool(branch) and can_go_on(branch[-1]),
                 "copy_answer": answer is not None,
+                "read_aloud": self.reader.reading or answer is not None,
                 "previous_version": turned is not None and turned.place > 1,
                 "next_version": turned is not None and turned.place < turned.siblings,
                 "before": answers > 1,
@@ -120,6 +130,19 @@ class AnswerCommands(QObject):
     def _copy(self) -> None:
         if (answer := self._last("assistant")) is not None:
             self._presenter.copy(answer.id)
+
+    def _read_aloud(self) -> None:
+        """Read the answer with the focus aloud, or else the last one; or stop reading."""
+        if self.reader.reading:
+            self.reader.stop()
+            return
+        focused = self._conversation.message(self._presenter.focused)
+        chosen = focused is not None and focused.role == "assistant"
+        if (answer := focused if chosen else self._last("assistant")) is not None:
+            writing = self._answers.writing(answer.id)
+            text = writing.text if writing is not None else answer.content
+            stretches = writing.stretches if writing is not None else answer.stretches
+            self.reader.read(said(text, stretches) if stretches else text)
 
     def _turn(self, by: int) -> None:
         if (turned := self._turned()) is not None:

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, Place, ended_well
+from app.chat.prompts import prompts_from_json, prompts_to_json, with_prompt
 from app.chat.writing import Writing
 from app.conversations.records import Message, Unsent
 from app.documents.controller import DocumentsController
@@ -85,6 +86,7 @@ class ComposerController(QObject):
         composer.stopped.connect(conversation.stop)
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
+        composer.prompts.saved = lambda: prompts_from_json(self._shared.prompts)
         composer.tools.permitted.connect(conversation.permit)
         self._tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
@@ -139,6 +141,16 @@ class ComposerController(QObject):
         """Put a text into the composer, to be sent or changed; or another version of a message."""
         self._composer.field.replace_text(text, version_of)
         self._composer.setFocus()
+
+    def save_prompt(self) -> None:
+        """Save the composer’s text as a prompt."""
+        if not (text := self._composer.text).strip():
+            self._conversation.remarked.emit("Write a message first, then save it as a prompt.")
+            return
+        prompts = with_prompt(prompts_from_json(self._shared.prompts), text)
+        self._shared.prompts = prompts_to_json(prompts)
+        line = f"Saved as “{prompts[-1].name}”. Type / in an empty message to use it."
+        self._notices.say("prompt", line, "good", seconds=8.0)
 
     def leave(self) -> None:
         """Store the unsent text, before another conversation opens or the window closes."""
@@ -352,6 +364,7 @@ class ComposerController(QObject):
             kept = (system_prompt, *self.documents.texts, text)  # never left out
             least = sum(count(text) + AROUND_A_MESSAGE for text in kept if text)
             excess = max(0, (least if leaves_out else tokens) - limit)
-        attachable = count is not None and 0 < excess < count(text)
+        stored = not self._conversation.temporary  # the text would be written to a file
+        attachable = stored and count is not None and 0 < excess < count(text)
         self._composer.set_excess(excess, attachable=attachable)
         self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)

@@ -83,7 +83,8 @@ def set_last_folder(folder: str) -> None:
 def _dialog(parent: QWidget, title: str, kinds: str) -> QFileDialog:
     dialog = QFileDialog(parent, title, last_folder())
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.fileSelected.connect(lambda path: set_last_folder(str(Path(path).parent)))
+    if parent.property("remembers") is not False:
+        dialog.fileSelected.connect(lambda path: set_last_folder(str(Path(path).parent)))
     if kinds:
         dialog.setNameFilter(kinds)
     return dialog

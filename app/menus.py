@@ -47,6 +47,7 @@ class Command:
 _KEY = QKeySequence.StandardKey
 COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a text is a separator
     Command("File", "new", "New conversation"),
+    Command("File", "temporary", "New temporary chat", "Ctrl+Shift+I"),
     Command("File", "new_window", "New window", "Ctrl+Shift+N"),
     Command("File", "open_in_window", "Open in a new window"),
     "File",
@@ -77,6 +78,9 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "find_next", "Find next", _KEY.FindNext),
     Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
+    "Edit",
+    Command("Edit", "save_prompt", "Save message as prompt"),
+    Command("Edit", "prompts", "Saved prompts…"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
     Command("View", "rounds", "Answer statistics", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Show tokens", "Ctrl+T", checkable=True),
@@ -112,6 +116,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Answer", "regenerate", "Regenerate last answer", "Ctrl+R"),
     Command("Answer", "go_on", "Continue last answer", "Ctrl+Shift+Return"),
     Command("Answer", "copy_answer", "Copy last answer", "Ctrl+Shift+C"),
+    Command("Answer", "read_aloud", "Read answer aloud", "Ctrl+Shift+U"),
     "Answer",
     Command("Answer", "previous_version", "Previous version", "Alt+PgUp"),
     Command("Answer", "next_version", "Next version", "Alt+PgDown"),
@@ -159,6 +164,7 @@ _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
     ("In the message", "Stop answer", "Esc"),
+    ("In the message", "List saved prompts, at its start", "/"),
     ("In the conversation", "Scroll by a page", "PgUp, PgDown"),
     ("In the conversation", "Scroll to its start or end", "Home, End"),
     ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
@@ -300,7 +306,7 @@ class KeysDialog(Dialog):
         shown = [
             (command.menu, command.text.rstrip("…"), key_text(menus.actions[command.name]))
             for command in COMMANDS
-            if isinstance(command, Command)
+            if isinstance(command, Command) and menus.actions[command.name].isVisible()
         ]
         section = ""
         for menu, text, keys in (*shown, *_OTHER_KEYS):

@@ -145,6 +145,8 @@ class Settings(_Keys):
 
     presets = _text("presets")
     """The user's own presets, in the format of `app.sampling.presets`."""
+    prompts = _text("prompts")
+    """The saved prompts, in the format of `app.chat.prompts`."""
     new_system_prompt = _text("new/system_prompt")
     """The system prompt of new conversations."""
     new_settings = _text("new/settings")

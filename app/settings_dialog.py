@@ -8,20 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import (
-    QDesktopServices,
-    QFontDatabase,
-    QResizeEvent,
-)
+from PySide6.QtCore import QPoint, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFontDatabase
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFormLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QTabWidget,
+    QToolButton,
+    QWhatsThis,
     QWidget,
 )
 
@@ -61,6 +58,19 @@ _KEYS = (
     Choice("ctrl", CTRL_ENTER, "Enter starts a new line"),
 )
 
+_PARALLEL = "Each answer uses memory. Changing this reloads the model."
+_LEARN = (
+    "Drafts are also copied from past answers, which stay in a private file on this computer. "
+    "Deleting a conversation or a message, or turning this off, deletes that file. "
+    "Changing this reloads the model."
+)
+_CACHE = (
+    "The model reads a document, or the long instructions of a program that uses the local "
+    "server, only once. The cache is private and contains the text. Deleting the document "
+    "or its conversation deletes its part. Changing this reloads the model."
+)
+_EXISTING = "Existing conversations keep their own settings (menu Answer)."
+
 
 def open_folder(folder: Path) -> None:
     """Show a folder in the system's file manager."""
@@ -68,7 +78,7 @@ def open_folder(folder: Path) -> None:
 
 
 class SettingsDialog(Dialog):
-    """All settings, on two pages; show it with `show`.
+    """All settings, on five pages; show it with `show`. Explanations are after a "?".
 
     Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete
     the cache of documents; `tools_asked()`: show the panel of tools.
@@ -97,10 +107,13 @@ class SettingsDialog(Dialog):
         pages.setAccessibleName("Pages")
         pages.tabBar().setDrawBase(False)
         pages.setStyleSheet(TABS)
-        pages.addTab(self._general(folders), "General")
+        pages.addTab(self._general(), "General")
+        pages.addTab(self._appearance(), "Appearance")
         pages.addTab(self._new_conversations(), "New conversations")
+        pages.addTab(self._speed(), "Speed")
+        pages.addTab(self._storage(folders), "Storage")
         column_of((pages, 1), closing(self), on=self)
-        self.setMinimumWidth(660)
+        self.setMinimumWidth(620)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 
@@ -113,30 +126,55 @@ class SettingsDialog(Dialog):
 
     # Pages
 
-    def _general(self, folders: Mapping[str, Path]) -> QWidget:
+    def _general(self) -> QWidget:
         form, settings = _Form(), self._settings
-        form.choose("Theme", _THEMES, settings.theme, self._keep("theme"))
-        form.add("Font", self._font_box())
-        form.add("Text size", self._size_box())
         key = "enter" if settings.enter_sends else "ctrl"
         form.choose(
             "Send messages with", _KEYS, key, self._keep("enter_sends", lambda key: key == "enter")
         )
-        form.choose(
-            "Drafts in the text", _DRAFTS, settings.drafts_in_text, self._keep("drafts_in_text")
+        form.check(
+            "Notifications",
+            "Notify me when an answer is ready",
+            settings.notifications,
+            self._keep("notifications"),
         )
+        tools = QPushButton("Set up…")
+        tools.setAccessibleName("Set up tools")
+        tools.clicked.connect(self.tools_asked)
+        form.add("Tools", _row(plain_label("Choose the tools that models may call"), tools))
+        return form
+
+    def _appearance(self) -> QWidget:
+        form, settings = _Form(), self._settings
+        form.choose("Theme", _THEMES, settings.theme, self._keep("theme"))
+        form.add("Font", self._font_box())
+        form.add("Text size", self._size_box())
+        drafts = settings.drafts_in_text
+        form.choose("Drafts in the text", _DRAFTS, drafts, self._keep("drafts_in_text"))
+        return form
+
+    def _speed(self) -> QWidget:
+        form, settings = _Form(), self._settings
         numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
         form.choose(
             "Parallel answers",
             tuple(Choice(number, number) for number in numbers),
             str(settings.parallel),
             self._keep("parallel"),
-            tip="Each answer uses memory. Changing this reloads the model.",
+            help=_PARALLEL,
         )
-        form.add("Past answers", self._learn_box())
-        form.add("Documents", self._keep_box())
-        form.add("Tools", self._tools_row())
-        form.add("Notifications", self._notifications_box())
+        learn = "Use past answers to draft faster"
+        form.check("Past answers", learn, settings.learn, self._keep("learn"), help=_LEARN)
+        return form
+
+    def _storage(self, folders: Mapping[str, Path]) -> QWidget:
+        form, keep = _Form(), self._keep("keep_documents")
+        words = "Cache documents on disk"
+        form.check("Documents", words, self._settings.keep_documents, keep, help=_CACHE)
+        self._kept, self._delete = plain_label(), QPushButton("Delete cache")
+        self._delete.setEnabled(False)
+        self._delete.clicked.connect(self.deletion_asked)
+        form.add("", _row(self._kept, self._delete))
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
         return form
@@ -167,8 +205,7 @@ class SettingsDialog(Dialog):
         prompt.setTabChangesFocus(True)
         prompt.setPlaceholderText("Instructions for the model in each new conversation")
         prompt.textChanged.connect(lambda: keep_prompt(prompt.toPlainText()))
-        form.add("System prompt", prompt)
-        form.add("", _Note("Existing conversations keep their own settings (menu Answer)."))
+        form.add("System prompt", prompt, help=_EXISTING)
         return form
 
     def _font_box(self) -> QComboBox:
@@ -203,43 +240,6 @@ class SettingsDialog(Dialog):
         button.setEnabled(folder.is_dir())
         button.clicked.connect(lambda: self._opening(folder))
         return _row(path, button)
-
-    def _learn_box(self) -> QWidget:
-        return _explained_box(
-            "Use past answers to draft faster",
-            "Drafts are also copied from past answers, which stay in a private file on this Mac. "
-            "Deleting a conversation or a message, or turning this off, deletes that file. "
-            "Changing this reloads the model.",
-            on=self._settings.learn,
-            chosen=self._keep("learn"),
-        )
-
-    def _keep_box(self) -> QWidget:
-        self._kept = plain_label()
-        self._delete = QPushButton("Delete cache")
-        self._delete.setEnabled(False)
-        self._delete.clicked.connect(self.deletion_asked)
-        return _explained_box(
-            "Cache documents on disk",
-            "The model reads a document, or the long instructions of a program that uses the local "
-            "server, only once. The cache is private and contains the text. Deleting the document "
-            "or its conversation deletes its part. Changing this reloads the model.",
-            _row(self._kept, self._delete),
-            on=self._settings.keep_documents,
-            chosen=self._keep("keep_documents"),
-        )
-
-    def _tools_row(self) -> QWidget:
-        button = QPushButton("Set up…")
-        button.setAccessibleName("Set up tools")
-        button.clicked.connect(self.tools_asked)
-        return _row(plain_label("Choose the tools that models may call"), button)
-
-    def _notifications_box(self) -> QWidget:
-        box = EdgedCheckBox("Notify me when an answer is ready")
-        box.setChecked(self._settings.notifications)
-        box.toggled.connect(self._keep("notifications"))
-        return box
 
     # Changes
 
@@ -283,12 +283,23 @@ class _Form(QWidget):
         self._rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self._rows.setLabelAlignment(Qt.AlignmentFlag.AlignRight)
 
-    def add(self, name: str, widget: QWidget) -> None:
-        label = plain_label(name)
-        label.setBuddy(widget)
+    def add(self, name: str, widget: QWidget, *, help: str = "") -> None:
+        """Add a row, with a "?" after it that shows `help`."""
         if name and not widget.accessibleName():
             widget.setAccessibleName(name)
-        self._rows.addRow(label, widget)
+        if help:
+            widget.setAccessibleDescription(help)
+        field = _row(widget, _help(name, help)) if help else widget
+        self._rows.addRow(plain_label(name, buddy=widget), field)
+
+    def check(
+        self, name: str, words: str, on: bool, chosen: Callable[[bool], None], *, help: str = ""
+    ) -> None:
+        box = EdgedCheckBox(words)
+        box.setAccessibleName(words)
+        box.setChecked(on)
+        box.toggled.connect(chosen)
+        self.add(name, box, help=help)
 
     def choose(
         self,
@@ -297,27 +308,13 @@ class _Form(QWidget):
         value: str,
         chosen: Callable[[str], None],
         *,
-        tip: str = "",
+        help: str = "",
     ) -> None:
         box = ChoiceBox(name)
         box.set_choices(choices)
         box.set_value(value)
         box.chosen.connect(chosen)
-        box.setToolTip(tip)
-        self.add(name, box)
-
-
-class _Note(QLabel):
-    """Wrapped lines that are never cut off: a page of tabs does not ask for their height."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setWordWrap(True)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.setMinimumHeight(self.heightForWidth(self.width()))
+        self.add(name, box, help=help)
 
 
 class _Steady(QComboBox):
@@ -327,18 +324,16 @@ class _Steady(QComboBox):
         event.ignore()  # type: ignore[attr-defined]
 
 
-def _explained_box(
-    words: str, explained: str, *below: QWidget, on: bool, chosen: Callable[[bool], None]
-) -> QWidget:
-    """Return a check box with its explanation and more widgets below it."""
-    box = EdgedCheckBox(words)
-    box.setAccessibleName(words)
-    box.setAccessibleDescription(explained)
-    box.setChecked(on)
-    box.toggled.connect(chosen)
-    column = QWidget()
-    column_of(box, _Note(explained), *below, on=column, margins=0)
-    return column
+def _help(name: str, text: str) -> QToolButton:
+    """Return the button that explains a setting."""
+    button = QToolButton()
+    button.setText("?")
+    button.setAccessibleName(f"About: {name}")
+    button.setToolTip(text)
+    button.clicked.connect(
+        lambda: QWhatsThis.showText(button.mapToGlobal(QPoint(0, button.height())), text, button)
+    )
+    return button
 
 
 def _row(first: QWidget, *others: QWidget) -> QWidget:

@@ -72,6 +72,7 @@ _USUAL = QSize(1280, 840)
 _APART = 32  # pixels between the corners of two windows
 _OF_THE_CONVERSATION = ("find", "find_next", "find_previous", "attach", "go_to_messages")
 _COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
+_TEMPORARY = "This chat is not saved. It is deleted when you leave it."
 
 
 class Window(QMainWindow):
@@ -324,6 +325,7 @@ class Window(QMainWindow):
                 self.menus.actions[command.name].triggered.connect(self.leave_library)
         self.menus.connect_commands(
             {
+                "temporary": self._begin_temporary,
                 "new_window": lambda: self.window_asked.emit(None),
                 "close": self.close,
                 "quit": self.quit_asked.emit,
@@ -342,6 +344,7 @@ class Window(QMainWindow):
                 "find_next": lambda: self.presenter.finder.step(1),
                 "find_previous": lambda: self.presenter.finder.step(-1),
                 "send": self.composer.send,
+                "save_prompt": self.composer_controller.save_prompt,
                 "attach": self.composer_controller.documents.ask,
                 "next_conversation": lambda: self.sidebar.step(+1),
                 "previous_conversation": lambda: self.sidebar.step(-1),
@@ -380,6 +383,14 @@ class Window(QMainWindow):
         else:
             self.conversation.say(question)
             self.composer.setFocus()
+
+    def _begin_temporary(self) -> None:
+        self.sidebar_controller.begin_temporary()
+        self._go_to_composer()
+
+    def _keep_temporary(self) -> None:
+        if (record := self.conversation.record) is not None:
+            self.sidebar_controller.keep_temporary(record.id, self.composer.text)
 
     def show_conversation(
         self, conversation: int | None, *, at: int | None = None, words: str = ""
@@ -454,11 +465,18 @@ class Window(QMainWindow):
     def _on_opened(self) -> None:
         self._remember_conversation()
         self.notices.leave_conversation()
+        self.composer.set_temporary(self.conversation.temporary)
+        if self.conversation.temporary:
+            keep = Offer("Keep this chat", self._keep_temporary)
+            self.notices.say(
+                "temporary", _TEMPORARY, offer=keep, lasting=True, of_conversation=True
+            )
         self._name()
 
     def _remember_conversation(self) -> None:
         record = self.conversation.record
-        self.own.conversation = None if record is None else record.id
+        stored = record is not None and not self.conversation.temporary
+        self.own.conversation = record.id if record is not None and stored else None
 
     def _name(self) -> None:
         record = self.conversation.record
@@ -609,6 +627,7 @@ class Window(QMainWindow):
         self.own.keep_place("window", self.saveGeometry())
         self.sides.keep()
         self.hide()  # at once, as the rest may take a moment
+        self.answer_commands.reader.stop()
         self.dialogs.close()
         self.sidebar_controller.close()
         self.composer_controller.documents.close()

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.application import Application
 from app.attention import Attention
 from app.chat.queue_sender import QueueSender
+from app.conversations.store import is_temporary
 from app.models.controller import LibraryController
 from app.notices import Offer
 from app.server.local_server import ServerState
@@ -50,6 +51,8 @@ class Windows(QObject):
             wanted=lambda: application.settings.notifications,
             parent=self,
         )
+        self.let_go.connect(self._forget_temporary)
+        application.answers.saved.connect(self._forget_temporary)
         self._queue_sender = QueueSender(
             application.store,
             application.answers,
@@ -179,6 +182,13 @@ class Windows(QObject):
             if window.conversation.shown in conversations:
                 taken = {shown for other in self._windows if (shown := other.conversation.shown)}
                 window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
+
+    def _forget_temporary(self) -> None:
+        """Stop and forget what is only in memory and no longer shown in any window."""
+        store, answers = self.application.store, self.application.answers
+        shown = {id for window in self._windows if (id := window.conversation.shown)}
+        answers.cancel_in(set(filter(is_temporary, answers.conversations - shown)))
+        store.drop_temporary(but=shown | answers.conversations)  # until their ends are saved
 
     def _mark(self) -> None:
         """Mark in each sidebar what the other windows show."""

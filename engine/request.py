@@ -242,6 +242,8 @@ class Request:
     the engine stores such things, and are deleted with any of the documents. Without documents
     `keep_instructions` says whether the system prompt and the tools may be kept: see
     `engine.conversation.kept_prefixes`.
+
+    Of a `private` answer nothing is written to the disk: no cache, and no text to learn from.
     """
 
     sampling: Sampling | None = field(default_factory=Sampling)
@@ -257,6 +259,7 @@ class Request:
     may_call: bool = True
     keep_as: tuple[str, ...] = ()
     keep_instructions: bool = False
+    private: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -119,6 +119,11 @@ class Answers(QObject):
         """The answers that have not ended, in the order of the requests."""
         return tuple(writing for writing in self._writings.values() if writing.state == "streaming")
 
+    @property
+    def conversations(self) -> set[int]:
+        """The conversations with answers whose end is not saved yet."""
+        return {writing.message.conversation for writing in self._writings.values()}
+
     def activities(self) -> dict[int, Activity]:
         """The activity of each conversation: of its first answer that has not ended."""
         activities: dict[int, Activity] = {}

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
+from app.chat.prompts import PromptList
 from app.chat.queued_messages import QueuedMessages
 from app.chat.thinking_button import ThinkingButton
 from app.chat.tools_button import ToolsButton
@@ -45,10 +46,10 @@ class Composer(QWidget):
     """A text field, with the attached documents above it. Below it are the reason why nothing can
     be sent and how full the context is.
 
-    Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
-    for the end of an answer; `thinking` and `tools`, the buttons for how the model
-    thinks and its tools; `drop_hint`, shown
-    over the composer while files are dragged; `answering`, whether an answer is being written;
+    Attributes: `field`, the text field; `documents`, the chips; `prompts`, the saved prompts that a
+    slash lists; `queued`, the messages that wait for the end of an answer; `thinking` and `tools`,
+    the buttons for how the model thinks and its tools; `drop_hint`, shown over the composer while
+    files are dragged; `answering`, whether an answer is being written;
     `blocked`, why no message can be sent, or empty; `unready`, why the documents cannot be sent,
     or empty; `queues`, whether a message can
     wait for the end of an answer; `excess`, the tokens that the message has too many for the
@@ -81,7 +82,7 @@ class Composer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.answering, self.queues = False, True
+        self.answering, self.queues, self._temporary = False, True, False
         self.blocked = self.unready = self._blocking_remedy = ""
         self.excess = 0
         self._attachable = False  # whether it would fit without its text
@@ -89,9 +90,8 @@ class Composer(QWidget):
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
-        self.set_enter_sends(True)
         self.documents = DocumentChips(removal="Remove")
-        self.queued = QueuedMessages()
+        self.queued, self.prompts = QueuedMessages(), PromptList()
         self._notice = _line("warning")
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
@@ -122,18 +122,20 @@ class Composer(QWidget):
         self.field.files_given.connect(self.files_given)
         self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
+        self.prompts.chosen.connect(self.field.replace_text)
         self.field.files_held.connect(self.show_drop)
         self._button.clicked.connect(self._press)
         self._answer_now.clicked.connect(self._press_answer_now)
         self._remedy.clicked.connect(self._press_remedy)
         self._recolour()
-        self._refresh()
+        self.set_enter_sends(True)
 
     def _arrange(self) -> None:
         said = row_of((self._notice, 1), self._remedy, gap=10)
         left = (self._attach, self.thinking, self.tools)
         below = row_of(*left, FREE, self._tokens, self._answer_now, self._button, gap=10)
-        parts = (self.queued, ChipsArea(self.documents), self.field, said, below)
+        above = (self.prompts, self.queued, ChipsArea(self.documents))
+        parts = (*above, self.field, said, below)
         column_of(*parts, on=self, margins=(16, 12, 10, 10), gap=4)
 
     @property
@@ -146,6 +148,7 @@ class Composer(QWidget):
         self.field.enter_sends = on
         keys = "Enter sends. Shift+Enter starts a new line."
         self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
+        self._refresh()
 
     def set_text(self, text: str, version_of: int = 0) -> None:
         """Show the unsent text of another conversation; of another version of this message."""
@@ -153,6 +156,12 @@ class Composer(QWidget):
         self.field.set_text(text, version_of)
         self._quiet = False
         self._notify("")
+
+    def set_temporary(self, on: bool) -> None:
+        """Show whether the conversation is only in memory."""
+        self._temporary = on
+        self.setProperty("remembers", not on)  # whether a file dialog remembers its folder
+        self._refresh()
 
     def set_answering(self, answering: bool) -> None:
         """Set whether an answer is being written. If so, it can be stopped, and messages are
@@ -275,6 +284,8 @@ class Composer(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self.update()  # the edge of the card shows the focus
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            return self.prompts.take_key(event, self.text)
         return super().eventFilter(watched, event)
 
     def changeEvent(self, event: QEvent) -> None:
@@ -288,7 +299,8 @@ class Composer(QWidget):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setBrush(QColor(colours.paper))
             focused = self.field.hasFocus()
-            painter.setPen(QColor(colours.link if focused else colours.bar))
+            style = Qt.PenStyle.DashLine if self._temporary else Qt.PenStyle.SolidLine
+            painter.setPen(QPen(QColor(colours.link if focused else colours.bar), 1, style))
             box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
             painter.drawRoundedRect(box, _RADIUS, _RADIUS)
 
@@ -325,6 +337,7 @@ class Composer(QWidget):
             self.excess = 0
         if self._notice.text() != (self.blocked or self._too_long):
             self._notify("")  # it was about the text before
+        self.prompts.look("" if self._quiet or self.field.version_of else self.text)
         self._refresh()
         if not self._quiet:
             self.changed.emit(self.text)
@@ -347,9 +360,11 @@ class Composer(QWidget):
         self._remedy.setText(self._blocking_remedy if self.blocked else attaches)
         self._notice.setVisible(bool(self._notice.text()))
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
-        self._button.show_sign("stop" if self.answering else "send")
+        keys = "Enter" if self.field.enter_sends else CTRL_ENTER
+        self._button.show_sign("stop" if self.answering else "send", keys)
         self._button.setEnabled(self.answering or not (empty or blocked))
         asked = "Ask about it" if self.documents.chips else "Write a message"
+        asked = "Write a message that is not saved" if self._temporary else asked
         self.field.setPlaceholderText("Write your next message" if self.answering else asked)
         self._recolour()
 
@@ -426,12 +441,12 @@ class RoundButton(SignButton):
     def __init__(self) -> None:
         super().__init__("send")
 
-    def show_sign(self, sign: Sign) -> None:
+    def show_sign(self, sign: Sign, keys: str) -> None:
         """Become the button to send, or the button to stop."""
         self._sign = sign
         stop = sign == "stop"
         self.setAccessibleName("Stop answer" if stop else "Send message")
-        self.setToolTip("Stop answer (Esc)" if stop else "Send (Enter)")
+        self.setToolTip("Stop answer (Esc)" if stop else f"Send ({keys})")
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -16,7 +16,7 @@ from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.writing import Writing
 from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
-from app.conversations.store import Store
+from app.conversations.store import Store, is_temporary
 from app.steps import Stepper, Steps, in_thread
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
@@ -166,10 +166,15 @@ class OpenConversation(QObject):
         return self.record.system_prompt, self.record.settings
 
     @property
+    def temporary(self) -> bool:
+        """Whether it is only in memory."""
+        return self.record is not None and is_temporary(self.record.id)
+
+    @property
     def settings(self) -> Request:
         """The settings of its answers."""
         _, settings = self.configured
-        return settings or DEFAULTS
+        return replace(settings or DEFAULTS, private=self.temporary)
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
         """Return the chat with one more message, as the model gets it. Without a text: up to the
@@ -227,6 +232,9 @@ class OpenConversation(QObject):
             yield self._store.configure(
                 conversation, system_prompt=system_prompt, settings=settings
             )
+            if self.temporary:  # it is in no list
+                self.record = yield self._store.conversation(conversation)
+                self.described.emit()
             yield self._listing.refresh()
 
         self._run(steps())
@@ -619,7 +627,7 @@ def start_answer(
     answers.start(
         answer,
         _lines(record.system_prompt, said, answers.pictures),
-        _keeping(record.settings or DEFAULTS, said),
+        _keeping(replace(record.settings or DEFAULTS, private=is_temporary(record.id)), said),
         title=record.title,
         permissions=record.permissions,
         continued=continued,

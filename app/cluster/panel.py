@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
+from app.layout import column_of, row_of
 from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.labels import ShortenedLabel, StatusLine, Tone, closing
@@ -33,20 +34,12 @@ class MacsPanel(Dialog):
         self.setWindowTitle("Several Macs")
         self.setModal(False)
         self.setStyleSheet(STYLE_SHEET)
-        first, file = QHBoxLayout(), QHBoxLayout()
-        first.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
-        first.addWidget(self.line, 1)
-        file.addWidget(self.file, 1)
         for button in (self.choose, self.check):
             button.setAutoDefault(False)
-            file.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 18, 20, 14)
-        column.setSpacing(12)
-        column.addLayout(first)
-        column.addLayout(file)
-        column.addWidget(self.report, 1)
-        column.addWidget(closing(self))
+        first = row_of((self.switch, Qt.AlignmentFlag.AlignTop), (self.line, 1))
+        file = row_of((self.file, 1), self.choose, self.check)
+        parts = (first, file, (self.report, 1), closing(self))
+        column_of(*parts, on=self, margins=(20, 18, 20, 14), gap=12)
         self.resize(600, 440)
         self.switch.clicked.connect(self.switched)
         self.choose.clicked.connect(self.choice_asked)

@@ -263,6 +263,17 @@ def make(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def in_memory(first: int) -> sqlite3.Connection:
+    """Return a connection to tables that no disk ever has. Their ids begin after `first`."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for pragma in ("foreign_keys = ON", "temp_store = MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+    make(connection)
+    ids = [(table, first) for table in ("conversations", "messages")]
+    connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", ids)
+    return connection
+
+
 def rebuild_indexes(connection: sqlite3.Connection) -> None:
     """Rebuild the full-text indexes from the texts.
 

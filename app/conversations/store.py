@@ -12,10 +12,12 @@ the user can do something; if the caller drops the future, it is lost.
 Knows no Qt, no file format but its own, and not how an answer is made.
 """
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -49,16 +51,25 @@ from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
 from engine.events import Event
+from engine.request import Request
 from engine.tools.steps import Step
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
+TEMPORARY = "Temporary chat"
+"""The title of a conversation that is only in memory."""
 _ALL = SearchFilter()
+_FIRST_TEMPORARY = 1 << 30  # the first id of what is only in memory; Qt's signals have 31 bits
 
 
 def now_utc() -> datetime:
     """Return the time by this machine's clock."""
     return datetime.now(UTC)
+
+
+def is_temporary(id: int | None) -> bool:
+    """Return whether the conversation or message with this id is only in memory."""
+    return id is not None and _FIRST_TEMPORARY <= id < 2 * _FIRST_TEMPORARY
 
 
 def _queued[T, **P](
@@ -109,6 +120,7 @@ class Store:
         self.earlier_answers = earlier_answers.earlier_answers_folder(path.parent)
         self.notice = notice
         self._connection = connection
+        self._memory: sqlite3.Connection | None = None  # with the temporary conversations
         self._thread = thread
         self._clock = clock
 
@@ -130,8 +142,13 @@ class Store:
     def close(self) -> None:
         """Finish the queued work and close the file. Blocks. All later work ends in a Problem."""
         with suppress(Problem):  # closed already
-            self._submit(self._connection.close).result()
+            self._submit(self._close).result()
         self._thread.shutdown()
+
+    def _close(self) -> None:
+        self._connection.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +173,43 @@ class Store:
         """Store the messages that wait for the end of an answer."""
         return self._do(conversation_table.keep_queued, conversation, tuple(texts))
 
+    def create_temporary(
+        self, *, system_prompt: str, settings: Request | None
+    ) -> Future[Conversation]:
+        """Add a conversation that is only in memory, with all its messages and documents."""
+        create = partial(conversation_table.create, now_ms=self._now_ms(), title=TEMPORARY)
+        return self._submit(
+            self._done,
+            lambda memory: create(memory, system_prompt=system_prompt, settings=settings),
+            (_FIRST_TEMPORARY,),
+        )
+
+    def drop_temporary(self, *, but: Collection[int]) -> Future[None]:
+        """Forget the conversations that are only in memory, except these."""
+        return self._submit(self._drop_temporary, json.dumps(list(but)))
+
+    def _drop_temporary(self, kept: str) -> None:
+        if self._memory is not None:
+            self._memory.execute(
+                "DELETE FROM conversations WHERE coalesce(taken_from, id) NOT IN "
+                "(SELECT value FROM json_each(?))",
+                (kept,),
+            )
+
+    def keep_temporary(self, conversation: int) -> Future[Conversation]:
+        """Store a copy of a conversation that is only in memory. Returns the copy."""
+        return self._submit(self._keep_temporary, conversation)
+
+    def _keep_temporary(self, conversation: int) -> Conversation:
+        def work(connection: sqlite3.Connection) -> Conversation:
+            memory, now_ms = self._of((conversation,)), self._now_ms()
+            chat = replace(tree.chat(memory, conversation), title="")
+            copy = tree.add(connection, chat, now_ms=now_ms, pictures=self.attachments)
+            message_changes.carry_over(memory, conversation, connection, copy.id)
+            return copy
+
+        return self._done(work)
+
     def delete(self, *conversations: int) -> Future[Undo]:
         """Hide these from the list and the search, until `undo` or `purge`. Everything learned from
         earlier answers is deleted, as nothing shows which of it came from these."""
@@ -170,6 +224,8 @@ class Store:
 
     def _forget_learned(self, connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
         """Delete the data learned and cached from these conversations, outside of the file."""
+        if connection is self._memory:
+            return
         self._forget_read(attachments.digests(connection, conversations))
         with _changing(self.earlier_answers, "Nothing was deleted, as past answers could not be"):
             earlier_answers.forget(self.earlier_answers)
@@ -290,7 +346,8 @@ class Store:
         original: Path | None,
     ) -> int:
         number = attachments.attach(connection, conversation, document)
-        if original is not None and document.format in ("pdf", "picture"):
+        copied = original is not None and connection is not self._memory
+        if original is not None and copied and document.format in ("pdf", "picture"):
             attachments.keep_copy(original, self.attachments, document)
         return number
 
@@ -391,7 +448,9 @@ class Store:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> Future[T]:
-        return self._submit(self._done, lambda connection: work(connection, *arguments, **options))
+        return self._submit(
+            self._done, lambda connection: work(connection, *arguments, **options), arguments
+        )
 
     def _removing[T, **P](
         self,
@@ -407,17 +466,32 @@ class Store:
                 lambda connection: (
                     work(connection, *arguments, **options),
                     attachments.drop_unused(connection),
-                )
+                ),
+                arguments,
             )
-            attachments.drop_copies(self.attachments, known)
+            if self._of(arguments) is self._connection:
+                attachments.drop_copies(self.attachments, known)
             return result
 
         return self._submit(remove)
 
-    def _done[T](self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _of(self, arguments: Iterable[object]) -> sqlite3.Connection:
+        """Return the connection to the conversations or messages with these ids."""
+        ids = (getattr(argument, "conversation", argument) for argument in arguments)
+        if not any(isinstance(id, int) and is_temporary(id) for id in ids):
+            return self._connection
+        if self._memory is None:
+            self._memory = schema.in_memory(_FIRST_TEMPORARY)
+        return self._memory
+
+    def _done[T](
+        self, work: Callable[[sqlite3.Connection], T], arguments: Iterable[object] = ()
+    ) -> T:
+        connection = self._of(arguments)
+
         def attempt() -> T:
-            with transaction(self._connection):
-                return work(self._connection)
+            with transaction(connection):
+                return work(connection)
 
         with problems():
             try:
@@ -426,8 +500,8 @@ class Store:
                 if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CORRUPT_VTAB:
                     raise
             # Only the index is damaged, and it can be rebuilt from the texts.
-            with transaction(self._connection):
-                schema.rebuild_indexes(self._connection)
+            with transaction(connection):
+                schema.rebuild_indexes(connection)
             return attempt()
 
     def _submit[T, **P](

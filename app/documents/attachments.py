@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.conversations.store import Store
+from app.conversations.store import Store, is_temporary
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
 from engine.documents.reading import Cancelled, Progress, normalize, page_picture
@@ -270,6 +270,11 @@ class Attachments(QObject):
             read = partial(self._read, path, cancelled=cancelled, progress=file.report, scans=True)
             yield from self._attach_read(file, read, original=path)
             return
+        if is_temporary(file.conversation):
+            raise Problem(
+                "A temporary chat has no pictures, which need copies on the disk.",
+                "Keep the chat, then attach the picture.",
+            )
         folder, name = Path(mkdtemp(prefix="slipstream-")), file.shown.name
 
         def picture() -> Document:

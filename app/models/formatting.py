@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from models import in_words
 from models.records import KIND_NAMES, MODULE_NAME
 
 _DRAFTERS = {
@@ -58,6 +59,11 @@ def format_licence(identifier: str) -> str:
 def short_name(repository: str) -> str:
     """Return a repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
+
+
+def spoken_name(repository: str) -> str:
+    """Return a repository's name as people say it, without its packaging."""
+    return in_words.short_model(short_name(repository))
 
 
 def drafts_in_words(drafter: str, length: str) -> str:

@@ -3,6 +3,7 @@
 Pure functions from records to text; knows no widgets.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from models import in_words
 from models.records import KIND_NAMES, Download, Inventory, PairOffer
 
 _FITTING, _LARGER = "Also for this machine", "For more memory"
+_BITS = re.compile(r"(\d+)-?bit", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +133,18 @@ def sources_text(offer: PairOffer) -> str:
 
 
 def offer_title(offer: PairOffer) -> str:
-    name = formatting.short_name(offer.target)
-    return f"{name} with {formatting.short_name(offer.drafter)}" if offer.drafter else name
+    name = formatting.spoken_name(offer.target)
+    drafter = formatting.spoken_name(offer.drafter)
+    return f"{name} with {drafter}" if offer.drafter else name
 
 
 def offer_facts(offer: PairOffer) -> str:
     """Return the remaining download, the context and the licence, in one line."""
     download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
+    bits = _BITS.search(offer.target)
     facts = (
         "On this machine" if offer.installed else download and f"{download} to download",
+        f"{bits[1]}-bit" if bits else "",
         formatting.format_context(offer.context),
         DOT.join(offer.abilities),
         formatting.format_licence(offer.licence),
@@ -151,7 +156,7 @@ def offer_facts(offer: PairOffer) -> str:
 def drafters_line(offer: PairOffer) -> str:
     """Return a line about what drafts: the draft model of the pair, else what the catalog knows."""
     if offer.drafter:
-        return f"Draft model: {formatting.short_name(offer.drafter)}"
+        return f"Draft model: {formatting.spoken_name(offer.drafter)}"
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
     kinds = [names.get(kind) or KIND_NAMES.get(kind, kind) for kind in offer.drafter_kinds]
     return f"Drafts by: {', '.join(kinds)}" if kinds else ""

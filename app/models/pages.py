@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.layout import FREE, Free, column_of, row_of
-from app.models.formatting import short_name
+from app.models.formatting import spoken_name
 from app.models.offers import (
     CHOICES,
     OfferState,
@@ -140,7 +140,8 @@ class PairCard(Card):
         self._offer_state = state
         offer, action = state.offer, state.action
         self._above.say(CHOICES[offer.choice])
-        self._title.say(short_name(offer.target))
+        self._title.say(spoken_name(offer.target))
+        self._title.setToolTip(offer.target)
         self._note.say(offer.note, "warning")
         self._speed.say(speed_line(offer))
         self._speed.setToolTip(sources_text(offer) if offer.sources else "")

@@ -4,7 +4,7 @@ Knows `engine.request`, which validates settings; not where settings and presets
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,13 +21,12 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from app import files
 from app.choice_box import Choice, ChoiceBox
-from app.layout import row_of
+from app.layout import FREE, Part, column_of, row_of
 from app.sampling.presets import (
     BUILT_IN,
     LONGEST_NAME,
@@ -189,68 +188,36 @@ class SamplingDialog(Dialog):
         self.show_request(self._shown)
 
     def _arrange(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 16, 20, 16)
-        column.setSpacing(6)
         self._prompt.setTabChangesFocus(True)
         self._prompt.setPlaceholderText("Instructions for the model")
         self._prompt.setFixedHeight(5 * self._prompt.fontMetrics().lineSpacing() + 12)
-        column.addWidget(_title("System prompt", self._prompt))
-        column.addWidget(self._prompt)
-        column.addSpacing(10)
-        presets = row_of((self._preset, 1), self._save, self._remove)
-        column.addWidget(_title("Preset", self._preset))
-        column.addLayout(presets)
-        for title, fields in groupby(FIELDS, lambda field: field.row):
-            column.addSpacing(10)
-            column.addWidget(_title(title))
-            grid = QGridLayout()
-            grid.setHorizontalSpacing(12)
-            grid.setVerticalSpacing(2)
-            for place, field in enumerate(fields):
-                self._put(grid, self._boxes[field.key], field.name, place)
-            column.addLayout(grid)
-        column.addSpacing(10)
-        column.addWidget(_title("The answer"))
-        ends = QGridLayout()
-        ends.setHorizontalSpacing(12)
-        ends.setVerticalSpacing(2)
-        self._put(ends, self._max_tokens, MAX_TOKENS.name, 0)
-        self._put(ends, self._seed, "Seed", 1)
-        self._put(ends, self._stops, "Stop sequences, one per line", 2)
-        ends.setColumnStretch(2, 2)
         self._seed.setPlaceholderText("random")
         self._seed.setToolTip("The same seed gives the same answer to the same question")
         self._seed.setMaxLength(20)
         self._stops.setTabChangesFocus(True)
         self._stops.setToolTip("\\n is a line break, \\t a tab")
         self._stops.setFixedHeight(3 * self._stops.fontMetrics().lineSpacing() + 12)
-        column.addLayout(ends)
-        column.addSpacing(10)
         self._schema.setPlaceholderText("None: the answer may be any text")
         self._schema.setMaxLength(LONGEST_SCHEMA)
         self._schema.setToolTip("The answer follows this schema")
         self._open_schema.setAccessibleName("Open a file with a JSON schema")
-        schema = row_of((self._schema, 1), self._open_schema)
-        column.addWidget(_title("JSON schema", self._schema))
-        column.addLayout(schema)
-        column.addSpacing(10)
-        column.addWidget(_title("When the context is full", self._overflow))
-        column.addWidget(self._overflow)
-        column.addSpacing(8)
         self._line.setMinimumHeight(2 * self._line.fontMetrics().lineSpacing())
-        column.addWidget(self._line)
-        column.addStretch(1)
-        column.addSpacing(4)
-        column.addWidget(self._buttons)
+        presets = row_of((self._preset, 1), self._save, self._remove)
+        parts: list[Part] = [_title("System prompt", self._prompt), self._prompt, 10]
+        parts += [_title("Preset", self._preset), presets, 10]
+        for title, fields in groupby(FIELDS, lambda field: field.row):
+            boxes = {field.name: self._boxes[field.key] for field in fields}
+            parts += [_title(title), _named(boxes), 10]
+        stops = "Stop sequences, one per line"
+        ends = _named({MAX_TOKENS.name: self._max_tokens, "Seed": self._seed, stops: self._stops})
+        ends.setColumnStretch(2, 2)
+        schema = row_of((self._schema, 1), self._open_schema)
+        parts += [_title("The answer"), ends, 10, _title("JSON schema", self._schema), schema, 10]
+        parts += [_title("When the context is full", self._overflow), self._overflow, 8]
+        column_of(
+            *parts, self._line, FREE, 4, self._buttons, on=self, margins=(20, 16, 20, 16), gap=6
+        )
         self.setMinimumWidth(560)
-
-    def _put(self, grid: QGridLayout, widget: QWidget, name: str, place: int) -> None:
-        label = plain_label(name, buddy=widget)
-        widget.setAccessibleName(name)
-        grid.addWidget(label, 0, place)
-        grid.addWidget(widget, 1, place, Qt.AlignmentFlag.AlignTop)
-        grid.setColumnStretch(place, 1)
 
     def _connect(self) -> None:
         for box in (*self._boxes.values(), self._max_tokens):
@@ -478,6 +445,19 @@ def _meaning(sampling: Sampling) -> Iterator[str]:
             yield "The seed has no effect."
     if sampling.logit_bias:
         yield f"Token biases ({len(sampling.logit_bias):,}) are kept."
+
+
+def _named(widgets: Mapping[str, QWidget]) -> QGridLayout:
+    """Return widgets next to each other, each below its name."""
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(12)
+    grid.setVerticalSpacing(2)
+    for place, (name, widget) in enumerate(widgets.items()):
+        widget.setAccessibleName(name)
+        grid.addWidget(plain_label(name, buddy=widget), 0, place)
+        grid.addWidget(widget, 1, place, Qt.AlignmentFlag.AlignTop)
+        grid.setColumnStretch(place, 1)
+    return grid
 
 
 def _title(text: str, widget: QWidget | None = None) -> QLabel:

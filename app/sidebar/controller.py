@@ -127,6 +127,31 @@ class SidebarController(QObject):
 
         self._run(steps())
 
+    def begin_temporary(self) -> None:
+        """Open a new conversation of which nothing is written to the disk."""
+
+        def steps() -> Steps:
+            system_prompt, settings = self._conversation.beginning()
+            record = yield self._store.create_temporary(
+                system_prompt=system_prompt, settings=settings
+            )
+            self._open(record.id)
+
+        self._run(steps())
+
+    def keep_temporary(self, conversation: int, unsent: str) -> None:
+        """Store a conversation that is only in memory, with its unsent text, and open that."""
+
+        def steps() -> Steps:
+            if self._conversation.busy:
+                raise Problem("An answer is in progress.", "Stop it, then keep the chat.")
+            record = yield self._store.keep_temporary(conversation)
+            yield self._store.keep_unsent(record.id, unsent)
+            yield self._listing.refresh()
+            self._open(record.id)
+
+        self._run(steps())
+
     def _attach_files(self) -> None:
         """Attach the folder's files to the conversation that was begun in it, once it is open."""
         record = self._conversation.record

@@ -350,8 +350,9 @@ class Session:
             text,
             prediction=encode_text(request.prediction) if request.prediction else [],
             keep_as=frozenset(request.keep_as)
-            if request.keep_as or request.keep_instructions
+            if (request.keep_as or request.keep_instructions) and not request.private
             else None,
+            learned=not request.private,
             recurring=partial(self._recurring, read, tokens, about=bool(request.keep_as)),
         )
 
@@ -475,7 +476,8 @@ class Session:
 
     def _write(self, answer: "Answer", control: Control) -> Generator[Event | Pass, None, Done]:
         """The events of an answer and its passes; returns the last event."""
-        generation, task, earlier = answer.generation, answer.task, self._shared.earlier
+        generation, task = answer.generation, answer.task
+        earlier = self._shared.earlier if answer.learned else None
         stats, contention, self.disturbed = Stats(), self._costs.watch(), False
         if earlier is not None:
             earlier.refresh()
@@ -664,8 +666,9 @@ class Answer:
     Attributes: `tokens`, the prompt; `left_out`, the numbers of the messages that it is without;
     `sources` finds the message of a token; `task` and `text`, for the loop and for its text;
     `prediction`, tokens to draft from; `keep_as`, the digests of the documents under which the
-    prompt's caches may be kept on disk, None if they may not be; `recurring` counts the tokens at
-    the beginning of the prompt that another question will have, too.
+    prompt's caches may be kept on disk, None if they may not be; `learned`, whether later
+    answers may be drafted from it; `recurring` counts the tokens at the beginning of the prompt
+    that another question will have, too.
     """
 
     generation: str
@@ -676,6 +679,7 @@ class Answer:
     text: AnswerText
     prediction: list[int]
     keep_as: frozenset[str] | None = None
+    learned: bool = True
     recurring: Callable[[], int] = int
 
     @property

@@ -1,0 +1,123 @@
+"""A temporary chat leaves nothing on the disk, however it ends; it can be kept."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from app.conversations.store import is_temporary
+from engine.events import Done, Stats, Text
+from models.errors import Problem
+from tests.support.app.attached import Reader, attach, chips, file_in
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file, windows_of
+from tests.support.app.window_use import answered, send, texts
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+CANARY = "wallcreeper"
+TABLES = ("conversations", "messages", "documents", "attachments", "traces")
+
+
+@pytest.fixture
+def chat(open_window, until, tmp_path):
+    """A window with a temporary chat, whose engine answers with the canary."""
+    said = [Text("", f"A {CANARY} climbs."), Done("", "stop", Stats())]
+    played = f"take play:{events_file(tmp_path.parent, said)}"
+    ends = f"take text:{CANARY} wait:{tmp_path / 'stopped'} done serve"
+    window = open_window(f"ready take load {played} {played} {ends}", read=Reader())
+    until(lambda: window.loader.loaded)
+    window.menus.actions["temporary"].trigger()
+    until(lambda: window.conversation.temporary)
+    return window
+
+
+def found_in(folder):
+    """The files that have the canary."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".txt"]
+    return [path.name for path in paths if CANARY.encode() in path.read_bytes()]
+
+
+def filled(folder):
+    """The tables that have a row, once the store is closed: some are compressed."""
+    with closing(sqlite3.connect(folder / "conversations.sqlite")) as connection:
+        counts = {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in TABLES}
+    return [table for table, count in counts.items() if count]
+
+
+def use(window, until, folder):
+    """Have it answered about a file, ask once more, and leave a message in the field."""
+    attach(window, until, file_in(folder, "plan.txt", f"A {CANARY}."))
+    send(window, f"What is a {CANARY}?")
+    until(answered(window, 2))
+    window.conversation.regenerate(window.conversation.branch[-1].id)
+    until(answered(window, 2))
+    window.conversation.configure(system_prompt=f"Speak of a {CANARY}.", settings=None)
+    window.store.back_up_if_due().result()
+    window.application.settings.save()
+    window.composer.field.insertPlainText(f"More of the {CANARY}")
+    window.composer_controller.leave()
+
+
+def leave(window, until):
+    window.new()
+    until(lambda: window.conversation.record is None)
+
+
+def answer_on(window, until):
+    """Begin an answer that does not end."""
+    window.composer.send()
+    until(lambda: CANARY in texts(window)[-1])
+
+
+@pytest.mark.parametrize("ending", ["left", "left while answering", "closed", "crashed"])
+def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
+    use(chat, until, tmp_path)
+    assert found_in(tmp_path) == []
+    gone = chat.conversation.record.id
+    if ending != "left":
+        answer_on(chat, until)
+        chat.answers.flush()
+    if ending == "crashed":
+        chat.store._memory = None  # as it is with the process
+    elif ending != "closed":
+        leave(chat, until)
+        (tmp_path / "stopped").touch()
+        until(lambda: not chat.answers.conversations)
+        with pytest.raises(Problem):
+            chat.store.conversation(gone).result()
+        assert chat.application.readiness.matters == {}
+    chat.close()
+    assert found_in(tmp_path) == filled(tmp_path) == []
+
+
+def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_path):
+    assert "temporary" in chat.notices.shown
+    assert "Temporary" in chat.windowTitle()
+    use(chat, until, tmp_path)
+    answer = chat.conversation.branch[-1].id
+    trace = chat.store.trace(answer).result()
+    chat.notices.press("temporary")
+    until(lambda: chat.conversation.record and not chat.conversation.temporary)
+    assert "temporary" not in chat.notices.shown
+    kept = chat.conversation.branch
+    assert [message.role for message in kept] == ["user", "assistant"]
+    assert kept[0].sent.documents[0].name == "plan.txt"
+    assert kept[1].siblings == 2
+    assert len(chat.store.trace(kept[1].id).result()) == len(trace) > 0
+    assert [n for n, _ in chat.store.documents_of(chat.conversation.record.id).result()] == [1]
+    assert chat.composer.text == f"More of the {CANARY}"
+    assert chat.conversation.record.title.startswith("What is a")
+    assert [chat.application.listing.find(chat.conversation.record.id)] != [None]
+
+
+def test_what_needs_a_copy_on_the_disk_is_refused(chat, until, tmp_path):
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"no matter what")
+    chat.composer.files_given.emit([picture])
+    until(lambda: len(chips(chat)) == 1)
+    assert chat.composer_controller.documents.attachments.all[0].problem is not None
+    other = windows_of(chat).open()  # another window has none of it
+    until(lambda: other.conversation.record is None)
+    assert is_temporary(chat.conversation.record.id)
+    assert chat.application.settings.open_windows == (1, 2)
+    assert chat.own.conversation is None
+    other.close()
