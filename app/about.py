@@ -16,7 +16,6 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QApplication,
-    QDialogButtonBox,
     QGridLayout,
     QPushButton,
     QWidget,
@@ -25,7 +24,7 @@ from PySide6.QtWidgets import (
 from app.commands import CommandRunner
 from app.layout import column_of, row_of
 from app.theme.dialog import Dialog
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too
@@ -85,9 +84,8 @@ class AboutDialog(Dialog):
         )
         if README.is_file():
             actions.addWidget(_button("Read me", lambda: self.shown.emit(README)))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
-        column_of(title, words, facts, actions, buttons, on=self, margins=(20, 18, 20, 14), gap=12)
+        parts = (title, words, facts, actions, closing(self))
+        column_of(*parts, on=self, margins=(20, 18, 20, 14), gap=12)
         self.setMinimumWidth(560)
 
 

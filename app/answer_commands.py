@@ -10,6 +10,7 @@ from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.rounds_side import RoundsSide
+from app.chat.writing import Writing
 from app.composer_controller import ComposerController
 from app.conversations.records import Message
 from app.menus import Menus
@@ -33,8 +34,8 @@ class AnswerCommands(QObject):
         super().__init__(conversation)
         self._conversation, self._composer, self._answers = conversation, composer, answers
         self._presenter, self._rounds, self._menus = presenter, rounds, menus
-        self.reader = ReadAloud(say_program(), parent=self)
-        menus.actions["read_aloud"].setVisible(self.reader.possible)
+        self.reader = ReadAloud(program := say_program(), parent=self)
+        menus.actions["read_aloud"].setVisible(bool(program))
         menus.connect_commands(
             {
                 "stop": conversation.stop,
@@ -137,12 +138,12 @@ class AnswerCommands(QObject):
             self.reader.stop()
             return
         focused = self._conversation.message(self._presenter.focused)
-        chosen = focused is not None and focused.role == "assistant"
-        if (answer := focused if chosen else self._last("assistant")) is not None:
-            writing = self._answers.writing(answer.id)
-            text = writing.text if writing is not None else answer.content
-            stretches = writing.stretches if writing is not None else answer.stretches
-            self.reader.read(said(text, stretches) if stretches else text)
+        if focused is None or focused.role != "assistant":
+            focused = self._last("assistant")
+        if focused is not None:
+            whole = self._answers.writing(focused.id) or focused
+            text = whole.text if isinstance(whole, Writing) else whole.content
+            self.reader.read(said(text, whole.stretches) if whole.stretches else text)
 
     def _turn(self, by: int) -> None:
         if (turned := self._turned()) is not None:

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation, Place, ended_well
-from app.chat.prompts import prompts_from_json, prompts_to_json, with_prompt
+from app.chat.prompts import Prompts, prompts_from_json, prompts_to_json, with_prompt
 from app.chat.writing import Writing
 from app.conversations.records import Message, Unsent
 from app.documents.controller import DocumentsController
@@ -87,6 +87,7 @@ class ComposerController(QObject):
         composer.answer_now_asked.connect(conversation.answer_now)
         composer.thinking.chosen.connect(self._think)
         composer.prompts.saved = lambda: prompts_from_json(self._shared.prompts)
+        composer.prompts.keep = self._keep_prompts
         composer.tools.permitted.connect(conversation.permit)
         self._tools.changed.connect(self._show_tools)
         self._glance = QTimer(self, interval=_GLANCE_MS)
@@ -148,9 +149,12 @@ class ComposerController(QObject):
             self._conversation.remarked.emit("Write a message first, then save it as a prompt.")
             return
         prompts = with_prompt(prompts_from_json(self._shared.prompts), text)
-        self._shared.prompts = prompts_to_json(prompts)
+        self._keep_prompts(prompts)
         line = f"Saved as “{prompts[-1].name}”. Type / in an empty message to use it."
         self._notices.say("prompt", line, "good", seconds=8.0)
+
+    def _keep_prompts(self, prompts: Prompts) -> None:
+        self._shared.prompts = prompts_to_json(prompts)
 
     def leave(self) -> None:
         """Store the unsent text, before another conversation opens or the window closes."""

@@ -6,25 +6,26 @@ Knows the name and the keys of a command, not its effect.
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
-    QFrame,
-    QGridLayout,
     QLineEdit,
     QMainWindow,
     QMenu,
     QPlainTextEdit,
-    QScrollArea,
     QTextEdit,
+    QTreeWidgetItem,
     QWidget,
 )
 
 from app.layout import column_of
 from app.theme.dialog import Dialog
-from app.theme.labels import closing, plain_label
+from app.theme.labels import closing
+from app.theme.row_tree import RowTree
 
 Keys = QKeySequence.StandardKey | str
 
@@ -80,7 +81,6 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     "Edit",
     Command("Edit", "save_prompt", "Save message as prompt"),
-    Command("Edit", "prompts", "Saved prompts…"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
     Command("View", "rounds", "Answer statistics", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Show tokens", "Ctrl+T", checkable=True),
@@ -300,32 +300,18 @@ class KeysDialog(Dialog):
     def __init__(self, menus: Menus, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard shortcuts")
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(28)
-        grid.setVerticalSpacing(5)
         shown = [
             (command.menu, command.text.rstrip("…"), key_text(menus.actions[command.name]))
             for command in COMMANDS
             if isinstance(command, Command) and menus.actions[command.name].isVisible()
         ]
-        section = ""
-        for menu, text, keys in (*shown, *_OTHER_KEYS):
-            if not keys:
-                continue
-            if menu != section:
-                section = menu
-                heading = plain_label(menu, bold=True)
-                heading.setContentsMargins(0, 10, 0, 0)
-                grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
-            row = grid.rowCount()
-            grid.addWidget(plain_label(text), row, 0)
-            grid.addWidget(plain_label(keys), row, 1, Qt.AlignmentFlag.AlignRight)
-        inner = QWidget()
-        inner.setLayout(grid)
-        scroll = QScrollArea()
-        scroll.setAccessibleName(self.windowTitle())
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setWidget(inner)
-        column_of(scroll, closing(self), on=self)
-        self.resize(460, 620)
+        self.tree = RowTree(self.windowTitle(), wide=300)
+        bold = self.font()
+        bold.setBold(True)
+        for section, rows in groupby((*shown, *_OTHER_KEYS), itemgetter(0)):
+            heading = QTreeWidgetItem(self.tree, [section])
+            heading.setFont(0, bold)
+            heading.addChildren([QTreeWidgetItem([text, keys]) for _, text, keys in rows if keys])
+        self.tree.expandAll()
+        column_of(self.tree, closing(self), on=self)
+        self.resize(520, 620)

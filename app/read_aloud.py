@@ -42,10 +42,6 @@ class ReadAloud(QObject):
         self._process.stateChanged.connect(lambda state: self.changed.emit())
 
     @property
-    def possible(self) -> bool:
-        return bool(self._program)
-
-    @property
     def reading(self) -> bool:
         return self._process.state() != QProcess.ProcessState.NotRunning
 

@@ -11,7 +11,6 @@ from typing import Any
 from PySide6.QtCore import QPoint, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFontDatabase
 from PySide6.QtWidgets import (
-    QComboBox,
     QDoubleSpinBox,
     QFormLayout,
     QPlainTextEdit,
@@ -147,7 +146,9 @@ class SettingsDialog(Dialog):
     def _appearance(self) -> QWidget:
         form, settings = _Form(), self._settings
         form.choose("Theme", _THEMES, settings.theme, self._keep("theme"))
-        form.add("Font", self._font_box())
+        families = [f for f in QFontDatabase.families() if not QFontDatabase.isPrivateFamily(f)]
+        fonts = (Choice("", _SYSTEM_FONT), *(Choice(family, family) for family in families))
+        form.choose("Font", fonts, settings.font_family, self._keep("font_family"))
         form.add("Text size", self._size_box())
         drafts = settings.drafts_in_text
         form.choose("Drafts in the text", _DRAFTS, drafts, self._keep("drafts_in_text"))
@@ -207,17 +208,6 @@ class SettingsDialog(Dialog):
         prompt.textChanged.connect(lambda: keep_prompt(prompt.toPlainText()))
         form.add("System prompt", prompt, help=_EXISTING)
         return form
-
-    def _font_box(self) -> QComboBox:
-        box = _Steady()
-        box.addItem(_SYSTEM_FONT, "")
-        for family in QFontDatabase.families():
-            if not QFontDatabase.isPrivateFamily(family):
-                box.addItem(family, family)
-        box.setCurrentIndex(max(0, box.findData(self._settings.font_family)))
-        box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.activated.connect(self._keep("font_family", box.itemData))
-        return box
 
     def _size_box(self) -> QWidget:
         self._size = QDoubleSpinBox()
@@ -317,13 +307,6 @@ class _Form(QWidget):
         self.add(name, box, help=help)
 
 
-class _Steady(QComboBox):
-    """A combo box that scrolling past it does not change."""
-
-    def wheelEvent(self, event: object) -> None:
-        event.ignore()  # type: ignore[attr-defined]
-
-
 def _help(name: str, text: str) -> QToolButton:
     """Return the button that explains a setting."""
     button = QToolButton()
@@ -339,5 +322,5 @@ def _help(name: str, text: str) -> QToolButton:
 def _row(first: QWidget, *others: QWidget) -> QWidget:
     """Return the widgets side by side; the first takes the free width."""
     row = QWidget()
-    row_of((first, 1), *others, on=row, margins=0)
+    row_of((first, 1), *((other, Qt.AlignmentFlag.AlignTop) for other in others), on=row, margins=0)
     return row

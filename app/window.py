@@ -251,7 +251,7 @@ class Window(QMainWindow):
         self.welcome.asked.connect(self._ask)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
-        self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
+        self.sidebar.search_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar.clicked.connect(self._go_to_composer)
         self.composer.files_given.connect(self.leave_library)
@@ -646,19 +646,6 @@ def _beginning(application: Application) -> tuple[str, Request | None]:
 
 def _given(sidebar: Sidebar) -> dict[str, QAction]:
     """Return the actions that the sidebar made, by the command's name."""
-    return {
-        "new": sidebar.new_action,
-        "open_in_window": sidebar.open_in_window_action,
-        "search": sidebar.find_action,
-        "rename": sidebar.rename_action,
-        "duplicate": sidebar.duplicate_action,
-        "pin": sidebar.pin_action,
-        "archive": sidebar.archive_action,
-        "new_folder": sidebar.new_folder_action,
-        "delete": sidebar.delete_action,
-        "restore": sidebar.undo_action,
-        "deleted": sidebar.deleted_action,
-        "import": sidebar.import_action,
-        "export_all": sidebar.export_all_action,
-        **{f"export_{form}": action for form, action in sidebar.export_actions.items()},
-    }
+    made = {name.removesuffix("_action"): made for name, made in vars(sidebar).items()}
+    exports = {f"export_{form}": action for form, action in sidebar.export_actions.items()}
+    return {name: each for name, each in made.items() if isinstance(each, QAction)} | exports

@@ -16,7 +16,6 @@ from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.prompts import PromptsDialog, prompts_from_json, prompts_to_json
 from app.chat.rounds_side import RoundsSide
 from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
@@ -84,7 +83,6 @@ class WindowDialogs(QObject):
                 "export_trace": lambda: self._export_trace_of(rounds.answer),
                 "sampling": self._configure,
                 "memory": self._show_memory,
-                "prompts": self._show_prompts,
                 "tools": self.show_tools,
                 "server": self.show_server,
                 "macs": self.show_macs,
@@ -225,15 +223,6 @@ class WindowDialogs(QObject):
     def _show_memory(self) -> None:
         loader, settings = self._application.loader, self._application.settings
         MemoryDialog(loader, settings, parent=self._window).open()
-
-    def _show_prompts(self) -> None:
-        settings = self._application.settings
-        dialog = PromptsDialog(
-            prompts_from_json(settings.prompts),
-            lambda prompts: setattr(settings, "prompts", prompts_to_json(prompts)),
-            parent=self._window,
-        )
-        _open(dialog)
 
     def show_server(self) -> None:
         """Show the panel of the local server, which stays open next to the chat."""

@@ -52,6 +52,7 @@ class Windows(QObject):
             parent=self,
         )
         self.let_go.connect(self._forget_temporary)
+        application.answers.begun.connect(self._forget_temporary)
         application.answers.saved.connect(self._forget_temporary)
         self._queue_sender = QueueSender(
             application.store,
@@ -186,9 +187,11 @@ class Windows(QObject):
     def _forget_temporary(self) -> None:
         """Stop and forget what is only in memory and no longer shown in any window."""
         store, answers = self.application.store, self.application.answers
-        shown = {id for window in self._windows if (id := window.conversation.shown)}
+        parts = [window.conversation for window in self._windows]
+        shown = {id for part in parts if (id := part.shown)}
         answers.cancel_in(set(filter(is_temporary, answers.conversations - shown)))
-        store.drop_temporary(but=shown | answers.conversations)  # until their ends are saved
+        sent_in = {id for part in parts for place in part.sends if (id := place.conversation)}
+        store.drop_temporary(but=shown | sent_in | answers.conversations)  # until all is stored
 
     def _mark(self) -> None:
         """Mark in each sidebar what the other windows show."""

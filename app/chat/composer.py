@@ -5,6 +5,7 @@ count the tokens.
 """
 
 import sys
+from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
@@ -108,14 +109,11 @@ class Composer(QWidget):
         self.drop_hint = DropHint(self)
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
-        self.setTabOrder(self.queued, self.documents)
-        self.setTabOrder(self.documents, self.field)
-        self.setTabOrder(self.field, self._remedy)
-        self.setTabOrder(self._remedy, self._answer_now)
-        self.setTabOrder(self._answer_now, self._button)
-        self.setTabOrder(self._button, self._attach)
-        self.setTabOrder(self._attach, self.thinking)
-        self.setTabOrder(self.thinking, self.tools)
+        chain = (self.queued, self.documents, self.field, self._remedy, self._answer_now)
+        for before, after in pairwise(
+            (*chain, self._button, self._attach, self.thinking, self.tools)
+        ):
+            self.setTabOrder(before, after)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)

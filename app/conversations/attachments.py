@@ -38,7 +38,7 @@ def attach(connection: sqlite3.Connection, conversation: int, document: Document
     """Attach a document to the unsent message. Returns the document's number in the conversation,
     which stays the same however often it is attached."""
     conversation_table.get(connection, conversation)
-    row = stored(connection, document)
+    row = _stored(connection, document)
     (number,) = connection.execute(
         "SELECT coalesce(max(iif(document = ?, number, NULL)), max(number) + 1, 1) "
         f"FROM attachments WHERE {_WITH_DELETED}",
@@ -103,7 +103,7 @@ def bring(
         if data is not None:
             keep_copy(data, folder, document)
         if picture_of(picture, folder):
-            _insert(connection, conversation, None, picture.number, stored(connection, document))
+            _insert(connection, conversation, None, picture.number, _stored(connection, document))
 
 
 def _renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
@@ -214,7 +214,7 @@ def _documents(
         ) from error
 
 
-def stored(connection: sqlite3.Connection, document: Document) -> int:
+def _stored(connection: sqlite3.Connection, document: Document) -> int:
     """Return the row of a document, after adding it if needed."""
     content = zlib.compress(clean(document.to_json()).encode())
     row = connection.execute(

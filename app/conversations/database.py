@@ -33,11 +33,11 @@ def connect(path: Path) -> sqlite3.Connection:
     `make_writable` lets it write. Creates the file if needed, readable by its owner only. Raises
     Problem.
     """
-    with problems():
+    with problems(path.parent):
         try:
             path.touch(mode=0o600)
         except OSError as error:
-            raise _not_writable(error.strerror or str(error)) from error
+            raise _not_writable(error.strerror or str(error), path.parent) from error
         connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
         # A flipped bit in a text costs one character, not the chat.
         connection.text_factory = lambda data: str(data, "utf-8", "replace")
@@ -109,12 +109,12 @@ def disk_problem(failure: str, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def problems() -> Iterator[None]:
-    """Raise SQLite's errors as Problems, where the user can do something."""
+def problems(folder: Path | str = "the folder") -> Iterator[None]:
+    """Raise SQLite's errors on a file in `folder` as Problems, where the user can do something."""
     try:
         yield
     except sqlite3.Error as error:
-        problem = _problem(error)
+        problem = _problem(error, folder)
         if problem is None:
             raise
         raise problem from error
@@ -122,7 +122,7 @@ def problems() -> Iterator[None]:
         raise damaged("the names of its tables are garbled") from error
 
 
-def _problem(error: sqlite3.Error) -> Problem | None:
+def _problem(error: sqlite3.Error, folder: Path | str) -> Problem | None:
     code = getattr(error, "sqlite_errorcode", 0)
     match code & 0xFF:  # the rest describes the place more precisely
         case sqlite3.SQLITE_FULL:
@@ -138,7 +138,7 @@ def _problem(error: sqlite3.Error) -> Problem | None:
                 "Use that window, or close it first.",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _not_writable(str(error))
+            return _not_writable(str(error), folder)
         case sqlite3.SQLITE_IOERR:
             return Problem(
                 f"The disk failed to read or write the conversations ({error}).",
@@ -157,8 +157,8 @@ def damaged(detail: str) -> Damaged:
     )
 
 
-def _not_writable(detail: str) -> Problem:
+def _not_writable(detail: str, folder: Path | str) -> Problem:
     return Problem(
         f"The conversations cannot be written ({detail}).",
-        "Check that the folder is there and that you may write to it, then try again.",
+        f"Check that {folder} is there and that you may write to it, then try again.",
     )

@@ -8,7 +8,7 @@ own, which is undone, purged and erased like a deleted conversation.
 import json
 import sqlite3
 
-from app.conversations import attachments, conversation_table, tree
+from app.conversations import conversation_table, tree
 from app.conversations.answer_steps import STOPPED
 from app.conversations.database import insert
 from app.conversations.filing import after_all_deleted
@@ -174,30 +174,6 @@ def duplicate(
     leaf = copies.get(found.leaf if message is None else message)
     conversation_table.show(connection, copy, leaf)
     return conversation_table.get(connection, copy)
-
-
-def carry_over(
-    source: sqlite3.Connection, conversation: int, connection: sqlite3.Connection, copy: int
-) -> None:
-    """Add to an imported copy what an export lacks: the traces and documents of its original."""
-    rows = "SELECT id FROM messages WHERE conversation = ? ORDER BY id"
-    ids = zip(source.execute(rows, (conversation,)), connection.execute(rows, (copy,)), strict=True)
-    query = "SELECT content, stretches, figures FROM messages WHERE id = ?"
-    for old, new in list(ids):
-        connection.execute(
-            "UPDATE messages SET content = ?, stretches = ?, figures = ? WHERE id = ?",
-            (*source.execute(query, old).fetchone(), *new),
-        )
-        parts = source.execute("SELECT part, events, lines FROM traces WHERE message = ?", old)
-        connection.executemany(
-            "INSERT INTO traces (message, part, events, lines) VALUES (?, ?, ?, ?)",
-            [(*new, *part) for part in parts],
-        )
-    for number, document in attachments.documents_of(source, conversation):
-        connection.execute(
-            "UPDATE attachments SET document = ? WHERE conversation = ? AND number = ?",
-            (attachments.stored(connection, document), copy, number),
-        )
 
 
 def _subtree(connection: sqlite3.Connection, message: int) -> list[int]:

@@ -43,7 +43,7 @@ def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | 
 def _open(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        with problems():
+        with problems(path.parent):
             schema.check(connection)
             check_sound(connection)
             if lacking := schema.lacking(connection):

@@ -16,6 +16,7 @@ from models.in_words import one_line
 _LONGEST_QUERY = 500
 _MOST_WORDS = 32
 _BEFORE, _AFTER = 30, 120  # characters of an excerpt around a match
+_ALL = SearchFilter()
 _START, _END = "\x02", "\x03"  # occur in no text
 _NOT_INDEXED = re.compile(f"[{OTHER_WORDS}]")  # the index cuts at marks, or takes a whole run
 _FENCE_OR_RULE = re.compile(r"(`{3,}|~{3,})[\w+-]*|[-*_=]{3,}|[|:\s-]*-{3,}[|:\s-]*")
@@ -47,9 +48,11 @@ _IN_TITLES = f"""
 
 
 def search(
-    connection: sqlite3.Connection, text: str, *, limit: int, among: SearchFilter
+    connection: sqlite3.Connection, text: str, *, limit: int = 50, among: SearchFilter = _ALL
 ) -> tuple[Hit, ...]:
-    """Return titles first, then messages, the newest first; at most `limit` of each.
+    """Return what contains all words of `text`, the last perhaps only begun: titles first, then
+    messages, the newest first; at most `limit` of each. Any text is allowed. Documents are not
+    searched.
 
     For titles, the filter's model must have written an answer in the conversation.
     """

@@ -17,11 +17,10 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Self
+from typing import Any, Concatenate, Self
 
 from app.conversations import (
     attachments,
@@ -40,25 +39,17 @@ from app.conversations.records import (
     Conversation,
     DeletedMessages,
     ExportedChat,
-    Hit,
-    Message,
-    MessageState,
-    SearchFilter,
     Undo,
     to_milliseconds,
 )
 from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
-from engine.events import Event
-from engine.request import Request
-from engine.tools.steps import Step
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
 TEMPORARY = "Temporary chat"
 """The title of a conversation that is only in memory."""
-_ALL = SearchFilter()
 _FIRST_TEMPORARY = 1 << 30  # the first id of what is only in memory; Qt's signals have 31 bits
 
 
@@ -168,21 +159,12 @@ class Store:
     configure = _queued(conversation_table.configure)
     permit = _queued(conversation_table.permit)
     keep_unsent = _queued(conversation_table.keep_unsent)
+    keep_queued = _queued(conversation_table.keep_queued)
 
-    def keep_queued(self, conversation: int, texts: Sequence[str]) -> Future[None]:
-        """Store the messages that wait for the end of an answer."""
-        return self._do(conversation_table.keep_queued, conversation, tuple(texts))
-
-    def create_temporary(
-        self, *, system_prompt: str, settings: Request | None
-    ) -> Future[Conversation]:
+    def create_temporary(self, **options: Any) -> Future[Conversation]:
         """Add a conversation that is only in memory, with all its messages and documents."""
         create = partial(conversation_table.create, now_ms=self._now_ms(), title=TEMPORARY)
-        return self._submit(
-            self._done,
-            lambda memory: create(memory, system_prompt=system_prompt, settings=settings),
-            (_FIRST_TEMPORARY,),
-        )
+        return self._submit(self._done, partial(create, **options), (_FIRST_TEMPORARY,))
 
     def drop_temporary(self, *, but: Collection[int]) -> Future[None]:
         """Forget the conversations that are only in memory, except these."""
@@ -195,20 +177,6 @@ class Store:
                 "(SELECT value FROM json_each(?))",
                 (kept,),
             )
-
-    def keep_temporary(self, conversation: int) -> Future[Conversation]:
-        """Store a copy of a conversation that is only in memory. Returns the copy."""
-        return self._submit(self._keep_temporary, conversation)
-
-    def _keep_temporary(self, conversation: int) -> Conversation:
-        def work(connection: sqlite3.Connection) -> Conversation:
-            memory, now_ms = self._of((conversation,)), self._now_ms()
-            chat = replace(tree.chat(memory, conversation), title="")
-            copy = tree.add(connection, chat, now_ms=now_ms, pictures=self.attachments)
-            message_changes.carry_over(memory, conversation, connection, copy.id)
-            return copy
-
-        return self._done(work)
 
     def delete(self, *conversations: int) -> Future[Undo]:
         """Hide these from the list and the search, until `undo` or `purge`. Everything learned from
@@ -278,11 +246,7 @@ class Store:
     message = _queued(tree.get)
     siblings = _queued(tree.siblings)
     switch = _queued(tree.switch)
-
-    def say(self, conversation: int, content: str) -> Future[Message]:
-        """Add a user's message at the end of the shown branch, without an answer."""
-        return self._do(tree.say, conversation, content, now_ms=self._now_ms())
-
+    say = _timed(tree.say)
     edit = _timed(tree.edit)
 
     def delete_message(self, message: int) -> Future[DeletedMessages]:
@@ -302,29 +266,9 @@ class Store:
     ask = _timed(tree.ask)
     begin_answer = _timed(tree.begin)
 
-    def flush_answer(
-        self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
-    ) -> Future[None]:
-        """Store the answer so far: all its text, steps and events, and add the new ones.
-
-        Called about once a second. After a failure, such as a full disk, the next call stores all.
-        """
-        return self._do(tree.flush, answer, content, tuple(events), steps=tuple(steps))
-
-    def finish_answer(
-        self,
-        answer: int,
-        content: str,
-        events: Sequence[Event],
-        *,
-        state: MessageState,
-        steps: Sequence[Step] = (),
-    ) -> Future[Message]:
-        """Store the whole answer and how it ended. Called again after a failure."""
-        return self._do(
-            tree.finish, answer, content, tuple(events), state=state, steps=tuple(steps)
-        )
-
+    # Called about once a second. After a failure, such as a full disk, the next call stores all.
+    flush_answer = _queued(tree.flush)
+    finish_answer = _queued(tree.finish)
     trace = _queued(traces.read)
 
     # Documents
@@ -400,17 +344,7 @@ class Store:
     # Search, export, import
 
     targets = _queued(search.targets)
-
-    def search(
-        self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
-    ) -> Future[tuple[Hit, ...]]:
-        """Return what contains all words of `text`, the last perhaps only begun. Does not search
-        documents.
-
-        Any text is allowed. Titles come first, then messages, newest first, `limit` of each.
-        """
-        return self._do(search.search, text, limit=limit, among=among)
-
+    search = _queued(search.search)
     chat = _queued(tree.chat)
 
     def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
@@ -493,7 +427,7 @@ class Store:
             with transaction(connection):
                 return work(connection)
 
-        with problems():
+        with problems(self.path.parent):
             try:
                 return attempt()
             except sqlite3.DatabaseError as error:
@@ -532,7 +466,7 @@ def _changing(folder: Path, failure: str) -> AbstractContextManager[None]:
 def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
     connection, notice = recovery.open_sound(path, backups=backups_of(path))
     try:
-        with problems(), transaction(connection):
+        with problems(path.parent), transaction(connection):
             tree.interrupt(connection)
     except Problem as problem:  # a full disk: the file can still be read
         notice = f"{notice} {problem}" if notice else str(problem)

@@ -116,12 +116,12 @@ def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
 
 def say(
     connection: sqlite3.Connection,
+    now_ms: int,
     conversation: int,
     content: str,
     *,
     queued: bool = False,
     as_of: Conversation | None = None,
-    now_ms: int,
 ) -> Message:
     """Add a user's message at the end of the branch that is shown, or was shown `as_of` its
     sending. It sends the unsent text, unless that changed since, or a `queued` message."""
@@ -222,7 +222,7 @@ def ask(
             conversation = conversation_table.create(
                 connection, now_ms, system_prompt=system_prompt, settings=settings
             ).id
-        question = say(connection, conversation, content, queued=queued, as_of=as_of, now_ms=now_ms)
+        question = say(connection, now_ms, conversation, content, queued=queued, as_of=as_of)
     attachments.send(connection, question.conversation, question.id, sent)
     begin(connection, now_ms, question.id, target=target, drafter=drafter)
     return shown(connection, question.conversation)

@@ -56,6 +56,7 @@ class LibraryView(QWidget):
     def _arrange(self) -> None:
         self._tabs.setDocumentMode(True)
         self._tabs.tabBar().setDrawBase(False)
+        self._tabs.tabBar().setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # also after a click
         self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
         self._tabs.setStyleSheet(TABS)
         self._tabs.setAccessibleName("Library")

@@ -176,9 +176,7 @@ class SamplingDialog(Dialog):
         self._open_schema = QPushButton("Open…")
         self._line = StatusLine(wraps=True)
         standard = QDialogButtonBox.StandardButton
-        self._buttons = QDialogButtonBox(
-            standard.Ok | standard.Cancel | standard.RestoreDefaults, self
-        )
+        self._buttons = QDialogButtonBox(standard.Ok | standard.Cancel | standard.RestoreDefaults)
         self._ok = self._buttons.button(standard.Ok)
         self._buttons.button(standard.RestoreDefaults).setText("Restore defaults")
         self.setWindowTitle("System prompt and sampling")

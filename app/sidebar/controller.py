@@ -6,9 +6,11 @@ Knows the store and the open conversation of this window; not how the list looks
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 
 from PySide6.QtCore import QDir, QObject, Signal
 from PySide6.QtWidgets import QProgressDialog
@@ -35,6 +37,7 @@ _SUFFIXES: dict[Form, str] = {
     "print": "pdf",
 }
 _AT_A_TIME = 50  # conversations of an export
+_PRINTED = Path(QDir.tempPath()) / "Slipstream"  # until the window is closed
 
 
 class SidebarController(QObject):
@@ -109,6 +112,7 @@ class SidebarController(QObject):
     def close(self) -> None:
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
+        rmtree(_PRINTED, ignore_errors=True)  # another program has read them
 
     def begin_in_folder(self, folder: int) -> None:
         """Store a conversation in a folder with the folder's instruction and files, and open it."""
@@ -145,7 +149,8 @@ class SidebarController(QObject):
         def steps() -> Steps:
             if self._conversation.busy:
                 raise Problem("An answer is in progress.", "Stop it, then keep the chat.")
-            record = yield self._store.keep_temporary(conversation)
+            chat = yield self._store.chat(conversation)
+            (record,) = yield self._store.add((replace(chat, title=""),))
             yield self._store.keep_unsent(record.id, unsent)
             yield self._listing.refresh()
             self._open(record.id)
@@ -197,11 +202,11 @@ class SidebarController(QObject):
             pictures = self._store.attachments
             yield in_thread(lambda: _write(chat, form, path, pictures))
             left_out = exchange.left_out(chat, pictures, whole=form == "json")
-            done = f"Exported to {path}."
+            done = "" if form == "print" else f"Exported to {path}."
             if form == "print":
                 self.file_made.emit(path)
-                done = "The conversation opens as a PDF for printing."
-            self.reported.emit(done + exchange.not_in_it(left_out))
+            if line := done + exchange.not_in_it(left_out):
+                self.reported.emit(line.strip())
 
         self._run(steps())
 
@@ -319,9 +324,8 @@ class SidebarController(QObject):
             record = yield self._store.conversation(conversation)
             name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
             if form == "print":
-                folder = Path(QDir.tempPath()) / "Slipstream"
-                folder.mkdir(mode=0o700, exist_ok=True)
-                self.export(conversation, form, folder / files.file_name(name))
+                _PRINTED.mkdir(mode=0o700, exist_ok=True)
+                self.export(conversation, form, _PRINTED / files.file_name(name))
                 return
             files.ask_to_save(
                 self._sidebar,

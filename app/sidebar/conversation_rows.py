@@ -56,6 +56,7 @@ class ConversationRows(QStyledItemDelegate):
         colours = _colours(option)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # the title's own
         if heading := str(index.data(SECTION)):
             self._draw_heading(painter, option, heading)
         line = line_box(option.rect, option.font)
@@ -127,6 +128,7 @@ class HitRows(QStyledItemDelegate):
         hit, colours = index.data(HIT), _colours(option)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # the title's own
         box = QRect(option.rect)
         _draw_ground(painter, box, colours, option=option, shown=bool(index.data(SHOWN)))
         box.adjust(_PAD, 8, -_PAD, -8)

@@ -46,7 +46,7 @@ class FolderDialog(Dialog):
         self._remove.clicked.connect(self._remove_chosen)
         self._list.itemSelectionChanged.connect(self._enable)
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Save | standard.Cancel, self)
+        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         beside = row_of(add, self._remove, FREE)

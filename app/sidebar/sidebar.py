@@ -59,8 +59,8 @@ _FORMS: dict[Form, str] = {
 class Sidebar(QWidget):
     """The conversations. The actions can be put into menus; their shortcuts work already.
 
-    Attributes: new_action, find_action, open_in_window_action, rename_action, duplicate_action,
-    pin_action, archive_action, delete_action, undo_action, deleted_action, new_folder_action,
+    Attributes: new_action, search_action, open_in_window_action, rename_action, duplicate_action,
+    pin_action, archive_action, delete_action, restore_action, deleted_action, new_folder_action,
     export_all_action, import_action; export_actions, by their form; undo_bar.
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
@@ -143,7 +143,7 @@ class Sidebar(QWidget):
 
         standard = QKeySequence.StandardKey
         self.new_action = make("New conversation", self.new_asked.emit, QKeySequence(standard.New))
-        self.find_action = make(
+        self.search_action = make(
             "Search all conversations", self.begin_search, QKeySequence(standard.Find)
         )
         self.import_action = make("Import conversations…", self.import_asked.emit)
@@ -158,7 +158,7 @@ class Sidebar(QWidget):
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete or move", self.undo_bar.undo)
+        self.restore_action = make("Undo delete or move", self.undo_bar.undo)
         self.deleted_action = make("Recently deleted…", self.deleted_asked.emit)
         self.export_actions: dict[Form, QAction] = {
             form: make(text, partial(self._export, form)) for form, text in _FORMS.items()
@@ -166,7 +166,7 @@ class Sidebar(QWidget):
         self.export_all_action = make(
             "Export all conversations…", lambda: self.export_many_asked.emit(None)
         )
-        self.addActions([self.new_action, self.find_action])
+        self.addActions([self.new_action, self.search_action])
         for action in (self.open_in_window_action, self.rename_action, self.delete_action):
             # These keys have other meanings elsewhere in the window.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -566,7 +566,7 @@ class Sidebar(QWidget):
         self.pin_action.setText("Unpin" if pinned else "Pin")
         self.archive_action.setText("Unarchive" if archived else "Archive")
         self.delete_action.setText("Delete folder" if folder else "Delete")
-        self.undo_action.setEnabled(bool(self.undo_bar.text))
+        self.restore_action.setEnabled(bool(self.undo_bar.text))
         self.open_in_window_action.setEnabled(len(subjects) == 1)
         self.duplicate_action.setEnabled(len(subjects) == 1)
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QToolButton,
 )
 
 from app.chat.conversation import DEFAULTS
@@ -92,18 +93,18 @@ def test_the_theme_and_the_font_change_at_once(opened):
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
 
 
-def test_no_line_of_a_note_is_cut_off(opened, qtbot):
-    opened.dialog.show()
-    notes = [one for one in opened.dialog.findChildren(QLabel) if one.wordWrap() and one.text()]
-    shown = [one for one in notes if one.isVisible()]
-    assert len(shown) >= 2
-    qtbot.waitUntil(lambda: all(one.height() >= one.heightForWidth(one.width()) for one in shown))
+def test_a_setting_is_explained_after_it(opened):
+    explained = opened.field(QToolButton, "About: Past answers")
+    assert (
+        explained.toolTip()
+        == opened.field(QCheckBox, "Use past answers to draft faster").accessibleDescription()
+    )
 
 
 @pytest.mark.parametrize(
     ("label", "name", "usual"),
     [
-        ("Notifications", "notifications", True),
+        ("Notify me when an answer is ready", "notifications", True),
         ("Cache documents on disk", "keep_documents", True),
         ("Use past answers to draft faster", "learn", False),
     ],
@@ -165,7 +166,7 @@ def test_folders(opened):
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_a_box_to_check_has_an_edge(opened, colours):
-    box = opened.field(QCheckBox, "Notifications")
+    box = opened.field(QCheckBox, "Notify me when an answer is ready")
     box.setPalette(qt_palette(colours))
     image = box.grab().toImage()
     middle = image.height() // 2

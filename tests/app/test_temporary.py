@@ -65,15 +65,19 @@ def leave(window, until):
 def answer_on(window, until):
     """Begin an answer that does not end."""
     window.composer.send()
-    until(lambda: CANARY in texts(window)[-1])
+    until(lambda: texts(window)[-1] == CANARY)
 
 
-@pytest.mark.parametrize("ending", ["left", "left while answering", "closed", "crashed"])
+@pytest.mark.parametrize(
+    "ending", ["left", "left while sending", "left while answering", "closed", "crashed"]
+)
 def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
     use(chat, until, tmp_path)
     assert found_in(tmp_path) == []
     gone = chat.conversation.record.id
-    if ending != "left":
+    if ending == "left while sending":
+        chat.composer.send()
+    elif ending != "left":
         answer_on(chat, until)
         chat.answers.flush()
     if ending == "crashed":
@@ -81,9 +85,8 @@ def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
     elif ending != "closed":
         leave(chat, until)
         (tmp_path / "stopped").touch()
-        until(lambda: not chat.answers.conversations)
-        with pytest.raises(Problem):
-            chat.store.conversation(gone).result()
+        until(lambda: isinstance(chat.store.conversation(gone).exception(), Problem))
+        assert not chat.answers.conversations
         assert chat.application.readiness.matters == {}
     chat.close()
     assert found_in(tmp_path) == filled(tmp_path) == []
@@ -93,8 +96,6 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     assert "temporary" in chat.notices.shown
     assert "Temporary" in chat.windowTitle()
     use(chat, until, tmp_path)
-    answer = chat.conversation.branch[-1].id
-    trace = chat.store.trace(answer).result()
     chat.notices.press("temporary")
     until(lambda: chat.conversation.record and not chat.conversation.temporary)
     assert "temporary" not in chat.notices.shown
@@ -102,11 +103,9 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     assert [message.role for message in kept] == ["user", "assistant"]
     assert kept[0].sent.documents[0].name == "plan.txt"
     assert kept[1].siblings == 2
-    assert len(chat.store.trace(kept[1].id).result()) == len(trace) > 0
-    assert [n for n, _ in chat.store.documents_of(chat.conversation.record.id).result()] == [1]
     assert chat.composer.text == f"More of the {CANARY}"
     assert chat.conversation.record.title.startswith("What is a")
-    assert [chat.application.listing.find(chat.conversation.record.id)] != [None]
+    assert chat.application.listing.find(chat.conversation.record.id)
 
 
 def test_what_needs_a_copy_on_the_disk_is_refused(chat, until, tmp_path):

@@ -3,8 +3,9 @@
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
 
-from app.chat.prompts import Prompt, PromptsDialog, prompts_from_json, prompts_to_json
+from app.chat.prompts import Prompt, prompts_from_json, prompts_to_json
 
 PROMPTS = (Prompt("Translate to German", "Translate:\n\n"), Prompt("Mend", "Mend this: "))
 
@@ -47,24 +48,22 @@ def test_a_slash_lists_them_and_keys_choose(window):
     assert window.conversation.on_its_way == "/GER tran/usr"
 
 
-def test_the_message_is_saved_as_a_prompt_and_one_can_be_changed(window, until):
+def test_a_message_is_saved_as_a_prompt_which_is_renamed_and_deleted(window, until):
     window.composer.set_text("Explain it to a child.\n")
     window.menus.actions["save_prompt"].trigger()
     saved = prompts_from_json(window.settings.prompts)
     assert saved[:2] == PROMPTS
     assert saved[2].text == "Explain it to a child.\n"
-    window.menus.actions["prompts"].trigger()
-    dialog = window.findChild(PromptsDialog)
-    assert dialog.text.toPlainText() == saved[2].text
-    dialog.text.setPlainText("Explain it.")
-    dialog.names.currentItem().setText("Child")
-    dialog.names.setCurrentRow(0)
-    dialog.delete.click()
-    assert prompts_from_json(window.settings.prompts) == (
-        PROMPTS[1],
-        Prompt("Child", "Explain it."),
-    )
-    dialog.close()
+    window.composer.set_text("")
+    QTest.keyClicks(window.composer.field, "/expl")
+    press(window, Qt.Key.Key_F2)
+    QTest.keyClicks(window.composer.prompts.findChild(QLineEdit), "Child")
+    QTest.keyClick(window.composer.prompts.findChild(QLineEdit), Qt.Key.Key_Return)
+    renamed = Prompt("Child", saved[2].text)
+    until(lambda: prompts_from_json(window.settings.prompts) == (*PROMPTS, renamed))
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Delete, Qt.KeyboardModifier.ShiftModifier)
+    assert prompts_from_json(window.settings.prompts) == PROMPTS
+    assert listed(window) == []
 
 
 def test_a_damaged_line_costs_one_prompt():

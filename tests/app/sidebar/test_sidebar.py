@@ -175,7 +175,7 @@ def test_a_deletion_can_be_undone(sidebar):
     assert not bar.isVisible()
     shown.setFocus()
     QTest.keyClick(shown, Qt.Key.Key_Delete)
-    assert not sidebar.undo_action.isEnabled()
+    assert not sidebar.restore_action.isEnabled()
     first, second = change(1), change(2)
     sidebar.offer_undo(first, "Deleted")
     sidebar.set_conversations(SEVERAL[:1] + SEVERAL[2:], now=NOW)
@@ -185,18 +185,18 @@ def test_a_deletion_can_be_undone(sidebar):
     assert deleted == [(1,), (2,)]
     assert bar.isVisible()
     assert bar.text.count("Parsers")
-    assert sidebar.undo_action.isEnabled()
-    sidebar.undo_action.trigger()
+    assert sidebar.restore_action.isEnabled()
+    sidebar.restore_action.trigger()
     assert restored == [second]
     assert not bar.text.count("Parsers")
     (undo,) = (one for one in bar.findChildren(QAbstractButton) if one.text() == "Undo")
     QTest.mouseClick(undo, Qt.MouseButton.LeftButton)
     assert restored == [second, first]
     assert not bar.isVisible()
-    assert not sidebar.undo_action.isEnabled()
+    assert not sidebar.restore_action.isEnabled()
     for failed in (second, first):
         sidebar.undo_bar.put_back(failed)
-    sidebar.undo_action.trigger()
+    sidebar.restore_action.trigger()
     assert restored == [second, first, second], "the last change is still the first"
 
 
@@ -455,7 +455,7 @@ def test_new_and_import_are_requested(sidebar):
 def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, qtbot):
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
     hits = found(sidebar).model()
-    sidebar.find_action.trigger()
+    sidebar.search_action.trigger()
     field = search(sidebar)
     assert field.hasFocus()
     QTest.keyClicks(field, " boats ")

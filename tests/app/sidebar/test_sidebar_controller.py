@@ -74,7 +74,7 @@ def test_control_z_in_the_list_undoes_a_deletion(window, until):
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_A, CTRL)
     QTest.keyClick(view, Qt.Key.Key_Delete)
-    until(lambda: shown(window) is None and window.sidebar.undo_action.isEnabled())
+    until(lambda: shown(window) is None and window.sidebar.restore_action.isEnabled())
     assert stored(window) == {}
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Z, CTRL)
@@ -210,7 +210,7 @@ def test_a_failed_undo_keeps_what_it_would_bring_back(window, until, monkeypatch
         chats = window.store.chats(range(1, 6)).result()
         return chats, window.store.folders().result()
 
-    before, undo = everything(), window.sidebar.undo_action
+    before, undo = everything(), window.sidebar.restore_action
     change(window)
     until(undo.isEnabled)
     assert everything() != before
@@ -226,7 +226,7 @@ def test_a_failed_undo_keeps_what_it_would_bring_back(window, until, monkeypatch
 
 def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
     delete_message(window)
-    until(window.sidebar.undo_action.isEnabled)
+    until(window.sidebar.restore_action.isEnabled)
     window.store.delete(1, 2).result()
     window.store.delete(4).result()
 
