@@ -388,8 +388,15 @@ class Window(QMainWindow):
         self.sidebar_controller.begin_temporary()
         self._go_to_composer()
 
+    def _show_temporary(self) -> None:
+        keep = Offer("Keep this chat", self._keep_temporary)
+        self.notices.say("temporary", _TEMPORARY, offer=keep, lasting=True, of_conversation=True)
+
     def _keep_temporary(self) -> None:
-        if (record := self.conversation.record) is not None:
+        if self.conversation.busy:
+            self._on_problem(Problem("An answer is in progress.", "Stop it, then keep the chat."))
+            self._show_temporary()
+        elif (record := self.conversation.record) is not None:
             self.sidebar_controller.keep_temporary(record.id, self.composer.text)
 
     def show_conversation(
@@ -467,10 +474,7 @@ class Window(QMainWindow):
         self.notices.leave_conversation()
         self.composer.set_temporary(self.conversation.temporary)
         if self.conversation.temporary:
-            keep = Offer("Keep this chat", self._keep_temporary)
-            self.notices.say(
-                "temporary", _TEMPORARY, offer=keep, lasting=True, of_conversation=True
-            )
+            self._show_temporary()
         self._name()
 
     def _remember_conversation(self) -> None:

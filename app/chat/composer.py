@@ -283,7 +283,7 @@ class Composer(QWidget):
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self.update()  # the edge of the card shows the focus
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-            return self.prompts.take_key(event, self.text)
+            return self.prompts.take_key(event)
         return super().eventFilter(watched, event)
 
     def changeEvent(self, event: QEvent) -> None:

@@ -60,7 +60,6 @@ class PromptList(QListWidget):
         super().__init__()
         self.saved: Callable[[], Prompts] = tuple
         self.keep: Callable[[Prompts], object] = len
-        self._closed = ""  # the text for which the user closed it
         self.setAccessibleName("Saved prompts")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the message field has it
@@ -75,13 +74,12 @@ class PromptList(QListWidget):
     def look(self, text: str) -> None:
         """Show the prompts for the text of a message, if it begins with a slash."""
         words = text[1:].casefold().split()
-        asks = text.startswith("/") and "\n" not in text and text != self._closed
+        asks = text.startswith("/") and "\n" not in text
         found = [
             prompt
             for prompt in (self.saved() if asks else ())
             if all(word in prompt.name.casefold() for word in words)
         ]
-        self._closed = self._closed if text == self._closed else ""
         with QSignalBlocker(self):
             self.clear()
             for prompt in found:
@@ -93,8 +91,8 @@ class PromptList(QListWidget):
         self.setFixedHeight(self.sizeHintForRow(0) * min(len(found), _MOST_SHOWN) + 4)
         self.setVisible(bool(found))
 
-    def take_key(self, event: QKeyEvent, text: str) -> bool:
-        """Handle a key of the message field with this text. Returns whether it was for the list."""
+    def take_key(self, event: QKeyEvent) -> bool:
+        """Handle a key of the message field. Returns whether it was for the list."""
         key, keys = event.key(), Qt.Key
         shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         if self.isHidden() or shift != (key == keys.Key_Delete):
@@ -106,7 +104,6 @@ class PromptList(QListWidget):
             case keys.Key_Return | keys.Key_Enter | keys.Key_Tab:
                 self._choose(self.currentItem())
             case keys.Key_Escape:
-                self._closed = text
                 self.hide()
             case keys.Key_F2:
                 self.rename()

@@ -39,12 +39,16 @@ from app.conversations.records import (
     Conversation,
     DeletedMessages,
     ExportedChat,
+    Message,
+    MessageState,
     Undo,
     to_milliseconds,
 )
 from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
+from engine.events import Event
+from engine.tools.steps import Step
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
@@ -266,9 +270,29 @@ class Store:
     ask = _timed(tree.ask)
     begin_answer = _timed(tree.begin)
 
-    # Called about once a second. After a failure, such as a full disk, the next call stores all.
-    flush_answer = _queued(tree.flush)
-    finish_answer = _queued(tree.finish)
+    def flush_answer(
+        self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
+    ) -> Future[None]:
+        """Store the answer so far: all its text, steps and events, and add the new ones.
+
+        Called about once a second. After a failure, such as a full disk, the next call stores all.
+        """
+        return self._do(tree.flush, answer, content, tuple(events), steps=tuple(steps))
+
+    def finish_answer(
+        self,
+        answer: int,
+        content: str,
+        events: Sequence[Event],
+        *,
+        state: MessageState,
+        steps: Sequence[Step] = (),
+    ) -> Future[Message]:
+        """Store the whole answer and how it ended. Called again after a failure."""
+        return self._do(
+            tree.finish, answer, content, tuple(events), state=state, steps=tuple(steps)
+        )
+
     trace = _queued(traces.read)
 
     # Documents

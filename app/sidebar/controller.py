@@ -37,7 +37,6 @@ _SUFFIXES: dict[Form, str] = {
     "print": "pdf",
 }
 _AT_A_TIME = 50  # conversations of an export
-_PRINTED = Path(QDir.tempPath()) / "Slipstream"  # until the window is closed
 
 
 class SidebarController(QObject):
@@ -112,7 +111,7 @@ class SidebarController(QObject):
     def close(self) -> None:
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
-        rmtree(_PRINTED, ignore_errors=True)  # another program has read them
+        rmtree(_printed(), ignore_errors=True)  # another program has read them
 
     def begin_in_folder(self, folder: int) -> None:
         """Store a conversation in a folder with the folder's instruction and files, and open it."""
@@ -147,8 +146,6 @@ class SidebarController(QObject):
         """Store a conversation that is only in memory, with its unsent text, and open that."""
 
         def steps() -> Steps:
-            if self._conversation.busy:
-                raise Problem("An answer is in progress.", "Stop it, then keep the chat.")
             chat = yield self._store.chat(conversation)
             (record,) = yield self._store.add((replace(chat, title=""),))
             yield self._store.keep_unsent(record.id, unsent)
@@ -324,8 +321,8 @@ class SidebarController(QObject):
             record = yield self._store.conversation(conversation)
             name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
             if form == "print":
-                _PRINTED.mkdir(mode=0o700, exist_ok=True)
-                self.export(conversation, form, _PRINTED / files.file_name(name))
+                (folder := _printed()).mkdir(mode=0o700, exist_ok=True)
+                self.export(conversation, form, folder / files.file_name(name))
                 return
             files.ask_to_save(
                 self._sidebar,
@@ -407,6 +404,11 @@ def _write(chat: ExportedChat, form: Form, path: Path, pictures: Path) -> None:
             files.write_text(path, page_of(chat))
         case "pdf" | "print":
             write_pdf(chat, path)
+
+
+def _printed() -> Path:
+    """Return the folder of conversations to be printed, until the window is closed."""
+    return Path(QDir.tempPath()) / "Slipstream"
 
 
 def _conversations(count: int) -> str:

@@ -341,6 +341,7 @@ class Session:
             ends=self.target.ends,
             reader=reader,
         )
+        keeps = (request.keep_as or request.keep_instructions) and not request.private
         return Answer(
             generation,
             tokens,
@@ -349,9 +350,7 @@ class Session:
             self._task(prompt, request, tokens, constraint),
             text,
             prediction=encode_text(request.prediction) if request.prediction else [],
-            keep_as=frozenset(request.keep_as)
-            if (request.keep_as or request.keep_instructions) and not request.private
-            else None,
+            keep_as=frozenset(request.keep_as) if keeps else None,
             learned=not request.private,
             recurring=partial(self._recurring, read, tokens, about=bool(request.keep_as)),
         )

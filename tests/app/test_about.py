@@ -40,17 +40,15 @@ def report(qapp):
     return Report(qapp)
 
 
-def test_the_doctors_facts_are_copied(report):
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_doctors_facts_are_copied_also_where_something_is_wrong(report, wrong):
     report.doctor.tell(ANSWER)
-    report.doctor.answer(ANSWER)
+    if wrong:
+        report.doctor.fail("The doctor exited.", "")
+    else:
+        report.doctor.answer(ANSWER)
     assert report.copied == [FACTS]
     assert QApplication.clipboard().text() == FACTS
-
-
-def test_a_doctor_that_finds_something_wrong_is_copied_too(report):
-    report.doctor.tell(ANSWER)
-    report.doctor.fail("The doctor exited.", "")
-    assert report.copied == [FACTS]
     assert report.problems == []
 
 
@@ -58,9 +56,6 @@ def test_a_doctor_that_fails_is_reported(report):
     report.doctor.fail("The doctor exited.", "Try again.")
     assert report.copied == []
     assert [problem.message for problem in report.problems] == ["The doctor exited."]
-
-
-def test_an_answer_without_checks_has_no_facts():
     assert facts_text({}) == ""
 
 

@@ -26,7 +26,11 @@ def say(tmp_path, monkeypatch):
     return heard
 
 
-def test_what_is_not_words_is_left_out():
+def test_what_is_not_words_is_left_out_and_it_is_not_offered_without_the_program(
+    open_window, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not open_window().menus.actions["read_aloud"].isVisible()
     words = spoken(ANSWER + "\n\n| a | b |\n|-|-|\n| 1 | 2 |\n\n<b>bold</b> [[volm 0]]")
     assert words == ("-o out.aiff Two links and code.\nlast\na\nb\n1\n2\nbold [ [volm 0]]")
 
@@ -48,8 +52,3 @@ def test_it_is_read_and_stopped_and_ends_with_the_window(say, open_window, until
     assert reader.reading
     window.close()
     assert not reader.reading
-
-
-def test_it_is_not_offered_without_the_program(open_window, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not open_window().menus.actions["read_aloud"].isVisible()

@@ -174,11 +174,8 @@ def test_a_box_to_check_has_an_edge(opened, colours):
     assert max(contrast(colour, colours.paper) for colour in across) >= 3
 
 
-def test_enter_in_a_field_presses_no_button(opened):
+def test_every_field_has_a_name_every_label_is_plain_and_enter_presses_no_button(opened):
     assert not any(one.autoDefault() for one in opened.dialog.findChildren(QPushButton))
-
-
-def test_every_field_has_a_name_and_every_label_is_plain(opened):
     for kind in (QComboBox, QDoubleSpinBox, QPlainTextEdit, QCheckBox):
         assert all(field.accessibleName() for field in opened.dialog.findChildren(kind))
     labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]

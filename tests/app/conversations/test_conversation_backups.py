@@ -83,12 +83,9 @@ def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week():
     assert max(kept) <= timedelta(weeks=12)
 
 
-def test_the_newest_three_are_kept_however_old_and_large_they_are():
+def test_the_oldest_go_where_they_take_too_much_room_but_three_are_kept():
     found = [made(timedelta(days=1000 + day), size_bytes=9) for day in range(5)]
     assert to_drop(found, now=NOW, largest_total_bytes=1) == tuple(found[3:])
-
-
-def test_the_oldest_go_where_they_take_too_much_room():
     found = [made(timedelta(hours=hours), size_bytes=10) for hours in range(8)]
     assert to_drop(found, now=NOW, largest_total_bytes=55) == tuple(found[5:])
 

@@ -234,7 +234,7 @@ def filled():
             chat = conversation_table.create(
                 connection, title="", system_prompt="", settings=None, now_ms=1
             )
-            tree.say(connection, chat.id, content, now_ms=1)
+            tree.say(connection, 1, chat.id, content)
         yield connection
 
 
@@ -256,7 +256,7 @@ def test_a_message_is_found_by_its_own_words(filled, text):
         chat = conversation_table.create(
             filled, title="t", system_prompt="", settings=None, now_ms=1
         )
-        said = tree.say(filled, chat.id, f"before {text} after", now_ms=1)
+        said = tree.say(filled, 1, chat.id, f"before {text} after")
         assert said.id in [
             hit.message for hit in search.search(filled, text, limit=9, among=SearchFilter())
         ]

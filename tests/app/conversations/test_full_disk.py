@@ -140,5 +140,6 @@ def test_a_folder_in_the_place_of_the_file_is_told(tmp_path):
     path = tmp_path / "c.sqlite"
     path.mkdir()
     (path / "x").touch()
-    with pytest.raises(Problem, match="cannot be written"):
+    with pytest.raises(Problem, match="cannot be written") as refused:
         Store.open(path)
+    assert str(tmp_path) in refused.value.remedy

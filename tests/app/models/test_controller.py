@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QTabBar
 
 from app.models.offers import offer_key
 from app.settings import Pair
@@ -124,7 +124,7 @@ def test_the_recommended_pair_is_downloaded_and_used(opened):
     pull = opened.commands.asked("pull")
     assert pull.words == ("pull", "--json", "--with-parent", TARGET, DRAFTER)
     assert not card.button.isEnabled()
-    assert "Qwen3-4B-4bit with Qwen3-0.6B-4bit" in opened.view.line.text
+    assert "Qwen3 4B with Qwen3 0.6B" in opened.view.line.text
     pull.download(Download(TARGET, "", "done", 5, 5))
     opened.answer(HERE[0])
     assert opened.window.library_controller.pending_offer is not None  # half of it
@@ -203,6 +203,10 @@ def test_searching_and_downloading(opened):
     view, search = opened.view, opened.view.search
     view.show_page("search")
     assert search.field.hasFocus()
+    tabs = view.findChild(QTabBar)
+    QTest.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(3).center())
+    assert (view.page, tabs.hasFocus()) == ("downloads", True)
+    view.show_page("search")
     QTest.keyClicks(search.field, "qwen")
     QTest.keyClick(search.field, Qt.Key.Key_Return)
     assert view.isVisible()  # nothing else was pressed by that

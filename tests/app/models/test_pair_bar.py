@@ -85,11 +85,13 @@ def test_the_keyboard_skips_disabled_choices(bar, chosen):
     assert chosen == [("/models/other", "auto", "auto")]
 
 
-def test_setting_the_pair_emits_nothing(bar, chosen):
+def test_setting_the_pair_or_a_new_list_emits_nothing(bar, chosen):
     bar.set_pair("/models/other", drafter="none", length="0")
     choose(bar, "Model", "Other")
     assert chosen == []
     assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
+    bar.set_targets(())
+    assert (bar.target, box(bar, "Model").currentText(), chosen) == ("/models/other", "other", [])
 
 
 def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar):
@@ -98,12 +100,6 @@ def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar):
     assert box(bar, "Model").toolTip() == "/elsewhere/Mine/"
     assert box(bar, "Draft model").currentText() == "best"
     assert bar.target == "/elsewhere/Mine/"
-
-
-def test_the_choice_survives_a_new_list(bar):
-    bar.set_targets(TARGETS[2:])
-    assert bar.target == "/models/small"
-    assert box(bar, "Model").currentText() == "small"
 
 
 @pytest.mark.parametrize("head", [True, False])

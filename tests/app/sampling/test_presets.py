@@ -46,14 +46,11 @@ def test_any_other_text_is_no_preset(text):
     assert all(isinstance(one, Preset) for one in presets_from_json(text))
 
 
-def test_an_invalid_preset_leaves_the_others():
+def test_an_invalid_preset_leaves_the_others_and_a_name_is_one_line():
     kept = json.loads(presets_to_json((Preset("good", Sampling(top_k=3)),)))
     kept |= {"hot": {"sampling": {"temperature": 1e9}}, "\n": kept["good"], "list": []}
     assert presets_from_json(json.dumps(kept)) == (Preset("good", Sampling(top_k=3)),)
     assert presets_from_json("[" * 100_000) == ()
-
-
-def test_a_name_is_one_line():
     assert tidy_name(" a\n\u202eb\t c\x00 ") == "a b c"
     assert tidy_name("x" * 100) == "x" * 60
 

@@ -217,8 +217,11 @@ def test_address_key_and_lines_are_copied(open_panel):
     assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
 
 
-def test_on_at_start_is_remembered(open_panel):
+def test_there_is_one_panel_which_remembers_whether_it_is_on_at_start(open_panel):
     window, panel = open_panel("listen rest")
+    window.menus.actions["server"].trigger()
+    assert window.findChildren(ServerPanel) == [panel]
+    assert not panel.isModal()
     assert not window.settings.server_at_start
     panel.at_start.click()
     assert window.settings.server_at_start
@@ -236,13 +239,6 @@ def test_it_is_on_from_the_start_where_that_was_chosen(plain_application, tmp_pa
     window.close()
     assert window.application.server.pid == 0, "quitting ends it"
     window.deleteLater()
-
-
-def test_there_is_one_panel(open_panel):
-    window, panel = open_panel("rest")
-    window.menus.actions["server"].trigger()
-    assert window.findChildren(ServerPanel) == [panel]
-    assert not panel.isModal()
 
 
 def test_everything_has_a_name_and_is_reached_by_tab(open_panel):

@@ -142,6 +142,8 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
     assert opened[0].read_bytes().startswith(b"%PDF")
     window.sidebar_controller.export(3, "pdf", tmp_path / "missing" / "x.pdf")
     until(lambda: "problem" in window.notices.texts)
+    window.close()
+    assert not opened[0].exists()
 
 
 def test_a_conversation_begins_with_its_folders_instruction_and_files(window, until, tmp_path):

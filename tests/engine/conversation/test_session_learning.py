@@ -2,6 +2,7 @@
 nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -93,6 +94,7 @@ def test_a_cancelled_answer_is_not_learned(folder, tokenizer):
     while not isinstance(next(closed), Verdict):
         pass
     closed.close()
+    list(session.answer(QUESTION, replace(REQUEST, private=True)))
     assert list(folder.iterdir()) == []
 
 

@@ -284,6 +284,7 @@ def test_only_prompts_that_say_so_are_kept(targets, folder, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     given = answer(new(targets("llama"), folder), DOCUMENT, replace(GREEDY, keep_as=()))
     assert reused_of(given) == 0
+    answer(new(targets("llama"), folder), DOCUMENT[::-1], replace(GREEDY, private=True))
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
