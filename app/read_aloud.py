@@ -26,7 +26,7 @@ def spoken(text: str) -> str:
             parts = token.children or ()
             lines.append("".join(part.content if part.type in _SPOKEN else " " for part in parts))
     words = "\n".join(" ".join(line.split()) for line in lines if line.strip())
-    return words.replace("[[", "[ [")  # `say` takes what is in them as a command
+    return words.replace("[[", "[ [")  # `say` takes the words in them as a command
 
 
 class ReadAloud(QObject):
@@ -46,7 +46,7 @@ class ReadAloud(QObject):
         return self._process.state() != QProcess.ProcessState.NotRunning
 
     def read(self, text: str) -> None:
-        """Read a Markdown text aloud, in place of what is being read."""
+        """Read a Markdown text aloud, and no other any more."""
         self.stop()
         # Never as an argument, which could be read as an option.
         self._process.start(self._program, [])

@@ -330,16 +330,16 @@ class Window(QMainWindow):
                 "close": self.close,
                 "quit": self.quit_asked.emit,
                 "minimize": self.showMinimized,
-                "zoom": self._switch_zoom,
+                "zoom": lambda: self._switch_state(Qt.WindowState.WindowMaximized),
                 "rounds": lambda: self.sides.switch("rounds"),
                 "sidebar": lambda: self.sides.switch("sidebar"),
                 "document": lambda: self.sides.switch("document"),
-                "provenance": self._switch_provenance,
-                "words": self._switch_words,
+                "provenance": lambda: self._switch_lens("provenance", self.presenter.provenance),
+                "words": lambda: self._switch_lens("words", self.words.marked),
                 "larger": lambda: self.theme.zoom(+1.0),
                 "smaller": lambda: self.theme.zoom(-1.0),
                 "own_size": lambda: self.theme.zoom(0.0),
-                "full_screen": self._switch_full_screen,
+                "full_screen": lambda: self._switch_state(Qt.WindowState.WindowFullScreen),
                 "find": self.presenter.finder.open,
                 "find_next": lambda: self.presenter.finder.step(1),
                 "find_previous": lambda: self.presenter.finder.step(-1),
@@ -547,11 +547,8 @@ class Window(QMainWindow):
     def _on_explained(self) -> None:
         self.settings.tokens_explained = True
 
-    def _switch_provenance(self) -> None:
-        self._show_lens("" if self.presenter.provenance else "provenance")
-
-    def _switch_words(self) -> None:
-        self._show_lens("" if self.words.marked else "words")
+    def _switch_lens(self, lens: str, shown: bool) -> None:
+        self._show_lens("" if shown else lens)
 
     def _show_lens(self, lens: str) -> None:
         """Show the provenance of tokens, or the words from documents, or only the text."""
@@ -561,11 +558,8 @@ class Window(QMainWindow):
             self.menus.actions[name].setChecked(lens == name)
             self.own.switch(name, lens == name)
 
-    def _switch_zoom(self) -> None:
-        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized)
-
-    def _switch_full_screen(self) -> None:
-        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+    def _switch_state(self, state: Qt.WindowState) -> None:
+        self.setWindowState(self.windowState() ^ state)
 
     def _restore(self) -> None:
         """Restore the window as it was when it was closed, but no larger than the screen."""

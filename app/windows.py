@@ -185,7 +185,7 @@ class Windows(QObject):
                 window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
 
     def _forget_temporary(self) -> None:
-        """Stop and forget what is only in memory and no longer shown in any window."""
+        """Stop and forget the temporary conversations that no window shows."""
         store, answers = self.application.store, self.application.answers
         parts = [window.conversation for window in self._windows]
         shown = {id for part in parts if (id := part.shown)}

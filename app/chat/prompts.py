@@ -48,7 +48,7 @@ def with_prompt(prompts: Prompts, text: str) -> Prompts:
 
 
 class PromptList(QListWidget):
-    """The prompts whose names have the text after a slash. Hidden where there are none.
+    """The prompts whose names have the text after a slash. Hidden while no name does.
 
     Attributes: `saved`, which returns all prompts; `keep`, which stores them. Signals:
     `chosen(str)`: the text of a prompt.

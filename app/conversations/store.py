@@ -54,7 +54,7 @@ from models.errors import Problem
 UNDO_FOR = timedelta(days=30)
 TEMPORARY = "Temporary chat"
 """The title of a conversation that is only in memory."""
-_FIRST_TEMPORARY = 1 << 30  # the first id of what is only in memory; Qt's signals have 31 bits
+_FIRST_TEMPORARY = 1 << 30  # the first id in memory; Qt's signals have 31 bits
 
 
 def now_utc() -> datetime:

@@ -298,10 +298,9 @@ class PairPage(QFrame):
     def fit(self) -> None:
         """Take the height that all texts need; `adjustSize` would stop at a part of the screen."""
         width = zoomed(self, _PAGE_WIDTH)
-        layout = self.layout()
-        assert layout is not None
-        layout.activate()
-        self.resize(width, layout.totalHeightForWidth(width))
+        if (layout := self.layout()) is not None:
+            layout.activate()
+        self.resize(width, self.heightForWidth(width))
 
     def set_answering(self, answering: bool) -> None:
         """Set whether an answer is being written, which locks the boxes."""

@@ -131,7 +131,7 @@ class SidebarController(QObject):
         self._run(steps())
 
     def begin_temporary(self) -> None:
-        """Open a new conversation of which nothing is written to the disk."""
+        """Open a new conversation that is only in memory."""
 
         def steps() -> Steps:
             system_prompt, settings = self._conversation.beginning()
