@@ -1,7 +1,7 @@
 """Turns a client's request into the pieces of an answer. Knows the engine's events, and no dialect.
 
 Each dialect makes an `Ask` from a request's body, and its own JSON from the pieces. Dialects see
-neither the engine's events nor a model's marks around reasoning and calls.
+neither a generation's rounds nor a model's marks around reasoning and calls.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Literal
 from uuid import uuid4
 
+from engine.conversation.stats import update
 from engine.events import (
     CallPiece,
     Done,
@@ -20,6 +22,7 @@ from engine.events import (
     Event,
     Failed,
     Prefill,
+    Stats,
     Text,
     TokenLogprob,
     Verdict,
@@ -77,74 +80,32 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The figures of one answer, in tokens.
+    """The figures of one answer so far, in tokens.
 
     `prediction_accepted` and `prediction_rejected` count drafted tokens of the client's prediction;
     `draft` names the last drafter.
     """
 
-    prompt: int = 0
-    cached: int = 0
-    completion: int = 0
+    stats: Stats = field(default_factory=Stats)
     reasoning: int = 0
     prediction_accepted: int = 0
     prediction_rejected: int = 0
-    rounds: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    forced: int = 0
     draft: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """No piece came for `WAITING_SECONDS`: the client needs a sign that the server still works."""
+class Said:
+    """Text for the reader of the answer, or of the model's reasoning. `logprobs`: of the tokens of
+    the content, if they are asked for."""
 
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """The prompt is being read, so the request is valid. The first piece, except for `Waiting` and
-    `Broken`."""
-
-    prompt_tokens: int
-    cached_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Text for the reader of the answer, and its tokens' log probabilities if asked for."""
-
+    kind: Literal["content", "reasoning"]
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
-    """Text of the model's reasoning."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallBegan:
-    """The model calls a tool: its call number `index`, from 0."""
-
-    index: int
-    id: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallArguments:
-    """A piece of a call's arguments; all pieces of a call together are valid JSON."""
-
-    index: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
-    """The last piece. `stop_string`: the stop string that ended the answer, or "".
+    """The end of an answer. `stop_string`: the stop string that ended it, or "".
 
     `reason` is "stop", "length", or "tool_calls" if the answer ended with calls. `logprobs`: of
     tokens at the end that gave no text.
@@ -156,53 +117,43 @@ class Ended:
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The last piece of an answer that failed."""
-
-    refusal: Refusal
-
-
-Piece = Waiting | Began | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
+Piece = None | Prefill | Said | CallPiece | Ended | Refusal
+"""A piece of an answer. The first one is `Prefill`: the prompt is being read, so the request is
+valid. The last one is `Ended`, or the `Refusal` of an answer that failed. None: no piece came for
+`WAITING_SECONDS`, and the client needs a sign that the server still works."""
 Pieces = AsyncIterator[tuple[int, Piece]]
 """The pieces of all answers to a request, each with the number of its answer."""
 Watch = Callable[[int, Usage], None]
 """Called after each event with the answer's number and its usage so far."""
 
 
-async def pieces(
-    link: EngineLink,
-    ask: Ask,
-    *,
-    number: int = 0,
-    watch: Watch = lambda answer, usage: None,
-) -> AsyncGenerator[Piece, None]:
-    """Yield the pieces of one answer; the last is `Ended` or `Broken`. Close it to cancel it."""
-    async with link.generate(ask.prompt_of(number), ask.request_of(number)) as events:
-        answer = _Answer(ask)
-        async for event in events:
-            made = list(answer.take(event))
-            watch(number, answer.usage)
-            for piece in made:
-                yield piece
+def call_id() -> str:
+    """Return an id for a call that the model makes."""
+    return f"call_{uuid4().hex}"
 
 
 async def choices(
-    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, usage: None
+    link: EngineLink, ask: Ask, watch: Watch
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """Yield the pieces of all answers as (number of the answer, piece)."""
+    """Yield the pieces of all answers, each with the number of its answer. Close it to cancel
+    them."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)
     left = iter(range(ask.answers))
 
     async def feed() -> None:
         for number in left:
             try:
-                async with aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
-                    async for piece in answer:
-                        await queue.put((number, piece))
+                request = ask.request_of(number)
+                async with link.generate(ask.prompt_of(number), request) as events:
+                    answer = _Answer(request.stops)
+                    async for event in events:
+                        made = list(answer.take(event))
+                        watch(number, answer.usage)
+                        for piece in made:
+                            await queue.put((number, piece))
             except Exception as error:
                 traceback.print_exception(error, file=sys.stderr)
-                await queue.put((number, Broken(broken())))
+                await queue.put((number, broken()))
         await queue.put(None)
 
     writing = min(SIDE_BY_SIDE, ask.answers)
@@ -223,13 +174,13 @@ async def choices(
 async def kept_alive(
     answers: AsyncGenerator[tuple[int, Piece], None],
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """Yield the pieces of answers, and `Waiting` whenever none comes for `WAITING_SECONDS`."""
+    """Yield the pieces of answers, and None whenever none comes for `WAITING_SECONDS`."""
     async with aclosing(answers):
         while True:
             coming = asyncio.ensure_future(anext(answers, None))
             try:
                 while not (await asyncio.wait((coming,), timeout=WAITING_SECONDS))[0]:
-                    yield 0, Waiting()
+                    yield 0, None
                 numbered = coming.result()
             finally:
                 coming.cancel()
@@ -242,50 +193,44 @@ async def kept_alive(
 class _Answer:
     """Turns the events of one generation into pieces. Attribute: `usage` so far."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, stops: Sequence[str]) -> None:
         self.usage = Usage()
-        self._stops = ask.request.stops
+        self._stops = stops
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
         self._unread: list[TokenLogprob] = []  # for the text of the next piece
         self._behind: list[TokenLogprob] = []  # of tokens without text: half characters, an end
-        self._calls = 0  # whole ones
+        self._called = False  # a call is whole
 
     def take(self, event: Event) -> Iterator[Piece]:
+        first = not self.usage.stats.prompt_tokens
+        self.usage = replace(self.usage, stats=update(self.usage.stats, event))
         match event:
-            case Prefill() if not self.usage.prompt:
-                self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
-                yield Began(event.total, event.reused)
-            case Prefill():  # tokens from the disk are counted after the first event
-                self.usage = replace(self.usage, cached=event.reused)
+            case Prefill() if first:
+                yield event
             case Draft():
                 self._drafter = event.drafter
             case Verdict():
-                self._count(event)
+                self._judged(event)
             case Text():
                 yield from self._text(event)
             case Done():
-                yield from self._end(event)
+                yield self._end(event)
             case Failed():
-                yield Broken(of_failure(event))
+                yield of_failure(event)
 
-    def _count(self, verdict: Verdict) -> None:
-        drafted, written = len(verdict.judgements), verdict.accepted + len(verdict.forced)
-        predicted = drafted if self._drafter == PREDICTION else 0
-        kept = min(predicted, verdict.accepted)
-        self.usage = replace(
-            self.usage,
-            completion=self.usage.completion + written + (verdict.next is not None),
-            rounds=self.usage.rounds + (not verdict.forced),
-            drafted=self.usage.drafted + drafted,
-            accepted=self.usage.accepted + verdict.accepted,
-            forced=self.usage.forced + len(verdict.forced),
-            draft=self._drafter if drafted else self.usage.draft,
-            prediction_accepted=self.usage.prediction_accepted + kept,
-            prediction_rejected=self.usage.prediction_rejected + predicted - kept,
-        )
+    def _judged(self, verdict: Verdict) -> None:
         for place, score in enumerate(verdict.logprobs):
             self._scores[verdict.round, place] = score
+        if drafted := len(verdict.judgements):
+            self.usage = replace(self.usage, draft=self._drafter)
+            if self._drafter == PREDICTION:
+                kept, before = verdict.accepted, self.usage
+                self.usage = replace(
+                    before,
+                    prediction_accepted=before.prediction_accepted + kept,
+                    prediction_rejected=before.prediction_rejected + drafted - kept,
+                )
 
     def _text(self, text: Text) -> Iterator[Piece]:
         rest: Sequence[Stretch] = text.parts
@@ -304,33 +249,28 @@ class _Answer:
         for kind, part in divided(text.delta, text.stretches):
             match kind:
                 case "content":
-                    yield Content(part, tuple(self._unread))
+                    yield Said(kind, part, tuple(self._unread))
                     self._unread = []
                 case "reasoning":
-                    yield Reasoning(part)
+                    yield Said(kind, part)
                 case "call":
                     yield from self._call(calls)
         while calls:
             yield from self._call(calls)
 
-    def _call(self, pieces: deque[CallPiece]) -> Iterator[Piece]:
-        """The pieces of calls up to the end of one."""
-        while pieces:
-            piece = pieces.popleft()
-            if piece.name:
-                yield CallBegan(self._calls, f"call_{uuid4().hex}", piece.name)
-            if piece.arguments:
-                yield CallArguments(self._calls, piece.arguments)
-            if piece.ended:
-                self._calls += 1
-                return
+    def _call(self, pieces: deque[CallPiece]) -> Iterator[CallPiece]:
+        """Yield the pieces of calls up to the end of one."""
+        ended = False
+        while pieces and not ended:
+            ended = pieces[0].ended
+            yield pieces.popleft()
+        self._called |= ended
 
-    def _end(self, done: Done) -> Iterator[Piece]:
+    def _end(self, done: Done) -> Ended | Refusal:
         if done.reason == "cancelled":
             message = "The answer was stopped before its end."
-            yield Broken(Refusal(503, "cancelled", message, again=True))
-            return
+            return Refusal(503, "cancelled", message, again=True)
         stop = next((stop for stop in self._stops if done.cut.startswith(stop)), "")
-        called = done.reason == "stop" and not stop and self._calls
+        called = done.reason == "stop" and not stop and self._called
         reason = "tool_calls" if called else done.reason
-        yield Ended(reason, stop, self.usage, tuple(self._behind))
+        return Ended(reason, stop, self.usage, tuple(self._behind))

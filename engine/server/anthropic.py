@@ -10,23 +10,13 @@ from uuid import uuid4
 
 from pydantic import AliasChoices, Field
 
+from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Prompt, Request, Thinking, thinking_of
-from engine.server.answers import (
-    Ask,
-    Began,
-    Broken,
-    CallArguments,
-    CallBegan,
-    Content,
-    Ended,
-    Piece,
-    Reasoning,
-    Waiting,
-)
+from engine.server.answers import Ask, Ended, Piece, Said, call_id
 from engine.server.bodies import WHOLE, Body, read_body
 from engine.server.conversation import BETWEEN
-from engine.server.errors import anthropic_error
+from engine.server.errors import Refusal, anthropic_error
 from engine.server.exchange import EVENTS, Call, Json, Reply, event, json_reply
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
@@ -182,35 +172,40 @@ class MessageWriter:
 
     def push(self, piece: Piece, number: int = 0) -> list[Json]:
         match piece:
-            case Waiting():
+            case None:
                 return [{"type": "ping"}]
-            case Began():
-                self.whole["usage"] = _usage(piece.prompt_tokens, piece.cached_tokens, 0)
+            case Prefill():
+                self.whole["usage"] = _usage(piece.total, piece.reused, 0)
                 return [{"type": "message_start", "message": {**self.whole, "content": []}}]
-            case Content():
-                return self._text("text", "text", piece.text)
-            case Reasoning():
-                return self._text("thinking", "thinking", piece.text)
-            case CallBegan():
-                block = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
-                return [*self._close(), self._begin(block)]
-            case CallArguments():
-                self._arguments += piece.text
-                return [self._delta({"type": "input_json_delta", "partial_json": piece.text})]
+            case Said(kind, text):
+                return self._text("thinking" if kind == "reasoning" else "text", text)
+            case CallPiece():
+                return self._called(piece)
             case Ended():
                 return self._end(piece)
-            case Broken():
-                return [anthropic_error(piece.refusal, self.request_id)]
+            case Refusal():
+                return [anthropic_error(piece, self.request_id)]
 
-    def _text(self, type: str, key: str, text: str) -> list[Json]:
+    def _text(self, type: str, text: str) -> list[Json]:
         events = []
         if self._open != type:
-            block = {"type": type, key: ""} | ({"signature": ""} if type == "thinking" else {})
+            block = {"type": type, type: ""} | ({"signature": ""} if type == "thinking" else {})
             events = [*self._close(), self._begin(block)]
         if type == "thinking" and self.omit_thinking:
             return events
-        self.whole["content"][-1][key] += text
-        return [*events, self._delta({"type": f"{type}_delta", key: text})]
+        self.whole["content"][-1][type] += text
+        return [*events, self._delta({"type": f"{type}_delta", type: text})]
+
+    def _called(self, piece: CallPiece) -> list[Json]:
+        events = []
+        if piece.name:
+            block = {"type": "tool_use", "id": call_id(), "name": piece.name, "input": {}}
+            events = [*self._close(), self._begin(block)]
+        if piece.arguments:
+            self._arguments += piece.arguments
+            delta = {"type": "input_json_delta", "partial_json": piece.arguments}
+            events.append(self._delta(delta))
+        return events
 
     def _begin(self, block: Json) -> Json:
         self._open, self._arguments = block["type"], ""
@@ -233,14 +228,14 @@ class MessageWriter:
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
     def _end(self, ended: Ended) -> list[Json]:
-        stop, usage = ended.stop_string, ended.usage
+        stop, stats = ended.stop_string, ended.usage.stats
         reason = "stop_sequence" if stop else _STOP_REASONS[ended.reason]
-        if reason == "max_tokens" and usage.completion < self.max_tokens:
+        if reason == "max_tokens" and stats.committed < self.max_tokens:
             reason = "model_context_window_exceeded"
         self.whole |= {
             "stop_reason": reason,
             "stop_sequence": stop or None,
-            "usage": _usage(usage.prompt, usage.cached, usage.completion),
+            "usage": _usage(stats.prompt_tokens, stats.reused_tokens, stats.committed),
         }
         delta = {key: self.whole[key] for key in ("stop_reason", "stop_sequence")}
         last = {"type": "message_delta", "delta": delta, "usage": self.whole["usage"]}

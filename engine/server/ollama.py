@@ -18,32 +18,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request
-from engine.server.answers import (
-    Ask,
-    Began,
-    Broken,
-    CallArguments,
-    CallBegan,
-    Content,
-    Ended,
-    Piece,
-    Reasoning,
-    Waiting,
-)
+from engine.server.answers import Ask, Ended, Piece, Said, call_id
 from engine.server.bodies import WHOLE, Body, named, names_of, read_body
 from engine.server.errors import Refusal, invalid, ollama_error
 from engine.server.exchange import LINES, Call, Json, Reply, json_reply, line
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
-from engine.server.fim import Gap, gap_of
 from engine.server.forms import OBJECT, FormFields, form_in, schema_form
 from engine.server.logprobs import chat_logprobs
 from engine.server.messages import MOST_MESSAGES, Message, conversation_of, images_in
 from engine.server.models import context_of
 from engine.server.pool import Pair, keep_seconds
 from engine.server.service import Service
-from engine.server.target import TargetTexts
+from engine.server.target import Gap, TargetTexts
 from engine.server.thinking import ThinkingFields
 from engine.server.tools import ToolFields, check_choice, tools_json
 from models.errors import Problem
@@ -167,7 +156,7 @@ class ReplyWriter:
     context: int = 0
     media: ClassVar[str] = LINES
     _parts: list[Json] = field(init=False, default_factory=list)
-    _call: Json | None = field(init=False, default=None)  # the call that is being written
+    _name: str = field(init=False, default="")  # of the call that is being written
     _arguments: str = field(init=False, default="")
     _began: int = field(init=False, default_factory=perf_counter_ns)
     _reads: int = field(init=False, default=0)
@@ -185,28 +174,23 @@ class ReplyWriter:
 
     def _push(self, piece: Piece) -> list[Json]:
         match piece:
-            case Waiting():
+            case None:
                 return [self._part()]
-            case CallArguments():
-                self._arguments += piece.text
-                return []
-            case Began():
+            case Prefill():
                 self._reads = perf_counter_ns()
                 return []
-            case Broken():
-                return [ollama_error(self.refused(piece.refusal))]
+            case Refusal():
+                return [ollama_error(self.refused(piece))]
         self._writes = self._writes or perf_counter_ns()
-        called = self._called()
         match piece:
-            case Content():
-                return [*called, self._part(piece.text) | _scores(piece)]
-            case Reasoning():
-                return [*called, self._part(thinking=piece.text)]
-            case CallBegan():
-                self._call = {"id": piece.id, "function": {"name": piece.name}}
-                return called
+            case Said("reasoning", text):
+                return [self._part(thinking=text)]
+            case Said():
+                return [self._part(piece.text) | _scores(piece)]
+            case CallPiece():
+                return self._called(piece)
             case Ended():
-                return [*called, self._end(piece)]
+                return [self._end(piece)]
 
     def refused(self, refusal: Refusal) -> Refusal:
         """Return the refusal, which names `num_ctx` if the model was loaded with a shorter context
@@ -243,20 +227,17 @@ class ReplyWriter:
         message = {"message": {"role": "assistant", "content": text, **more}}
         return head | (message if self.chat else {"response": text, **more}) | {"done": False}
 
-    def _called(self) -> list[Json]:
-        """Return the object of the call that has ended; none if the call is incomplete."""
-        call, self._call = self._call, None
-        arguments, self._arguments = self._arguments, ""
-        if call is None:
+    def _called(self, piece: CallPiece) -> list[Json]:
+        if piece.name:
+            self._name, self._arguments = piece.name, ""
+        self._arguments += piece.arguments
+        if not piece.ended:
             return []
-        try:
-            call["function"]["arguments"] = json.loads(arguments or "{}")
-        except ValueError:
-            return []
-        return [self._part(calls=[call])]
+        function = {"name": self._name, "arguments": json.loads(self._arguments or "{}")}
+        return [self._part(calls=[{"id": call_id(), "function": function}])]
 
     def _end(self, ended: Ended) -> Json:
-        now, usage = perf_counter_ns(), ended.usage
+        now, stats = perf_counter_ns(), ended.usage.stats
         return (
             self._part()
             | _scores(ended)
@@ -265,15 +246,15 @@ class ReplyWriter:
                 "done_reason": "length" if ended.reason == "length" else "stop",
                 "total_duration": now - self._began,
                 "load_duration": 0,
-                "prompt_eval_count": usage.prompt,
+                "prompt_eval_count": stats.prompt_tokens,
                 "prompt_eval_duration": self._writes - (self._reads or self._began),
-                "eval_count": usage.completion,
+                "eval_count": stats.committed,
                 "eval_duration": now - self._writes,
             }
         )
 
 
-def _scores(piece: Content | Ended) -> Json:
+def _scores(piece: Said | Ended) -> Json:
     return {"logprobs": chat_logprobs(piece.logprobs)} if piece.logprobs else {}
 
 
@@ -388,7 +369,7 @@ async def show(service: Service, call: Call) -> Reply:
     abilities = {
         "tools": True,  # written as text if the template does not support them
         "thinking": texts.syntax.reasons,
-        "insert": gap_of("", "", texts.marks) is not None,
+        "insert": texts.gap("", "") is not None,
         "vision": pair.link.loaded is not None and pair.link.loaded.sees,
     }
     return json_reply(

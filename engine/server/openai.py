@@ -9,24 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from engine.events import TokenLogprob
+from engine.events import CallPiece, Prefill, TokenLogprob
 from engine.process.protocol import Loaded
 from engine.request import Prompt, Request
-from engine.server.answers import (
-    Ask,
-    Began,
-    Broken,
-    CallArguments,
-    CallBegan,
-    Content,
-    Ended,
-    Piece,
-    Reasoning,
-    Usage,
-    Waiting,
-)
+from engine.server.answers import Ask, Ended, Piece, Said, Usage, call_id
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
-from engine.server.errors import invalid, openai_error
+from engine.server.errors import Refusal, invalid, openai_error
 from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, Reply, event
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
@@ -200,16 +188,16 @@ class _Choice:
 
     def take(self, piece: Piece) -> None:
         match piece:
-            case Content():
+            case Said("reasoning", text):
+                self.reasoning.append(text)
+            case Said():
                 self.texts.append(piece.text)
                 self.scores += piece.logprobs
-            case Reasoning():
-                self.reasoning.append(piece.text)
-            case CallBegan():
-                function = {"name": piece.name, "arguments": ""}
-                self.calls.append({"id": piece.id, "type": "function", "function": function})
-            case CallArguments():
-                self.calls[piece.index]["function"]["arguments"] += piece.text
+            case CallPiece(_, name, arguments):
+                if name:
+                    function = {"name": name, "arguments": ""}
+                    self.calls.append({"id": call_id(), "type": "function", "function": function})
+                self.calls[-1]["function"]["arguments"] += arguments
             case Ended():
                 self.end, self.usage, self.reason = piece, piece.usage, piece.reason
                 self.scores += piece.logprobs
@@ -234,10 +222,10 @@ class _Writer[B: ChoosingFields](ABC):
 
     def push(self, piece: Piece, number: int = 0) -> list[Json | bytes]:
         self._choices[number].take(piece)
-        if isinstance(piece, Waiting):
+        if piece is None:
             return [COMMENT]
-        if isinstance(piece, Broken):
-            return [openai_error(piece.refusal)]
+        if isinstance(piece, Refusal):
+            return [openai_error(piece)]
         chunk = self.chunk(number, piece)
         chunks: list[Json | bytes] = [{**self._chunk_head, "choices": [chunk]}] if chunk else []
         if isinstance(piece, Ended) and all(choice.end for choice in self._choices):
@@ -272,18 +260,18 @@ class ChatWriter(_Writer[ChatBody]):
     def chunk(self, number: int, piece: Piece) -> Json | None:
         scores = reason = None
         match piece:
-            case Began():
+            case Prefill():
                 delta: Json = {"role": "assistant", "content": ""}
-            case Content():
+            case Said("reasoning", text):
+                delta = {self.body.reasoning_field: text}
+            case Said():
                 delta, scores = {"content": piece.text}, self._scores(piece.logprobs)
-            case Reasoning():
-                delta = {self.body.reasoning_field: piece.text}
-            case CallBegan(index, id, name):
-                function = {"name": name, "arguments": ""}
-                call = {"index": index, "id": id, "type": "function", "function": function}
+            case CallPiece(index, name, arguments) if name or arguments:
+                call: Json = {"index": index, "function": {"arguments": arguments}}
+                if name:
+                    call["function"] = {"name": name, **call["function"]}
+                    call |= {"id": self._choices[number].calls[-1]["id"], "type": "function"}
                 delta = {"tool_calls": [call]}  # at most one, or clients join them wrongly
-            case CallArguments(index, text):
-                delta = {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
             case Ended():
                 delta, reason = {}, piece.reason
                 scores = self._scores(piece.logprobs) if piece.logprobs else None
@@ -314,7 +302,7 @@ class TextWriter(_Writer[CompletionBody]):
 
     def chunk(self, number: int, piece: Piece) -> Json | None:
         match piece:
-            case Content():
+            case Said("content"):
                 return self._shown(number, piece.text, piece.logprobs or None, None)
             case Ended():
                 return self._shown(number, "", piece.logprobs or None, piece.reason)
@@ -330,26 +318,27 @@ class TextWriter(_Writer[CompletionBody]):
         return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
-_SUMMED = ("rounds", "drafted", "accepted", "forced")
-
-
 def usage_json(usages: list[Usage], *, n: int) -> Json:
     """The usage of `n` answers to each prompt. A prompt counts once."""
-    first = usages[::n]
-    prompt = sum(usage.prompt for usage in first)
-    completion = sum(usage.completion for usage in usages)
+    stats = [usage.stats for usage in usages]
+    prompt = sum(each.prompt_tokens for each in stats[::n])
+    completion = sum(each.committed for each in stats)
+    cached = sum(each.reused_tokens for each in stats[::n])
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
+        "prompt_tokens_details": {"cached_tokens": cached},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning for usage in usages),
             "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
             "rejected_prediction_tokens": sum(usage.prediction_rejected for usage in usages),
         },
         "slipstream": {
-            **{name: sum(getattr(usage, name) for usage in usages) for name in _SUMMED},
+            "rounds": sum(each.rounds for each in stats),
+            "drafted": sum(each.proposed for each in stats),
+            "accepted": sum(each.accepted for each in stats),
+            "forced": sum(each.forced for each in stats),
             "draft": next((usage.draft for usage in usages if usage.draft), None),
         },
     }

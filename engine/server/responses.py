@@ -12,23 +12,10 @@ from uuid import uuid4
 from llguidance import LLMatcher
 from pydantic import Discriminator, Field, Tag
 
-from engine.events import TokenLogprob
+from engine.events import CallPiece, Prefill, TokenLogprob
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Prompt, Request, ToolCall
-from engine.server.answers import (
-    Ask,
-    Began,
-    Broken,
-    CallArguments,
-    CallBegan,
-    Content,
-    Ended,
-    Piece,
-    Pieces,
-    Reasoning,
-    Usage,
-    Waiting,
-)
+from engine.server.answers import Ask, Ended, Piece, Pieces, Said, Usage, call_id
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.conversation import arguments_of, in_order, note
 from engine.server.errors import Refusal, invalid
@@ -500,23 +487,23 @@ class ResponseWriter:
 
     def _push(self, piece: Piece) -> list[Json]:
         match piece:
-            case Waiting():
+            case None:
                 return [self._state("in_progress")]
-            case Began():
+            case Prefill():
                 return []
-            case Content():
-                return [*self._into("output_text"), *self._grow(piece.text, piece.logprobs)]
-            case Reasoning():
-                return [*self._into("reasoning_text"), *self._grow(piece.text)]
-            case CallBegan():
-                tool = self.tools.get(piece.name)
-                return self._add(CallItem(self._next_id, piece.id, piece.name, tool))
-            case CallArguments():
-                return self._grow(piece.text)
+            case Said(kind, text, logprobs):
+                opened = self._into("reasoning_text" if kind == "reasoning" else "output_text")
+                return [*opened, *self._grow(text, logprobs)]
+            case CallPiece(_, name, arguments):
+                begun = []
+                if name:
+                    tool = self.tools.get(name)
+                    begun = self._add(CallItem(self._next_id, call_id(), name, tool))
+                return [*begun, *self._grow(arguments)]
             case Ended():
                 return self._end(piece)
-            case Broken():
-                return self._fail(piece.refusal)
+            case Refusal():
+                return self._fail(piece)
 
     def _into(self, kind: Literal["output_text", "reasoning_text"]) -> list[Json]:
         """The events that open an item of this kind; none if one is open."""
@@ -572,12 +559,13 @@ class ResponseWriter:
 
 
 def _usage(usage: Usage) -> Json:
+    stats = usage.stats
     return {
-        "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
-        "output_tokens": usage.completion,
+        "input_tokens": stats.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": stats.reused_tokens, "cache_write_tokens": 0},
+        "output_tokens": stats.committed,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.prompt + usage.completion,
+        "total_tokens": stats.prompt_tokens + stats.committed,
     }
 
 
@@ -604,7 +592,7 @@ async def responses(service: Service, call: Call) -> Reply:
         if not body.stream or refusal.code not in _IN_THE_STREAM:
             raise
         # Codex shortens its conversation, or waits, for an event only, not for a status.
-        return stream_reply(frames(writer, _alone(Broken(refusal))))
+        return stream_reply(frames(writer, _alone(refusal)))
 
 
 async def _alone(piece: Piece) -> Pieces:

@@ -10,26 +10,15 @@ from typing import Any, ClassVar, Protocol
 
 from engine.process.protocol import Counted, Loaded
 from engine.request import Prompt, Thinking
-from engine.server.answers import (
-    Ask,
-    Broken,
-    Piece,
-    Pieces,
-    Reasoning,
-    Usage,
-    Waiting,
-    choices,
-    kept_alive,
-)
+from engine.server.answers import Ask, Piece, Pieces, Said, Usage, choices, kept_alive
 from engine.server.errors import Refusal, crowded, invalid, not_loaded, of_failure
 from engine.server.exchange import Call, Json, Reply, json_reply, stream_reply
-from engine.server.fim import Gap, gap_of
 from engine.server.link import EngineFailed
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
-from engine.server.target import TargetFiles, TargetTexts
+from engine.server.target import Gap, TargetFiles, TargetTexts
 
 MOST_WAITING = 32
 
@@ -94,7 +83,7 @@ class Service:
 
     async def gap(self, before: str, after: str) -> Gap:
         """The prompt that fills a gap between two texts. Raises Refusal."""
-        gap = gap_of(before, after, (await self.texts()).marks)
+        gap = (await self.texts()).gap(before, after)
         if gap is None:
             message = f"{self.model} cannot fill gaps: it has no tokens for that."
             raise invalid(message, "suffix")
@@ -121,14 +110,14 @@ class Service:
         answers = kept_alive(self._answers(call, ask_of, keep_seconds, watched))
         await call.held.enter_async_context(aclosing(answers))
         first = await anext(answers)
-        if isinstance(first[1], Broken):
-            raise first[1].refusal
+        if isinstance(first[1], Refusal):
+            raise first[1]
         pieces = await call.held.enter_async_context(aclosing(_with(first, answers)))
         if stream:
             return stream_reply(frames(writer, pieces), writer.media)
         async for number, piece in pieces:
-            if isinstance(piece, Broken):
-                raise piece.refusal
+            if isinstance(piece, Refusal):
+                raise piece
             writer.push(piece, number)
         return json_reply(writer.whole)
 
@@ -149,13 +138,13 @@ class Service:
         try:
             ask = await self._begin(call, ask_of, keep_seconds)
         except Refusal as refusal:
-            yield 0, Broken(refusal)
+            yield 0, refusal
             return
         watched.answers(ask.answers)
-        async with aclosing(choices(self.pair.link, ask, watch=watched.see)) as pieces:
+        async with aclosing(choices(self.pair.link, ask, watched.see)) as pieces:
             async for answer, piece in pieces:
-                hidden = ask.hidden and isinstance(piece, Reasoning)
-                yield answer, Waiting() if hidden else piece
+                hidden = isinstance(piece, Said) and piece.kind == "reasoning" and ask.hidden
+                yield answer, None if hidden else piece
 
     async def _begin(
         self,
@@ -202,7 +191,7 @@ async def frames(writer: Writer, answers: Pieces) -> AsyncIterator[bytes]:
     async for number, piece in answers:
         for part in writer.push(piece, number):
             yield writer.frame(part)
-        if isinstance(piece, Broken):
+        if isinstance(piece, Refusal):
             return
 
 
@@ -220,11 +209,11 @@ class _Watched:
         self._written = [0] * number  # tokens
 
     def see(self, answer: int, usage: Usage) -> None:
-        self._written[answer] = usage.completion
+        self._written[answer] = usage.stats.committed
         written = sum(self._written)
-        if usage.prompt:
+        if prompt := usage.stats.prompt_tokens:
             state = "writing" if written else "reading"
-            self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)
+            self._board.progress(self._id, state=state, prompt_tokens=prompt, tokens=written)
 
     def end(self) -> None:
         self._board.remove(self._id)

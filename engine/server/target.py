@@ -1,11 +1,13 @@
 """Reads the loaded model's chat template and the names of its tokens from its folder.
 
+Each family of code models has tokens of its own for a gap in a text; the names show the family.
 Knows no MLX and no weights. Missing files count as empty: the engine has checked that the model can
 be used.
 """
 
 import asyncio
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,19 @@ from models.errors import Problem
 from models.files import read_json_object
 
 _MOST_BYTES = 100_000_000
+_QWEN_ENDS = ("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>", "<|endoftext|>")
+_GAPS: Mapping[str, tuple[str, ...]] = {
+    # Qwen2.5-Coder, Qwen3-Coder, CodeGemma
+    "<|fim_prefix|>@P<|fim_suffix|>@S<|fim_middle|>": _QWEN_ENDS,
+    # StarCoder2, Granite
+    "<fim_prefix>@P<fim_suffix>@S<fim_middle>": ("<fim_pad>", "<file_sep>", "<|endoftext|>"),
+    "<PRE> @P <SUF>@S <MID>": ("<EOT>",),  # CodeLlama
+    "<｜fim▁begin｜>@P<｜fim▁hole｜>@S<｜fim▁end｜>": (),  # DeepSeek-Coder
+    "[SUFFIX]@S[PREFIX]@P": (),  # Codestral
+}
+"""Forms of a prompt, with @P for the text before the gap and @S for the text after it, and the
+tokens that end a filled gap."""
+_PLACE = re.compile("@[PS]")
 
 
 def name_of(target: str) -> str:
@@ -29,6 +44,14 @@ def name_of(target: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """The prompt of a gap, and the stop strings of its answer."""
+
+    prompt: str
+    stops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTexts:
     """A model's reply `syntax`, the names (`marks`) of its special and added tokens, and its chat
     `template`."""
@@ -36,6 +59,18 @@ class TargetTexts:
     syntax: ReplySyntax = field(default_factory=ReplySyntax)
     marks: frozenset[str] = frozenset()
     template: str = ""
+
+    def gap(self, before: str, after: str) -> Gap | None:
+        """Return the prompt of a gap between two texts; None if the model has none for gaps."""
+        texts = {"@P": before, "@S": after}
+        for form, ends in _GAPS.items():
+            if all(map(self._knows, _PLACE.sub(" ", form).split())):
+                prompt = _PLACE.sub(lambda place: texts[place[0]], form)
+                return Gap(prompt, tuple(filter(self._knows, ends)))
+        return None
+
+    def _knows(self, mark: str) -> bool:
+        return mark in self.marks or f"▁{mark}" in self.marks
 
 
 class TargetFiles:

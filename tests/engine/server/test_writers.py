@@ -7,20 +7,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.server.answers import (
-    Began,
-    CallArguments,
-    CallBegan,
-    Content,
-    Ended,
-    Reasoning,
-    Usage,
-    Waiting,
-)
+from engine.events import CallPiece, Prefill, Stats
+from engine.server.answers import Ended, Said, Usage
 from engine.server.anthropic import MessageWriter
 from engine.server.responses import CustomInput, KnownTool, ResponseWriter
 
-USAGE = Usage(prompt=12, cached=5, completion=7, reasoning=2)
+USAGE = Usage(stats=Stats(prompt_tokens=12, reused_tokens=5, accepted=7), reasoning=2)
 TOOLS = {
     "apply_patch": KnownTool("apply_patch", None, True, {}),
     "mcp__files__read": KnownTool("read", "mcp__files__", False, {}),
@@ -31,21 +23,21 @@ LIFE = ("created", "in_progress", "completed", "incomplete", "failed")
 @st.composite
 def pieces(draw):
     """The pieces of an answer, cut anywhere."""
-    found, calls = [Began(3, 1)], 0
-    for kind in draw(
-        st.lists(st.sampled_from([Content, Reasoning, Waiting, CallBegan]), max_size=6)
-    ):
-        if kind is Waiting:
-            found.append(Waiting())
-        elif kind is CallBegan:
+    found, calls = [Prefill("g", 0, 3, 1, 0.0)], 0
+    kinds = st.sampled_from(["content", "reasoning", "call", None])
+    for kind in draw(st.lists(kinds, max_size=6)):
+        if kind is None:
+            found.append(None)
+        elif kind == "call":
             arguments = st.dictionaries(st.just("input") | st.text(), st.text())
             text = json.dumps(draw(arguments))
             cut = draw(st.integers(0, len(text)))
-            found.append(CallBegan(calls, f"call_{calls}", draw(st.sampled_from([*TOOLS, "f"]))))
-            found += [CallArguments(calls, part) for part in (text[:cut], text[cut:]) if part]
+            found.append(CallPiece(calls, draw(st.sampled_from([*TOOLS, "f"]))))
+            found += [CallPiece(calls, "", part) for part in (text[:cut], text[cut:]) if part]
+            found.append(CallPiece(calls, ended=True))
             calls += 1
         else:
-            found.append(kind(draw(st.text(min_size=1))))
+            found.append(Said(kind, draw(st.text(min_size=1))))
     return [*found, Ended(draw(st.sampled_from(["stop", "length", "tool_calls"])), "", USAGE)]
 
 
