@@ -74,16 +74,22 @@ class Body(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _not_judged(
-        cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
+    def _read(cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         try:
-            return _held(held, value)
+            return held(value)
         except ValidationError:
+            if (flag := flag_in(value)) is not None:
+                with suppress(ValidationError):
+                    return held(flag)
             field = cls.model_fields[info.field_name or ""]
-            if value not in NOTHING or field.is_required():
+            if field.is_required():
                 raise
-            return field.get_default(call_default_factory=True)
+            return cls._instead(value, field.get_default(call_default_factory=True), held)
+
+    @classmethod
+    def _instead(cls, value: Any, default: Any, held: ValidatorFunctionWrapHandler) -> Any:
+        """Return what a value of a wrong type stands for. Raises ValidationError."""
+        return default if value in NOTHING else held(value)
 
 
 class Past(Body):
@@ -95,29 +101,11 @@ class Past(Body):
     def _object(cls, value: Any) -> Any:
         return value if isinstance(value, dict | cls) else {"content": value}
 
-    @field_validator("*", mode="wrap")
     @classmethod
-    def _not_judged(
-        cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
-        try:
-            return _held(held, value)
-        except ValidationError:
-            default = cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
-            if isinstance(default, list) and isinstance(value, dict):  # one alone, or a list of PHP
-                return held([*value.values()] if all(map(str.isdigit, value)) else [value])
-            return as_text(value) if isinstance(default, str) else default
-
-
-def _held(held: ValidatorFunctionWrapHandler, value: Any) -> Any:
-    """The value of a field; where it must be a boolean, by its word. Raises ValidationError."""
-    try:
-        return held(value)
-    except ValidationError:
-        if (flag := flag_in(value)) is not None:
-            with suppress(ValidationError):
-                return held(flag)
-        raise
+    def _instead(cls, value: Any, default: Any, held: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(default, list) and isinstance(value, dict):  # one alone, or a list of PHP
+            return held([*value.values()] if all(map(str.isdigit, value)) else [value])
+        return as_text(value) if isinstance(default, str) else default
 
 
 def as_text(value: Any) -> str:
