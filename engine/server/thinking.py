@@ -19,12 +19,19 @@ Kind = Literal["enabled", "adaptive", "between_tools", "auto", "disabled"]
 _SWITCHES = {"enable_thinking", "thinking"}  # variables of templates
 
 
+def _known(effort: str) -> str:
+    """The word for an effort, which must be known: another could be meant as a no."""
+    if effort not in ("none", *get_args(Thinking)):
+        raise ValueError(f"{effort[:20]!r} is not known. Send true, false, or an effort")
+    return effort
+
+
 class Reasoning(Body):
     """The wish of OpenRouter, of OpenAI's responses, and, by its `type`, of Anthropic."""
 
     type: Kind | None = None
     enabled: bool | None = named("enabled", "enable")
-    effort: str = ""
+    effort: Annotated[str, AfterValidator(_known)] = ""
     max_tokens: Budget = named("max_tokens", "budget_tokens")
     exclude: bool = False
     display: Literal["summarized", "omitted"] | None = None
@@ -40,13 +47,12 @@ class Reasoning(Body):
 
 
 def _as_object(wish: Any) -> Any:
-    """A wish by its word, which must be known: another could be meant as a no."""
+    """A wish by its word."""
     if (flag := flag_in(wish)) is not None:
         return {"enabled": flag}
-    if isinstance(wish, str) and wish not in ("none", *get_args(Thinking), *get_args(Kind)):
-        raise ValueError(f"{wish[:20]!r} is not known. Send true, false, or an effort")
-    name = "type" if wish in get_args(Kind) else "effort"
-    return {name: wish} if isinstance(wish, str) else wish
+    if wish in get_args(Kind):
+        return {"type": wish}
+    return {"effort": _known(wish)} if isinstance(wish, str) else wish
 
 
 def _variables(given: dict[str, Any]) -> dict[str, Any]:
@@ -113,5 +119,5 @@ class ThinkingFields(Body):
         switches = [on for on in map(given.get, _SWITCHES) if isinstance(on, bool | str)]
         kwargs = [Reasoning.model_validate(_as_object(on)) for on in switches]
         effort = given.get("reasoning_effort")
-        kwargs += [Reasoning(effort=effort)] if isinstance(effort, str) else []
+        kwargs += [Reasoning.model_construct(effort=effort)] if isinstance(effort, str) else []
         return [wish for wish in (*own, self.enable_thinking, *kwargs) if wish is not None]
