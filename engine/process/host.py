@@ -376,17 +376,17 @@ class Host:
         before anything is unloaded."""
         if self._led is not None:
             return
-        hosts = read_hosts(Path(command.macs.hosts))
-        if self._target is not None:
-            self._unload(command.id)
-        self._queue.whole = True
-        self._led = LedMacs(
+        led = LedMacs(
             command.macs.hosts,
-            hosts,
+            read_hosts(Path(command.macs.hosts)),
             send=self._pass_on,
             lost=self._on_loss,
             stopped=lambda: self._queue.stopped,
         )
+        led.require(command)
+        if self._target is not None:
+            self._unload(command.id)
+        self._queue.whole, self._led = True, led
 
     def _load(self, command: Load) -> None:
         # A command that is refused before loading leaves the old model loaded.

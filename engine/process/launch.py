@@ -192,7 +192,7 @@ class Launch:
         """Wait until all ranks are connected. Raises `Problem`, also where it is `stopped`; then
         they have ended."""
         with self._changed:
-            while not (self._met or self._problem or stopped()):
+            while self._closing is None and not (self._met or self._problem or stopped()):
                 self._changed.wait(0.1)
             if self._met:
                 return

@@ -58,7 +58,7 @@ class LedMacs:
             case Load(macs=macs) if macs.hosts != self._path:
                 raise Problem("This engine has led other Macs before.", "Restart the engine.")
             case Load(id, target, drafter, draft_length):
-                self._require(command)
+                self.require(command)
                 if self._launch is None:
                     self._send(Loading(id, target, drafter, draft_length, measured=0.0))
                     self._join()
@@ -78,7 +78,7 @@ class LedMacs:
         if launch is not None:
             launch.close()
 
-    def _require(self, load: Load) -> None:
+    def require(self, load: Load) -> None:
         """Raise `Problem` if no Macs can do this: before they are joined, or let go of a model."""
         target, mode, ranks = resolve_target(load.target), load.macs.mode, len(self._hosts.hosts)
         if mode == "auto":  # what the Macs have free decides later; some models have no mode

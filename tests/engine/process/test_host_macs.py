@@ -203,6 +203,13 @@ def test_what_no_macs_can_do_is_said_before_they_are_joined(
     assert not made
 
 
+def test_what_no_macs_can_do_leaves_the_model_here(made, two, folder):
+    told = hosted([Load("1", folder), Load("2", folder, "nobody", macs=two), generate("g")])
+    assert [each.generation for each in of(Failed, told)] == ["2"]
+    assert of(Done, told)
+    assert not of(Unloaded, told)
+
+
 @pytest.mark.parametrize("known", [False, True], ids=["to the launcher", "to rank 0"])
 def test_a_lost_mac_fails_all_that_is_not_done(made, two, folder, known):
     why = Problem("Out of step.", "Load again.") if known else LOST
