@@ -1,28 +1,32 @@
 """A rank's process, started by MLX's launcher: rank 0's answers, as any engine; the others follow.
 
 The main thread owns MLX. One thread reads what the launcher passes on, and ends the process with
-the launcher; another says once a second that this rank is there.
+the launcher; another says once a second that this rank is there, and rank 0's in which wait it is.
 """
 
 import os
 import platform
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, Thread
-from time import sleep
+from threading import Lock, Thread, get_ident
+from time import monotonic, sleep
+from types import FrameType
 from typing import BinaryIO, NoReturn
 
 from engine.cluster import group as ranks
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.hosts import Hosts, read_hosts
+from engine.cluster.leader import LeadingDecoder
 from engine.cluster.orders import NotAnOrder
-from engine.cluster.share import RankShare, load_part
-from engine.device import free_memory, held_bytes
+from engine.cluster.share import ModelPart, RankShare, load_part
+from engine.core.decoder import Decoder
+from engine.device import begin, fetch, finish, free_memory, held_bytes, wait
 from engine.pipes import claim_pipes
 from engine.process import host
 from engine.process.launch import SAID, TORN, Beat, Broken, Hello
@@ -39,7 +43,6 @@ from engine.process.macs import (
     exchange,
     refusal,
 )
-from engine.process.waits import Waits
 from models.errors import Problem
 from models.installed.store import inventory
 from models.memory.machine import this_machine
@@ -48,6 +51,8 @@ from models.model_folder import ModelFolder, inspect
 _BEAT_SECONDS = 1.0
 _JOIN_SECONDS = 120
 _MOST_REASON = 300
+_CALLS = (begin, fetch, finish, wait, ranks.add_up, ranks.agrees, ModelPart.settle)
+_WAITS = {call.__code__ for call in _CALLS}
 
 
 class Voice:
@@ -190,10 +195,53 @@ def main(place: str, backend: str) -> NoReturn:
         voice.torn(error)
 
 
+class Waits:
+    """The waits of the thread that makes this, in which rank 0 of a cluster reads.
+
+    A wait for a rank that sends nothing never ends, and MLX neither reports nor interrupts it. All
+    that can be known is that a thread has been in the same call for long. A thread that is held up
+    by a slow listener is blocked elsewhere, which is not a wait.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._thread = get_ident()
+        self._before: tuple[FrameType, int] | None = None
+        self._since = 0.0
+
+    def now(self) -> tuple[FrameType, int] | None:
+        """The wait that the thread is in; None for none. Two values are equal for the same wait."""
+        frame, leader = sys._current_frames().get(self._thread), self._cluster.leader
+        if frame is None or leader is None or not _is_wait(frame):
+            return None
+        return frame, leader.number
+
+    def beat(self) -> Beat:
+        """The state of rank 0, with how long it has been in the same wait as at each beat since."""
+        now, leader = self.now(), self._cluster.leader
+        if now is None or now != self._before:
+            self._before, self._since = now, monotonic()
+        return Beat(
+            rank=0,
+            number=leader.number if leader else 0,
+            works=self._cluster.loading or (leader is not None and not leader.resting),
+            stood=monotonic() - self._since,
+        )
+
+
+def _is_wait(frame: FrameType) -> bool:
+    reading: FrameType | None = frame
+    while reading is not None and reading.f_code is not Decoder.prefill.__code__:
+        reading = reading.f_back
+    if reading is not None and not isinstance(reading.f_locals["self"], LeadingDecoder):
+        return False  # a drafter, which reads alone, may take long
+    return reading is frame or frame.f_code in _WAITS
+
+
 def lead(group: ranks.Group, connection: socket.socket, hosts: Hosts, voice: Voice) -> NoReturn:
     """Answer what comes over the connection, as an engine whose targets are on all ranks."""
 
-    def begin(send_line: Callable[[bytes], None]) -> Cluster:
+    def begun(send_line: Callable[[bytes], None]) -> Cluster:
         cluster = Cluster(
             group, hosts, wake=lambda word: send_line(f"{word}\n".encode()), torn=voice.torn
         )
@@ -201,5 +249,5 @@ def lead(group: ranks.Group, connection: socket.socket, hosts: Hosts, voice: Voi
         voice.beat(waits.beat)
         return cluster
 
-    host.serve(connection.makefile("rb"), connection.makefile("wb"), lead=begin)
+    host.serve(connection.makefile("rb"), connection.makefile("wb"), lead=begun)
     os._exit(TORN)

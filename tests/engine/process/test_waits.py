@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
-from engine.process.waits import Waits
+from engine.process.rank import Waits
 from tests.support.engine.tiny import build
 
 
