@@ -74,7 +74,9 @@ class Body(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _read(cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _not_judged(
+        cls, value: Any, held: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
         try:
             return held(value)
         except ValidationError:
@@ -88,7 +90,7 @@ class Body(BaseModel):
 
     @classmethod
     def _instead(cls, value: Any, default: Any, held: ValidatorFunctionWrapHandler) -> Any:
-        """Return what a value of a wrong type stands for. Raises ValidationError."""
+        """Return the value in place of one of a wrong type. Raises ValidationError."""
         return default if value in NOTHING else held(value)
 
 
