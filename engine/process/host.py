@@ -27,7 +27,7 @@ import mlx_lm
 
 from engine.bench.enough_bits import try_bits
 from engine.cluster.hosts import read_hosts
-from engine.cluster.states import RankState, divided
+from engine.cluster.states import divided
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel, attends_to, load
@@ -93,12 +93,8 @@ class ResponseLines:
         """Write one line. Raises Disconnected."""
         if not isinstance(response, bytes):
             response = protocol.RESPONSES.to_line(response)
-        self.send_line(response)
-
-    def send_line(self, line: bytes) -> None:
-        """Write a line as it is. Raises Disconnected."""
         with self._lock:
-            self._write(line)
+            self._write(response)
 
     def send_last(self, responses: Sequence[Response]) -> None:
         """Write these, and nothing else: a thread that tries waits for the end of the process."""
@@ -214,7 +210,7 @@ class Host:
         self._end = end
         self._cluster = cluster
         if cluster is not None:
-            cluster.changed = self._on_change
+            cluster.changed = lambda ranks: self._pass_on(protocol.Ranks(ranks))
         self._led: LedMacs | None = None  # does all commands, once several Macs lead
         self._reading = False  # whether an answer is being written
         self._target: LoadedModel | None = None
@@ -314,7 +310,7 @@ class Host:
         self._tell(response)
 
     def _pass_on(self, response: Response | bytes) -> None:
-        with suppress(Disconnected):  # the end of the commands follows
+        with suppress(Disconnected):  # the next response finds out, or the end of the commands
             self._send(response)
 
     def _failure(self, id: str, error: Exception, *, torn: bool) -> Failed:
@@ -329,10 +325,6 @@ class Host:
         if torn and cluster is not None:
             self._on_loss(Problem(failed.message, failed.remedy))
         return failed
-
-    def _on_change(self, ranks: tuple[RankState, ...]) -> None:
-        with suppress(Disconnected):  # the next response finds out
-            self._tell(protocol.Ranks(ranks))
 
     def _on_loss(self, problem: Problem) -> None:
         """Fail all commands that are not done, and end the process. Called from any thread: the one
@@ -424,7 +416,9 @@ class Host:
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
             earlier=earlier_answers_folder() if command.learn else None,
-            kept=kept_blocks(command.keep_bytes),
+            kept=None
+            if command.keep_bytes == 0
+            else KeptBlocks(kept_blocks_folder(), most_bytes=command.keep_bytes),
         )
         self._loaded = command
         remark = self._calibrate(session, loading, again=command.measure)
@@ -578,11 +572,6 @@ def weighed(drafters: Drafters) -> ModelSize | None:
     return None
 
 
-def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
-    """The store of caches of prompts about documents; None if nothing is to be kept."""
-    return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
-
-
 def room_tokens(fits: Sequence[Fit]) -> int:
     """The most tokens of all conversations together in the caches of each Mac."""
 
@@ -647,10 +636,10 @@ def serve(
     commands: BufferedIOBase,
     responses: BinaryIO,
     *,
-    lead: Callable[[Callable[[bytes], None]], Cluster] | None = None,
+    lead: Callable[[Send], Cluster] | None = None,
 ) -> None:
     """Run commands until `quit`, SIGTERM, or the end of either stream. With `lead` this is
-    rank 0 of several Macs: it is given what writes a line, and returns what loads on all of them.
+    rank 0 of several Macs: it is given what writes responses, and returns what loads on them all.
     """
     open_many_files()
     writer = ResponseLines(responses)
@@ -679,7 +668,7 @@ def serve(
         if lead is None:
             send(ready())
         # Before the first word of an end.
-        host = Host(queue, send, end=end, cluster=lead and lead(writer.send_line))
+        host = Host(queue, send, end=end, cluster=lead and lead(send))
         Thread(target=read, name="reader", daemon=True).start()
         host.run()
 

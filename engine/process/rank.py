@@ -241,9 +241,9 @@ def _is_wait(frame: FrameType) -> bool:
 def lead(group: ranks.Group, connection: socket.socket, hosts: Hosts, voice: Voice) -> NoReturn:
     """Answer what comes over the connection, as an engine whose targets are on all ranks."""
 
-    def begun(send_line: Callable[[bytes], None]) -> Cluster:
+    def begun(send: host.Send) -> Cluster:
         cluster = Cluster(
-            group, hosts, wake=lambda word: send_line(f"{word}\n".encode()), torn=voice.torn
+            group, hosts, wake=lambda word: send(f"{word}\n".encode()), torn=voice.torn
         )
         waits = Waits(cluster)
         voice.beat(waits.beat)

@@ -1,4 +1,4 @@
-"""From the events of a generation to pieces: reasoning, calls, stop strings, seeds, waiting."""
+"""From the events of a generation to pieces, and from a request to the grammar of calls."""
 
 from dataclasses import replace
 
@@ -26,12 +26,8 @@ def thinker(tmp_path):
     return str(tmp_path)
 
 
-def saying(*texts, ending="", **how):
-    def play(command):
-        for step in script(*texts, id=command.id, request=command.request, **how):
-            yield replace(step, ending=ending) if isinstance(step, Prefill) else step
-
-    return play
+def saying(*texts):
+    return lambda command: script(*texts, id=command.id, request=command.request)
 
 
 async def test_tokens_from_disk_count_as_cached():
@@ -60,41 +56,6 @@ def answered(target, play, **body):
             return whole.json()["choices"][0], asked
 
     return run(ask())
-
-
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        (
-            "<|start|> <|channel|> <|message|> <|end|>",
-            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>"
-            "Four.",
-        ),
-        ("<|channel>thought\n <channel|>", "<|channel>thought\nHm.<channel|>Four."),
-        ("<|tool_call_start|> <think> </think>", "<think>Hm.</think>\n\nFour."),
-    ],
-    ids=["gpt-oss", "gemma 4", "lfm2"],
-)
-def test_reasoning_of_each_syntax(template, text, tmp_path):
-    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
-    choice, _ = answered(str(tmp_path), saying(*(text[at:][:5] for at in range(0, len(text), 5))))
-    message = choice["message"]
-    assert (message["reasoning_content"], message["content"]) == ("Hm.", "Four.")
-
-
-def test_reasoning_that_the_prompt_began_is_told_apart(thinker):
-    choice, _ = answered(thinker, saying("Let me see.</think>Yes.", ending="<think>\n"))
-    assert choice["message"]["reasoning_content"] == "Let me see."
-    assert choice["message"]["content"] == "Yes."
-
-
-def test_a_stop_string_ends_the_content_and_not_the_reasoning(thinker):
-    play = saying("<think>a STOP b</think>", "one ST", "OP two", "three", then="hang")
-    choice, generate = answered(thinker, play, stop=["STOP"])
-    assert choice["message"]["reasoning_content"] == "a STOP b"
-    assert choice["message"]["content"] == "one "
-    assert choice["finish_reason"] == "stop"
-    assert generate.request.stops == ("STOP",)
 
 
 def test_a_tool_that_is_named_is_called_once(thinker):
@@ -128,19 +89,6 @@ def test_a_call_that_is_required_keeps_to_its_schema_where_that_can_be_held(thin
     beyond = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
     held = {"type": "object", "properties": {"a": {}}}
     assert grammar(_function(beyond), "required") == grammar(_function(held), "required")
-
-
-def test_what_only_looks_like_a_call_is_content(thinker):
-    broken = '<tool_call>\n{"name": "f", "arguments": {"a": oops}}\n</tool_call>'
-    choice, _ = answered(thinker, saying(broken[:20], broken[20:]), tools=TOOLS)
-    assert choice["finish_reason"] == "stop"
-    assert "oops" in choice["message"]["content"]
-    assert "tool_calls" not in choice["message"]
-
-
-def test_without_tools_nothing_is_a_call(thinker):
-    choice, _ = answered(thinker, saying(CALL))
-    assert choice["message"]["content"] == CALL
 
 
 def test_a_mistake_of_ours_is_an_error_and_no_end(monkeypatch, capfd):

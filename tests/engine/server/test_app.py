@@ -35,12 +35,13 @@ async def test_what_other_servers_have_says_what_is_missing():
         for path, word in (
             ("/v1/embeddings", "Embeddings"),
             ("/v1/images/generations", "images"),
-            ("/v1/audio/transcriptions", "speech"),
             ("/v1/responses/resp_1", "stored"),
+            ("/api/embed", "Embeddings"),
+            ("/api/pull", "slipstream models"),
         ):
             response = await client.post(path, json={"input": "a"})
             assert response.status_code == 404
-            assert word in response.json()["error"]["message"]
+            assert word in str(response.json()["error"])
 
 
 async def test_a_body_may_begin_with_a_byte_order_mark():
@@ -178,15 +179,3 @@ def test_a_folder_that_cannot_be_read_is_listed_all_the_same():
 def test_the_version_is_one_that_clients_compare():
     _, found = answered("GET", "version", "/models/tiny")
     assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3
-
-
-def test_what_has_no_counterpart_says_what_is_missing():
-    for method, path, word in (
-        ("POST", "embed", "Embeddings"),
-        ("POST", "embeddings", "Embeddings"),
-        ("POST", "pull", "slipstream models"),
-        ("DELETE", "delete", "slipstream models"),
-        ("POST", "create", "slipstream models"),
-    ):
-        status, error = answered(method, path, "/models/tiny", model="x")
-        assert (status, word in error["error"]) == (404, True)

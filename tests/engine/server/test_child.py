@@ -51,14 +51,6 @@ async def said(link, prompt):
         return "".join([event.delta async for event in events if isinstance(event, Text)])
 
 
-async def test_it_is_loaded_and_answers():
-    async with engine() as (link, deaths):
-        assert link.loaded is not None
-        assert link.loaded.target == "/models/tiny"
-        assert await said(link, HELLO) == "You said: hello "
-        assert not deaths
-
-
 async def test_it_is_ended_and_started_again():
     pair = Pair(link := EngineLink(), EngineChild(link, Load("l", TINY), command=command()))
     for _ in range(2):
