@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
 from pydantic import AliasChoices, Field
+from starlette.responses import Response
 
 from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
@@ -17,7 +18,7 @@ from engine.server.answers import Ask, Ended, Piece, Said, call_id
 from engine.server.bodies import WHOLE, Body, read_body
 from engine.server.conversation import BETWEEN
 from engine.server.errors import Refusal, anthropic_error
-from engine.server.exchange import EVENTS, Call, Json, Reply, event, json_reply
+from engine.server.exchange import EVENTS, Call, Json, event, json_reply
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.messages import Messages, conversation_of
@@ -267,7 +268,7 @@ def _object(arguments: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-async def messages(service: Service, call: Call) -> Reply:
+async def messages(service: Service, call: Call) -> Response:
     """POST /messages: write the next message of a conversation."""
     body = read_body(MessagesBody, call.body)
     writer = MessageWriter(
@@ -284,7 +285,7 @@ async def messages(service: Service, call: Call) -> Reply:
     return await service.reply(call, ask, writer, stream=bool(body.stream))
 
 
-async def count_tokens(service: Service, call: Call) -> Reply:
+async def count_tokens(service: Service, call: Call) -> Response:
     """POST /messages/count_tokens: count the tokens of a prompt."""
     body = read_body(CountTokensBody, call.body)
     return json_reply({"input_tokens": await service.count(prompt_of(body), thinking_in(body))})

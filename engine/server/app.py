@@ -9,6 +9,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from uuid import uuid4
 
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
 from engine.server.anthropic import count_tokens, messages
 from engine.server.bodies import read_json
 from engine.server.errors import (
@@ -20,18 +23,7 @@ from engine.server.errors import (
     ollama_error,
     openai_error,
 )
-from engine.server.exchange import (
-    Call,
-    Receive,
-    Reply,
-    Scope,
-    Send,
-    client_of,
-    json_reply,
-    read_whole,
-    send_reply,
-    while_there,
-)
+from engine.server.exchange import Call, client_of, json_reply, read_whole, while_there
 from engine.server.guard import Guard, check_body
 from engine.server.models import model, models, props
 from engine.server.ollama import chat, generate, ps, show, tags, version
@@ -40,17 +32,16 @@ from engine.server.responses import responses
 from engine.server.service import Service
 from engine.server.wishes import MISSING
 
-Endpoint = Callable[[Service, Call], Awaitable[Reply]]
-_CLOSE = {"connection": "close"}
+Endpoint = Callable[[Service, Call], Awaitable[Response]]
 _BASE = re.compile("(/api/v[01](?=/)|/v1(?=/|$))+")  # also LM Studio's and OpenRouter's
 
 
-async def root(service: Service, call: Call) -> Reply:
+async def root(service: Service, call: Call) -> Response:
     """Name the server; some clients look for it."""
     return json_reply({"name": "Slipstream"})
 
 
-async def health(service: Service, call: Call) -> Reply:
+async def health(service: Service, call: Call) -> Response:
     """Return whether requests can be answered now. Needs no key."""
     if service.pair.state == "loading" or not service.pair.name:
         raise not_loaded()
@@ -92,13 +83,18 @@ class App:
             await self._answer(_call(scope, held), scope, receive, send)
 
     async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        cors: Mapping[str, str] = {}
+        added = {"x-request-id": call.id, "request-id": call.id}  # headers of each response
+
+        async def reply(response: Response) -> None:
+            response.headers.update(added)
+            await response(scope, receive, send)
+
         try:
             if scope.get("crowded"):
                 raise crowded_out()
-            cors = self._guard.check_place(scope["headers"])
+            added |= (cors := self._guard.check_place(scope["headers"]))
             if call.method == "OPTIONS" and cors:  # which a browser asks without the key
-                await self._send(call, Reply(204, dict(cors)), send)
+                await reply(Response(status_code=204))
                 return
             self._guard.check_key(call)
             endpoint = self._endpoint(call)
@@ -106,25 +102,22 @@ class App:
                 check_body(call)
                 call = replace(call, body=read_json(await read_whole(receive)))
         except Refusal as refusal:
-            # The rest of the body is not read.
-            reply = _refused(call, refusal)
-            await self._send(
-                call, replace(reply, headers={**reply.headers, **cors, **_CLOSE}), send
-            )
+            added["connection"] = "close"  # the rest of the body is not read
+            await reply(_refused(call, refusal))
             return
 
         async def answer() -> None:
             try:
                 named = call.body.get("model") if isinstance(call.body, dict) else None
                 name = named if isinstance(named, str) else ""
-                reply = await endpoint(self._service.asked_for(name), call)
+                response = await endpoint(self._service.asked_for(name), call)
             except Refusal as refusal:
-                reply = _refused(call, refusal)
+                response = _refused(call, refusal)
             except Exception as error:
                 traceback.print_exception(error, file=sys.stderr)
-                reply = _refused(call, broken())
+                response = _refused(call, broken())
             try:
-                await self._send(call, replace(reply, headers={**reply.headers, **cors}), send)
+                await reply(response)
             except Exception as error:  # in a stream, which then ends early
                 traceback.print_exception(error, file=sys.stderr)
                 raise
@@ -145,11 +138,6 @@ class App:
             raise Refusal(405, "method_not_allowed", message, allow=allow)
         return methods[method]
 
-    async def _send(self, call: Call, reply: Reply, send: Send) -> None:
-        ids = {"x-request-id": call.id, "request-id": call.id}
-        reply = replace(reply, headers={**ids, **reply.headers})
-        await send_reply(reply, send, head=call.method == "HEAD")
-
 
 def _call(scope: Scope, held: AsyncExitStack) -> Call:
     # Not from the URL, which in part is the client's Host header.
@@ -166,7 +154,7 @@ def _call(scope: Scope, held: AsyncExitStack) -> Call:
     )
 
 
-def _refused(call: Call, refusal: Refusal) -> Reply:
+def _refused(call: Call, refusal: Refusal) -> Response:
     """The response to a refused call, in the client's dialect."""
     if call.path.startswith("/api/"):
         error = ollama_error(refusal)

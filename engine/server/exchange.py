@@ -1,24 +1,23 @@
-"""Requests and responses as plain values for the endpoints, over ASGI.
+"""Requests as plain values for the endpoints, and the responses to them, over ASGI.
 
-Reads and sends bodies, frames the parts of streams, and notices when a client leaves. Knows no
-path and no dialect.
+Reads bodies, frames the parts of streams, and notices when a client leaves. Knows no path and no
+dialect.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive
+
 from engine.server.errors import Refusal
 
 Json = dict[str, Any]
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 EVENTS = "text/event-stream; charset=utf-8"
 LINES = "application/x-ndjson"
@@ -50,18 +49,9 @@ class Call:
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A response: `body` is whole, or a stream that is still being written."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes | AsyncIterator[bytes] = b""
-
-
-def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Make a response of one JSON value."""
-    return Reply(status, {"content-type": "application/json", **(headers or {})}, to_json(value))
+    return Response(to_json(value), status, headers, "application/json")
 
 
 def to_json(value: Any) -> bytes:
@@ -85,10 +75,10 @@ def line(value: Any) -> bytes:
     return to_json(value) + b"\n"
 
 
-def stream_reply(frames: AsyncIterator[bytes], media: str = EVENTS) -> Reply:
+def stream_reply(frames: AsyncIterator[bytes], media: str = EVENTS) -> Response:
     """Make a response of a stream of frames."""
-    headers = {"content-type": media, "cache-control": "no-store", "x-accel-buffering": "no"}
-    return Reply(200, headers, frames)
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(frames, headers=headers, media_type=media)
 
 
 def client_of(agent: str) -> str:
@@ -116,22 +106,6 @@ async def read_whole(receive: Receive) -> bytes:
     return bytes(body)
 
 
-async def send_reply(reply: Reply, send: Send, *, head: bool = False) -> None:
-    """Send a response; with `head` its headers alone."""
-    headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-    if isinstance(reply.body, bytes):
-        headers.append((b"content-length", str(len(reply.body)).encode()))
-    start = {"type": "http.response.start", "status": reply.status, "headers": headers}
-    await send(start)
-    if head or isinstance(reply.body, bytes):
-        body = b"" if head or not isinstance(reply.body, bytes) else reply.body
-        await _send_body(send, body, more=False)
-        return
-    async for chunk in reply.body:
-        await _send_body(send, chunk, more=True)
-    await _send_body(send, b"", more=False)
-
-
 async def while_there(receive: Receive, work: Awaitable[None]) -> None:
     """Do `work`, after the body was received; cancel it if the client leaves first."""
     doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
@@ -149,7 +123,3 @@ async def while_there(receive: Receive, work: Awaitable[None]) -> None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": more})

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.server.exchange import Call, Reply, json_reply
+from starlette.responses import Response
+
+from engine.server.exchange import Call, json_reply
 from engine.server.pool import Pair
 from engine.server.service import Service
 from models.errors import Problem
@@ -13,7 +15,7 @@ from models.model_folder import ModelFolder
 _CREATED = 1_700_000_000  # not known of a model, but clients want a number
 
 
-async def models(service: Service, call: Call) -> Reply:
+async def models(service: Service, call: Call) -> Response:
     """List the models that clients may ask for."""
     pairs = [pair for pair in service.pool.pairs if pair.name]
     listed = [pair.name for pair in pairs]
@@ -30,13 +32,13 @@ async def models(service: Service, call: Call) -> Reply:
     return json_reply({"object": "list", "data": shown, "models": shown})  # Codex reads the latter
 
 
-async def model(service: Service, call: Call) -> Reply:
+async def model(service: Service, call: Call) -> Response:
     """Return the model that answers to a name."""
     asked = service.asked_for(call.path.removeprefix("/models/"))
     return json_reply(_for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair))
 
 
-async def props(service: Service, call: Call) -> Reply:
+async def props(service: Service, call: Call) -> Response:
     """Describe the model as llama.cpp does."""
     shown, loaded = _for_openai(service.pair), service.loaded
     settings = {"n_ctx": loaded.context_length}

@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from starlette.responses import Response
 
 from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
@@ -24,7 +25,7 @@ from engine.request import ChatMessage, Grammar, Prompt, Request
 from engine.server.answers import Ask, Ended, Piece, Said, call_id
 from engine.server.bodies import WHOLE, Body, named, names_of, read_body
 from engine.server.errors import Refusal, invalid, ollama_error
-from engine.server.exchange import LINES, Call, Json, Reply, json_reply, line
+from engine.server.exchange import LINES, Call, Json, json_reply, line
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import OBJECT, FormFields, form_in, schema_form
 from engine.server.logprobs import chat_logprobs
@@ -258,7 +259,7 @@ def _scores(piece: Said | Ended) -> Json:
     return {"logprobs": chat_logprobs(piece.logprobs)} if piece.logprobs else {}
 
 
-async def chat(service: Service, call: Call) -> Reply:
+async def chat(service: Service, call: Call) -> Response:
     """POST /api/chat: write the next message of a chat."""
     body = read_fields(OllamaChatBody, call.body)
     writer = _writer(service, body, chat=True)
@@ -267,7 +268,7 @@ async def chat(service: Service, call: Call) -> Reply:
     return await _answered(service, call, body, writer, lambda pair: chat_ask(body, pair.loaded))
 
 
-async def generate(service: Service, call: Call) -> Reply:
+async def generate(service: Service, call: Call) -> Response:
     """POST /api/generate: answer a prompt, or continue a text."""
     body = read_fields(GenerateBody, call.body)
     writer = _writer(service, body, chat=False)
@@ -294,7 +295,7 @@ def read_fields[B: AnswerFields](kind: type[B], given: Any) -> B:
     return read_body(kind, given)
 
 
-async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Reply:
+async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Response:
     """Load or unload the model: a request without a prompt asks for that."""
     keep_seconds = _keep_seconds(body)
     if keep_seconds == 0:
@@ -310,7 +311,7 @@ async def _answered(
     body: AnswerFields,
     writer: ReplyWriter,
     ask_of: Callable[[Service], Ask | Awaitable[Ask]],
-) -> Reply:
+) -> Response:
     keep = _keep_seconds(body)
     try:
         return await service.reply(call, ask_of, writer, stream=body.stream, keep_seconds=keep)
@@ -332,12 +333,12 @@ def _keep_seconds(body: AnswerFields) -> float | None:
 VERSION = "0.13.5"  # of Ollama, whose API this is; clients ask for features by it
 
 
-async def tags(service: Service, call: Call) -> Reply:
+async def tags(service: Service, call: Call) -> Response:
     """List the models that can be asked."""
     return json_reply({"models": [await _listed(pair) for pair in _pairs(service)]})
 
 
-async def ps(service: Service, call: Call) -> Reply:
+async def ps(service: Service, call: Call) -> Response:
     """List the models that are loaded."""
     loaded = [(pair, pair.link.loaded) for pair in _pairs(service)]
     return json_reply(
@@ -356,7 +357,7 @@ async def ps(service: Service, call: Call) -> Reply:
     )
 
 
-async def show(service: Service, call: Call) -> Reply:
+async def show(service: Service, call: Call) -> Response:
     """Describe a model."""
     body = read_body(ShowBody, call.body)
     if not body.model:
@@ -385,7 +386,7 @@ async def show(service: Service, call: Call) -> Reply:
     )
 
 
-async def version(service: Service, call: Call) -> Reply:
+async def version(service: Service, call: Call) -> Response:
     """Say which version of Ollama's API this is."""
     return json_reply({"version": VERSION})
 

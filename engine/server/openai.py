@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from starlette.responses import Response
 
 from engine.events import CallPiece, Prefill, TokenLogprob
 from engine.process.protocol import Loaded
@@ -15,7 +16,7 @@ from engine.request import Prompt, Request
 from engine.server.answers import Ask, Ended, Piece, Said, Usage, call_id
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.errors import Refusal, invalid, openai_error
-from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, Reply, event
+from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, event
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs, text_logprobs
@@ -344,7 +345,7 @@ def usage_json(usages: list[Usage], *, n: int) -> Json:
     }
 
 
-async def chat_completions(service: Service, call: Call) -> Reply:
+async def chat_completions(service: Service, call: Call) -> Response:
     """POST /chat/completions: answer a chat."""
     body = read_body(ChatBody, call.body)
     head = _head(service, call, "chatcmpl-", "chat.completion")
@@ -352,7 +353,7 @@ async def chat_completions(service: Service, call: Call) -> Reply:
     return await service.reply(call, partial(chat_ask, body), writer, stream=body.stream)
 
 
-async def completions(service: Service, call: Call) -> Reply:
+async def completions(service: Service, call: Call) -> Response:
     """POST /completions: continue texts and token ids, or fill gaps in texts."""
     body = read_body(CompletionBody, call.body)
     head = _head(service, call, "cmpl-", "text_completion")

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from llguidance import LLMatcher
 from pydantic import Discriminator, Field, Tag
+from starlette.responses import Response
 
 from engine.events import CallPiece, Prefill, TokenLogprob
 from engine.process.protocol import Loaded
@@ -19,7 +20,7 @@ from engine.server.answers import Ask, Ended, Piece, Pieces, Said, Usage, call_i
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.conversation import arguments_of, in_order, note
 from engine.server.errors import Refusal, invalid
-from engine.server.exchange import EVENTS, Call, Json, Reply, event, stream_reply
+from engine.server.exchange import EVENTS, Call, Json, event, stream_reply
 from engine.server.fields import LENGTHS, SamplingFields, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs
@@ -572,7 +573,7 @@ def _usage(usage: Usage) -> Json:
 _IN_THE_STREAM = ("context_length_exceeded", "rate_limit_exceeded")
 
 
-async def responses(service: Service, call: Call) -> Reply:
+async def responses(service: Service, call: Call) -> Response:
     """POST /responses: write a response."""
     body = read_body(ResponsesBody, call.body)
     writer = ResponseWriter(

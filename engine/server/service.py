@@ -8,11 +8,13 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar, Protocol
 
+from starlette.responses import Response
+
 from engine.process.protocol import Counted, Loaded
 from engine.request import Prompt, Thinking
-from engine.server.answers import Ask, Piece, Pieces, Said, Usage, choices, kept_alive
+from engine.server.answers import Ask, Piece, Pieces, Said, Usage, Watch, choices, kept_alive
 from engine.server.errors import Refusal, crowded, invalid, not_loaded, of_failure
-from engine.server.exchange import Call, Json, Reply, json_reply, stream_reply
+from engine.server.exchange import Call, Json, json_reply, stream_reply
 from engine.server.link import EngineFailed
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
@@ -97,7 +99,7 @@ class Service:
         *,
         stream: bool,
         keep_seconds: float | None = None,
-    ) -> Reply:
+    ) -> Response:
         """Answer a call; return the response that `writer` writes, as a stream or whole.
 
         The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
@@ -105,9 +107,7 @@ class Service:
         Refusal here, before the first byte. The answers are cancelled when the call ends, and the
         pair stays loaded for `keep_seconds` after that, if they are given.
         """
-        watched = _Watched(call, self.pair.name, self.board)
-        call.held.callback(watched.end)
-        answers = kept_alive(self._answers(call, ask_of, keep_seconds, watched))
+        answers = kept_alive(self._answers(call, ask_of, keep_seconds, self._watch(call)))
         await call.held.enter_async_context(aclosing(answers))
         first = await anext(answers)
         if isinstance(first[1], Refusal):
@@ -132,7 +132,7 @@ class Service:
         call: Call,
         ask_of: AskOf,
         keep_seconds: float | None,
-        watched: "_Watched",
+        watch: Watch,
     ) -> AsyncGenerator[tuple[int, Piece], None]:
         """Yield the pieces of all answers, once the pair is loaded."""
         try:
@@ -140,11 +140,25 @@ class Service:
         except Refusal as refusal:
             yield 0, refusal
             return
-        watched.answers(ask.answers)
-        async with aclosing(choices(self.pair.link, ask, watched.see)) as pieces:
+        async with aclosing(choices(self.pair.link, ask, watch)) as pieces:
             async for answer, piece in pieces:
                 hidden = isinstance(piece, Said) and piece.kind == "reasoning" and ask.hidden
                 yield answer, None if hidden else piece
+
+    def _watch(self, call: Call) -> Watch:
+        """Show a call on the board until it is over. Returns what shows its progress."""
+        self.board.show(RequestStatus(call.id, call.path, call.client, model=self.pair.name))
+        call.held.callback(self.board.remove, call.id)
+        written: dict[int, int] = {}  # tokens, by the answer's number
+
+        def see(answer: int, usage: Usage) -> None:
+            written[answer] = usage.stats.committed
+            tokens = sum(written.values())
+            if prompt := usage.stats.prompt_tokens:
+                state = "writing" if tokens else "reading"
+                self.board.progress(call.id, state=state, prompt_tokens=prompt, tokens=tokens)
+
+        return see
 
     async def _begin(
         self,
@@ -193,30 +207,6 @@ async def frames(writer: Writer, answers: Pieces) -> AsyncIterator[bytes]:
             yield writer.frame(part)
         if isinstance(piece, Refusal):
             return
-
-
-class _Watched:
-    """Shows the progress of one request on the board."""
-
-    def __init__(self, call: Call, model: str, board: Board) -> None:
-        self._id = call.id
-        self._board = board
-        self.answers(1)
-        board.show(RequestStatus(call.id, call.path, call.client, model=model))
-
-    def answers(self, number: int) -> None:
-        """Expect this number of answers."""
-        self._written = [0] * number  # tokens
-
-    def see(self, answer: int, usage: Usage) -> None:
-        self._written[answer] = usage.stats.committed
-        written = sum(self._written)
-        if prompt := usage.stats.prompt_tokens:
-            state = "writing" if written else "reading"
-            self._board.progress(self._id, state=state, prompt_tokens=prompt, tokens=written)
-
-    def end(self) -> None:
-        self._board.remove(self._id)
 
 
 async def _with(first: tuple[int, Piece], rest: Pieces) -> AsyncGenerator[tuple[int, Piece], None]:

@@ -13,10 +13,11 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.server.errors import Refusal, invalid, openai_error
-from engine.server.exchange import Receive, Scope, Send, json_reply
+from engine.server.exchange import json_reply
 from models.errors import Problem
 
 MOST_CONNECTIONS = 64
@@ -70,10 +71,9 @@ class TimedProtocol(H11Protocol):
         """Refuse bytes that are not a request, or a request that is `late`, and close."""
         refusal = Refusal(408, "timeout", msg, again=True) if late else invalid(msg)
         reply = json_reply(openai_error(refusal), refusal.status, refusal.headers)
-        assert isinstance(reply.body, bytes)
-        headers = [*reply.headers.items(), ("content-length", str(len(reply.body)))]
+        headers = [*reply.raw_headers, (b"connection", b"close")]
         answer = (
-            h11.Response(status_code=reply.status, headers=[*headers, ("connection", "close")]),
+            h11.Response(status_code=reply.status_code, headers=headers),
             h11.Data(data=reply.body),
             h11.EndOfMessage(),
         )

@@ -70,7 +70,7 @@ STEPS = ("read", "round", "rewind", "bookmark", "copy", "another", "close")
 def steps(draw):
     """Something that is done to one of the decoders, which may come and go."""
     kind = draw(st.sampled_from(STEPS))
-    which, number = draw(st.integers(0, 9)), draw(st.integers(0, 40))
+    which, number = draw(st.integers(0, 9)), draw(st.integers(0, 24))
 
     def step(decoders):
         decoder = decoders[which % len(decoders)]
