@@ -190,26 +190,21 @@ def test_claude_code_is_understood():
     assert first.prompt.messages[1].content.endswith("Available agents: general-purpose.")
 
 
-def test_claude_code_counts_what_it_would_send():
-    async def ask():
-        async with asking() as (http, host):
-            (count,) = [
-                request
-                for request in requests_of("claude_code")
-                if "count_tokens" in request["path"]
-            ]
-            response = await send(http, count)
-            assert [*response.json()] == ["input_tokens"]
-            counted = host.taken[-1]
-            assert isinstance(counted, Count)
-            await send(
-                http, {**count, "path": "/v1/messages", "body": {**count["body"], "max_tokens": 1}}
-            )
-            asked = host.taken[-1]
-            assert isinstance(asked, Generate)
-            assert asked.prompt == counted.prompt
-
-    run(ask())
+async def test_claude_code_counts_what_it_would_send():
+    async with asking() as (http, host):
+        (count,) = [
+            request for request in requests_of("claude_code") if "count_tokens" in request["path"]
+        ]
+        response = await send(http, count)
+        assert [*response.json()] == ["input_tokens"]
+        counted = host.taken[-1]
+        assert isinstance(counted, Count)
+        await send(
+            http, {**count, "path": "/v1/messages", "body": {**count["body"], "max_tokens": 1}}
+        )
+        asked = host.taken[-1]
+        assert isinstance(asked, Generate)
+        assert asked.prompt == counted.prompt
 
 
 def test_a_stream_ends_with_its_usage():
@@ -245,25 +240,19 @@ def test_a_prediction_and_many_stops_of_continue():
     assert len(complete.request.stops) == 7
 
 
-def test_open_web_ui_asks_for_a_title_beside_the_answer():
-    async def ask():
-        async with asking() as (http, _):
-            chats = [request for request in requests_of("openwebui") if request["method"] == "POST"]
-            responses = await asyncio.gather(*(send(http, request) for request in chats))
-            assert [response.status_code for response in responses] == [200, 200]
-
-    run(ask())
+async def test_open_web_ui_asks_for_a_title_beside_the_answer():
+    async with asking() as (http, _):
+        chats = [request for request in requests_of("openwebui") if request["method"] == "POST"]
+        responses = await asyncio.gather(*(send(http, request) for request in chats))
+        assert [response.status_code for response in responses] == [200, 200]
 
 
-def test_null_is_as_good_as_nothing_to_litellm():
+async def test_null_is_as_good_as_nothing_to_litellm():
     (request,) = requests_of("litellm")
     bare = {name: value for name, value in request["body"].items() if value is not None}
 
-    async def ask():
-        async with asking() as (http, host):
-            for body in (request["body"], bare):
-                await send(http, {**request, "body": body})
-            first, second = (command for command in host.taken if isinstance(command, Generate))
-            assert (first.prompt, first.request) == (second.prompt, second.request)
-
-    run(ask())
+    async with asking() as (http, host):
+        for body in (request["body"], bare):
+            await send(http, {**request, "body": body})
+        first, second = (command for command in host.taken if isinstance(command, Generate))
+        assert (first.prompt, first.request) == (second.prompt, second.request)

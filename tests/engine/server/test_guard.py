@@ -50,12 +50,9 @@ def test_no_path_answers_to_another_name():
 @pytest.mark.parametrize(
     "host", [f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"]
 )
-def test_each_of_its_own_names_is_good(host):
-    async def ask():
-        async with asking() as (client, _):
-            assert (await client.get("/health", headers={"host": host})).status_code == 200
-
-    run(ask())
+async def test_each_of_its_own_names_is_good(host):
+    async with asking() as (client, _):
+        assert (await client.get("/health", headers={"host": host})).status_code == 200
 
 
 def test_a_name_that_is_added_is_good_too():
@@ -74,73 +71,64 @@ def test_no_page_may_ask_not_even_one_of_this_address():
             assert not any(name.startswith("access-control") for name in response.headers)
 
 
-def test_a_page_that_is_allowed_may_ask():
+async def test_a_page_that_is_allowed_may_ask():
     origin = "http://localhost:3000"
 
-    async def ask():
-        async with asking(key=KEY, origins=(origin,)) as (client, _):
-            before = await client.options(CHAT, headers={"origin": origin})
-            assert before.status_code == 204
-            assert before.headers["access-control-allow-origin"] == origin
-            assert "authorization" in before.headers["access-control-allow-headers"]
-            assert int(before.headers["access-control-max-age"]) > 0
-            names = "x-stainless-os, x-stainless-lang, x-stainless-retry-count, authorization"
-            asking_for = {"origin": origin, "access-control-request-headers": names}
-            sdk = await client.options(CHAT, headers=asking_for)
-            assert sdk.headers["access-control-allow-headers"] == names
-            asked = await client.post(CHAT, json=BODY, headers={"origin": origin, "x-api-key": KEY})
-            assert asked.status_code == 200
-            assert asked.headers["access-control-allow-origin"] == origin
-            refused = await client.post(CHAT, json=BODY, headers={"origin": origin})
-            assert refused.status_code == 401
-            assert refused.headers["access-control-allow-origin"] == origin
-            other = await client.post(CHAT, json=BODY, headers={"origin": "http://localhost:3001"})
-            assert other.status_code == 403
-
-    run(ask())
+    async with asking(key=KEY, origins=(origin,)) as (client, _):
+        before = await client.options(CHAT, headers={"origin": origin})
+        assert before.status_code == 204
+        assert before.headers["access-control-allow-origin"] == origin
+        assert "authorization" in before.headers["access-control-allow-headers"]
+        assert int(before.headers["access-control-max-age"]) > 0
+        names = "x-stainless-os, x-stainless-lang, x-stainless-retry-count, authorization"
+        asking_for = {"origin": origin, "access-control-request-headers": names}
+        sdk = await client.options(CHAT, headers=asking_for)
+        assert sdk.headers["access-control-allow-headers"] == names
+        asked = await client.post(CHAT, json=BODY, headers={"origin": origin, "x-api-key": KEY})
+        assert asked.status_code == 200
+        assert asked.headers["access-control-allow-origin"] == origin
+        refused = await client.post(CHAT, json=BODY, headers={"origin": origin})
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == origin
+        other = await client.post(CHAT, json=BODY, headers={"origin": "http://localhost:3001"})
+        assert other.status_code == 403
 
 
-def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
+async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
     async def ask(client, path, headers):
         return (await client.get(path, headers=headers)).status_code
 
-    async def ask_all():
-        async with asking(key=KEY) as (client, _):
-            for path in PATHS:
-                is_open = path in ("/", "/health")
-                for headers in (
-                    {},
-                    {"x-api-key": "wrong"},
-                    {"x-api-key": ""},
-                    {"x-api-key": KEY[:-1]},
-                    {"x-api-key": KEY.upper()},
-                    {"x-api-key": b"\xff" * 20},
-                    {"authorization": KEY},
-                    {"authorization": f"Basic {KEY}"},
-                    {"authorization": "Bearer "},
-                ):
-                    status = await ask(client, path, headers)
-                    assert status == (200 if is_open else 401), (path, headers)
+    async with asking(key=KEY) as (client, _):
+        for path in PATHS:
+            is_open = path in ("/", "/health")
             for headers in (
-                {"x-api-key": KEY},
-                {"authorization": f"Bearer {KEY}"},
-                {"authorization": f"bearer {KEY}"},
+                {},
+                {"x-api-key": "wrong"},
+                {"x-api-key": ""},
+                {"x-api-key": KEY[:-1]},
+                {"x-api-key": KEY.upper()},
+                {"x-api-key": b"\xff" * 20},
+                {"authorization": KEY},
+                {"authorization": f"Basic {KEY}"},
+                {"authorization": "Bearer "},
             ):
-                assert await ask(client, "/v1/models", headers) == 200
+                status = await ask(client, path, headers)
+                assert status == (200 if is_open else 401), (path, headers)
+        for headers in (
+            {"x-api-key": KEY},
+            {"authorization": f"Bearer {KEY}"},
+            {"authorization": f"bearer {KEY}"},
+        ):
+            assert await ask(client, "/v1/models", headers) == 200
 
-    run(ask_all())
 
-
-def test_a_missing_key_and_a_wrong_one_are_told_alike():
-    async def ask():
-        async with asking(key=KEY) as (client, _):
-            missing = await client.post(CHAT, json=BODY)
-            wrong = await client.post(CHAT, json=BODY, headers={"x-api-key": "sk-wrong"})
-            assert missing.status_code == wrong.status_code == 401
-            assert missing.json() == wrong.json()
-            assert missing.json()["error"]["code"] == "invalid_api_key"
-
-    run(ask())
+async def test_a_missing_key_and_a_wrong_one_are_told_alike():
+    async with asking(key=KEY) as (client, _):
+        missing = await client.post(CHAT, json=BODY)
+        wrong = await client.post(CHAT, json=BODY, headers={"x-api-key": "sk-wrong"})
+        assert missing.status_code == wrong.status_code == 401
+        assert missing.json() == wrong.json()
+        assert missing.json()["error"]["code"] == "invalid_api_key"
 
 
 @pytest.mark.parametrize(
@@ -155,16 +143,13 @@ def test_a_missing_key_and_a_wrong_one_are_told_alike():
         {"content-type": "application/json", "content-encoding": "identity, gzip"},
     ],
 )
-def test_what_a_page_can_send_without_asking_first_is_refused(headers):
-    async def ask():
-        async with asking() as (client, _):
-            response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
-            assert response.status_code == 415
-            if "content-encoding" not in headers:
-                message = response.json()["error"]["message"]
-                assert "Content-Type: application/json" in message
-
-    run(ask())
+async def test_what_a_page_can_send_without_asking_first_is_refused(headers):
+    async with asking() as (client, _):
+        response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
+        assert response.status_code == 415
+        if "content-encoding" not in headers:
+            message = response.json()["error"]["message"]
+            assert "Content-Type: application/json" in message
 
 
 CURL = {"content-type": "application/x-www-form-urlencoded"}
@@ -190,40 +175,31 @@ CURL = {"content-type": "application/x-www-form-urlencoded"}
         ("/responses", {}, 415),
     ],
 )
-def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(path, headers, status):
+async def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(path, headers, status):
     """Also no page of an origin that may ask: its browser has to ask first."""
     body = b'{"model": "tiny", "prompt": "a", "messages": [{"role": "user", "content": "a"}]}'
 
-    async def ask():
-        async with asking(origins=("http://localhost:3000",)) as (client, _):
-            response = await client.post(path, content=body, headers=CURL | headers)
-            assert response.status_code == status
-
-    run(ask())
+    async with asking(origins=("http://localhost:3000",)) as (client, _):
+        response = await client.post(path, content=body, headers=CURL | headers)
+        assert response.status_code == status
 
 
-def test_the_kind_of_a_body_may_have_parameters():
-    async def ask():
-        async with asking() as (client, _):
-            headers = {"content-type": "Application/JSON; charset=utf-8"}
-            content = b'{"messages": [{"role": "user", "content": "hello"}]}'
-            response = await client.post(CHAT, content=content, headers=headers)
-            assert response.status_code == 200
-
-    run(ask())
+async def test_the_kind_of_a_body_may_have_parameters():
+    async with asking() as (client, _):
+        headers = {"content-type": "Application/JSON; charset=utf-8"}
+        content = b'{"messages": [{"role": "user", "content": "hello"}]}'
+        response = await client.post(CHAT, content=content, headers=headers)
+        assert response.status_code == 200
 
 
-def test_there_is_one_host_and_no_more():
-    async def ask():
-        async with listening() as server:
-            good = f"Host: 127.0.0.1:{server.port}\r\n"
-            for hosts in ("", good + good, good + "Host: evil.example\r\n"):
-                for version in ("1.0", "1.1"):
-                    head = f"GET /health HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n"
-                    answer = await server.said(head.encode())
-                    assert answer.startswith(b"HTTP/1.1 400"), (hosts, version)
-            answer = await server.said(f"GET /health HTTP/1.0\r\n{good}\r\n".encode())
-            assert answer.startswith(b"HTTP/1.1 200")
-            await asyncio.sleep(0)
-
-    run(ask())
+async def test_there_is_one_host_and_no_more():
+    async with listening() as server:
+        good = f"Host: 127.0.0.1:{server.port}\r\n"
+        for hosts in ("", good + good, good + "Host: evil.example\r\n"):
+            for version in ("1.0", "1.1"):
+                head = f"GET /health HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n"
+                answer = await server.said(head.encode())
+                assert answer.startswith(b"HTTP/1.1 400"), (hosts, version)
+        answer = await server.said(f"GET /health HTTP/1.0\r\n{good}\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 200")
+        await asyncio.sleep(0)
