@@ -1,9 +1,12 @@
-"""A pair that a server answers with: the link to its engine, and the engine's life.
+"""A pair that a server answers with: the link to its engine, the engine's life, and the memory that
+it takes, by the numbers of `models.memory.fit`.
 
-Knows the state of one pair; nothing of others, of memory, or of requests but their number.
+Knows the state of one pair; neither which others are loaded nor any request but their number.
 """
 
 import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -12,7 +15,14 @@ from engine.server.child import EngineChild
 from engine.server.link import EngineLink
 from engine.server.status import ModelState
 from engine.server.target import name_of
+from models.errors import Problem
+from models.installed.resolve import heaviest, resolve_drafters, resolve_target
+from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
+from models.memory.machine import Machine, this_machine
+from models.memory.model_size import ModelSize, weigh
 from models.records import Fit
+
+Sizes = tuple[ModelSize, ModelSize | None]
 
 
 class Pair:
@@ -108,3 +118,58 @@ def retrieve(task: asyncio.Task[Any]) -> None:
     """Mark a task's exception as seen, as nothing awaits the task any more."""
     if not task.cancelled():
         task.exception()
+
+
+class Room:
+    """The memory of this machine. Weighs each pair once."""
+
+    def __init__(self, machine: Callable[[], Machine] = this_machine) -> None:
+        self._machine = machine
+        self._sizes: dict[tuple[str, str, int], Sizes | None] = {}
+
+    async def taken(self, pair: Load | Loaded) -> Fit | None:
+        """Return the memory that a loaded pair takes; None if its size is not known."""
+        if (sizes := await self._weighed(pair)) is None:
+            return None
+        machine = (await asyncio.to_thread(self._machine)).usual
+        asked = pair.memory.context or DEFAULT_CONTEXT
+        context = min(asked, sizes[0].shape.context_length or asked)
+        return fit(
+            *sizes, context=context, machine=machine, cache_bits=pair.memory.cache_bits or None
+        )
+
+    async def require(
+        self, pair: Load | Loaded, *, staying: Iterable[Fit], leaving: Iterable[Fit] = ()
+    ) -> None:
+        """Raise `Problem`, with the numbers, if a pair does not fit together with loaded pairs
+        (`staying`), after others (`leaving`) are unloaded."""
+        if (sizes := await self._weighed(pair)) is None:
+            return
+        machine = await asyncio.to_thread(self._machine)
+        freed = sum(fit.held_bytes for fit in leaving)
+        require_fit(
+            *sizes,
+            machine=machine.once_freed(freed).beside(staying),
+            context=pair.memory.context or DEFAULT_CONTEXT,
+            cache_bits=pair.memory.cache_bits or None,
+        )
+
+    async def _weighed(self, pair: Load | Loaded) -> Sizes | None:
+        """The sizes of a target and of its heaviest drafter; None where they are not known, or of
+        another Mac too."""
+        if pair.macs.hosts:
+            return None
+        key = pair.target, pair.drafter, pair.memory.drafter_bits
+        if key not in self._sizes:
+            self._sizes[key] = await asyncio.to_thread(partial(_weigh, *key))
+        return self._sizes[key]
+
+
+def _weigh(target: str, drafter: str, bits: int) -> Sizes | None:
+    try:
+        folder = resolve_target(target)
+        sizes = weigh(folder), heaviest(resolve_drafters(drafter, folder, bits=bits))
+        fit(*sizes, context=DEFAULT_CONTEXT, machine=this_machine())
+    except (Problem, OSError):
+        return None  # loading reports the problem
+    return sizes

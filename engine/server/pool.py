@@ -21,8 +21,7 @@ from engine.request import Thinking
 from engine.server.errors import Refusal, not_loaded
 from engine.server.link import EngineLink
 from engine.server.pair import Pair as Pair
-from engine.server.pair import retrieve
-from engine.server.room import Room
+from engine.server.pair import Room, retrieve
 from engine.server.status import ModelStatus
 from models.errors import Problem
 

@@ -123,7 +123,7 @@ def test_it_writes_what_a_session_writes(child, folder):
 
 def test_a_race_writes_the_same_twice_in_turns(child, folder):
     race = Generate(
-        "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=300), race=True
+        "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=60), race=True
     )
     responses = [*child.ask(race), child.next()]
     names = [response.generation for response in responses]
@@ -230,13 +230,13 @@ def test_a_prompt_is_not_read_twice(child):
 
 
 def test_the_drafter_can_be_changed(child, folder):
-    plain = written(child.ask(generate("g1", max_tokens=100)))
+    plain = written(child.ask(generate("g1", max_tokens=40)))
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
         before, after = child.ask(SetDrafter("d", drafter, length))
         assert isinstance(before, Loading)
         assert isinstance(after, Loaded)
         assert (after.drafter, after.draft_length) == (drafter, length or "3")
-        responses = child.ask(generate("g2", max_tokens=100))
+        responses = child.ask(generate("g2", max_tokens=40))
         assert written(responses) == plain
         assert isinstance(responses[-1], Done)
         assert responses[-1].stats.proposed > 0 or drafter == "lookup"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.process.protocol import Load, Macs, Memory
-from engine.server.room import Room
+from engine.server.pair import Room
 from models.errors import Problem
 from models.memory.machine import Machine
 

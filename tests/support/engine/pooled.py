@@ -14,8 +14,8 @@ from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
+from engine.server.pair import Room
 from engine.server.pool import Pair, Pool
-from engine.server.room import Room
 from engine.server.service import Service
 from models.errors import Problem
 from models.records import Fit
