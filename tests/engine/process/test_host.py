@@ -122,9 +122,7 @@ def test_it_writes_what_a_session_writes(child, folder):
 
 
 def test_a_race_writes_the_same_twice_in_turns(child, folder):
-    race = Generate(
-        "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=60), race=True
-    )
+    race = Generate("r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=60), race=True)
     responses = [*child.ask(race), child.next()]
     names = [response.generation for response in responses]
     plain = protocol.rival_of("r1")
@@ -403,62 +401,52 @@ def test_the_terminal_cannot_interrupt_it(child):
     assert isinstance(child.ask(generate("g1"))[-1], Done)
 
 
-def test_load_unload_and_quit(fresh, folder):
+def test_load_and_unload(folder):
+    path = str(folder)
+    too_early = Load("2", path, "none", "many"), Load("2", path, "nonsense", "4")
+    commands = [generate("g1"), Load("1", path, "lookup", "4"), *too_early, generate("g2")]
+    commands += [Load("3", path, "early-exit:99"), generate("g3"), Load("4", path), Unload("5")]
+    kinds = (Done, Failed, Loading, Loaded, Unloaded)
+    failed, loading, loaded, *rest = (each for each in hosted(commands) if isinstance(each, kinds))
+    assert failed == Failed("g1", "No model is loaded.", "Load one first.", "request")
+    assert loading == Loading("1", path, "lookup", "4", 0.0)
+    assert loaded == Loaded(
+        *("1", path, "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
+        *(4, ALIKE, True, protocol.Macs(), False, (), None, False),
+        held_bytes=loaded.held_bytes,
+    )
+    assert loaded.held_bytes > 0
+    assert [type(each) for each in rest] == [
+        *(Failed, Failed, Done),  # a mistake that shows before loading leaves the model loaded
+        *(Loading, Unloaded, Failed, Failed),  # one that shows later does not, and says so
+        *(Loading, Loaded, Unloaded),
+    ]
+
+
+ENDS = (
+    lambda child: child.stdin.close(),
+    lambda child: child.process.terminate(),
+    lambda child: child.send(Quit()),
+)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("end", ENDS, ids=["input", "SIGTERM", "quit"])
+def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
     child = fresh()
     ready = child.next()
     assert isinstance(ready, Ready)
     assert ready.protocol == protocol.PROTOCOL
     assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
-
-    failed = child.ask(generate("g1"))[0]
-    assert failed == Failed("g1", "No model is loaded.", "Load one first.", "request")
-    child.send(Load("1", str(folder), "lookup", "4"))
-    assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
-    loaded = child.next()
-    assert loaded == Loaded(
-        *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, ALIKE, True, protocol.Macs(), False, (), None, False),
-        held_bytes=loaded.held_bytes if isinstance(loaded, Loaded) else 0,
-    )
-    assert loaded.held_bytes > 0
-    # A mistake that shows before loading leaves the model where it is.
-    for drafter, length in (("none", "many"), ("nonsense", "4")):
-        assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)
-    assert isinstance(child.ask(generate("g2"))[-1], Done)
-    # One that shows later does not, and says so.
-    kinds = [type(response) for response in child.ask(Load("3", str(folder), "early-exit:99"))]
-    assert kinds == [Loading, Unloaded, Failed]
-    assert isinstance(child.ask(generate("g3"))[-1], Failed)
-    assert isinstance(child.ask(Load("4", str(folder)))[-1], Loaded)
-    child.send(Unload("5"))
-    assert child.next() == Unloaded("5")
-
-    assert isinstance(child.ask(Load("6", str(folder)))[-1], Loaded)
-    child.send(generate("g4", max_tokens=LONG), generate("g5"), Unload("7"), Quit())
-    ends = [child.until(Done)[-1] for _ in range(2)]
-    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
-        ("g4", "cancelled"),
-        ("g5", "cancelled"),
-    ]
-    assert child.line(5.0) == b""
-    assert child.end() == 0
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda child: child.stdin.close(),
-        pytest.param(lambda child: child.process.terminate(), marks=pytest.mark.slow),
-    ],
-)
-def test_it_ends_with_its_input_and_on_sigterm(end, fresh, folder):
-    child = fresh()
-    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    answers = (generate(id, max_tokens=LONG) for id in ("g1", "g2"))
+    child.send(Load("1", str(folder), parallel=1), *answers, Unload("2"))
     child.until(Verdict)
     end(child)
-    done = child.until(Done)[-1]
-    assert isinstance(done, Done)
-    assert done.reason == "cancelled"
+    ends = [child.until(Done)[-1] for _ in range(2)]
+    assert [(end.generation, end.reason) for end in ends] == [
+        ("g1", "cancelled"),
+        ("g2", "cancelled"),
+    ]
     assert child.line(5.0) == b""
     assert child.end() == 0
 
@@ -484,9 +472,7 @@ def readable(pipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "end", [lambda child: child.stdin.close(), lambda child: child.send(Quit())]
-)
+@pytest.mark.parametrize("end", ENDS[::2], ids=["input", "quit"])
 def test_it_ends_although_it_is_held_up(end, fresh, folder):
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))

@@ -14,7 +14,7 @@ from engine.events import Failed, Text
 from engine.pipes import claim_pipes
 from engine.process import protocol
 from engine.process.host import CommandQueue, Disconnected, ResponseLines, read_lines
-from engine.process.protocol import COMMANDS, RESPONSES, Unload, Unloaded
+from engine.process.protocol import COMMANDS, RESPONSES, Quit, Unload, Unloaded
 
 
 def test_prints_do_not_reach_the_protocol(monkeypatch):
@@ -78,6 +78,13 @@ def test_a_closed_pipe_is_gone():
     os.close(read)
     with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
         ResponseLines(sink).send(Unloaded("1"))
+
+
+def test_nothing_is_taken_after_quit():
+    queue = CommandQueue(pytest.fail)
+    queue.read(io.BytesIO(COMMANDS.to_line(Quit()) + COMMANDS.to_line(Unload("1"))))
+    assert queue.stopped
+    assert queue.take() is None
 
 
 def test_an_inbox_stops_when_nobody_reads():
