@@ -188,33 +188,33 @@ def test_calls_that_are_written_are_read(calls):
         assert reply.content == ""
 
 
-def test_reasoning_text_and_calls():
-    reply = read(HERMES, f"<think>\nHm.\n</think>\n\nI look.\n{CALL}\n{CALL}\n")
-    assert (reply.reasoning, reply.content) == ("Hm.", "I look.")
-    assert reply.calls == [BONN, BONN]
+def timed(arguments):
+    return f'<tool_call>{{"arguments": {arguments}, "name": "get_time"}}</tool_call>'
 
 
-def test_text_behind_a_call_is_content():
-    reply = read(HERMES, f"{CALL}\nDone. ")
-    assert (reply.calls, reply.content) == ([BONN], "Done. ")
+TOLD_APART = (
+    # a reply, its reasoning, its content and its calls
+    (f"<think>\nHm.\n</think>\n\nI look.\n{CALL}\n{CALL}\n", "Hm.", "I look.", [BONN, BONN]),
+    (f"{CALL}\nDone. ", "", "Done. ", [BONN]),
+    ("The tag <think> opens.", "", "The tag <think> opens.", []),
+    (f"<think>{CALL}</think>No.", CALL, "No.", []),
+    ("\n  a\n\n", "", "\n  a\n\n", []),
+    (CALL.removesuffix("\n</tool_call>"), "", "", [BONN]),
+    (CALL.replace("}}\n", '}}\n{"name": "get_time"}\n'), "", "", [BONN, ("get_time", {})]),
+    (timed('"{\\"zone\\": 1}"'), "", "", [("get_time", {"zone": 1})]),
+    (timed("null"), "", "", [("get_time", {})]),
+    (timed("{}"), "", "", [("get_time", {})]),
+    (timed('{"zone": "a\nb"}'), "", "", [("get_time", {"zone": "a\nb"})]),
+)
 
 
-def test_reasoning_that_the_prompt_began():
-    reply = read(HERMES, "Hm.\n</think>\n\nYes.", inside_reasoning=True)
-    assert (reply.reasoning, reply.content) == ("Hm.", "Yes.")
-
-
-def test_a_mark_in_the_middle_of_a_text_begins_no_reasoning():
-    assert read(HERMES, "The tag <think> opens.").content == "The tag <think> opens."
-
-
-def test_a_call_within_reasoning_is_reasoning():
-    reply = read(HERMES, f"<think>{CALL}</think>No.")
-    assert (reply.calls, reply.reasoning, reply.content) == ([], CALL, "No.")
-
-
-def test_white_space_of_a_plain_reply_stays():
-    assert read(HERMES, "\n  a\n\n").content == "\n  a\n\n"
+def test_reasoning_content_and_calls_are_told_apart():
+    for text, reasoning, content, calls in TOLD_APART:
+        reply = read(HERMES, text)
+        assert (text, reply.reasoning) == (text, reasoning)
+        assert (text, reply.content, reply.calls) == (text, content, calls)
+    begun = read(HERMES, "Hm.\n</think>\n\nYes.", inside_reasoning=True)
+    assert (begun.reasoning, begun.content) == ("Hm.", "Yes.")
 
 
 def test_what_is_no_call_is_content():
@@ -239,29 +239,11 @@ def test_the_calls_before_and_behind_a_broken_one_are_calls():
 
 
 def test_arguments_come_as_they_are_written_but_for_their_end():
-    text = '<tool_call>{"name": "get_time", "arguments": {"zone": "Bonn"'
-    assert certain_calls(HERMES, [text[:-3]]) == [
-        CallPiece(0, name="get_time"),
-        CallPiece(0, arguments='{"zone": "B'),
-    ]
-
-
-def test_an_end_mark_may_be_missing_and_two_calls_share_marks():
-    reply = read(HERMES, CALL.removesuffix("\n</tool_call>"))
-    assert reply.calls == [BONN]
-    two = CALL.replace("}}\n", '}}\n{"name": "get_time"}\n')
-    assert read(HERMES, two).calls == [BONN, ("get_time", {})]
-
-
-def test_arguments_before_the_name_as_a_text_or_null():
-    for arguments, wanted in [('"{\\"zone\\": 1}"', {"zone": 1}), ("null", {}), ("{}", {})]:
-        text = f'<tool_call>{{"arguments": {arguments}, "name": "get_time"}}</tool_call>'
-        assert read(HERMES, text).calls == [("get_time", wanted)]
-
-
-def test_a_line_break_in_a_string_is_escaped():
-    text = '<tool_call>{"name": "get_time", "arguments": {"zone": "a\nb"}}</tool_call>'
-    assert read(HERMES, text).calls == [("get_time", {"zone": "a\nb"})]
+    """So arguments that can be parsed belong to a call that has ended."""
+    for zone, arguments in (('"B', '{"zone": "'), ('"x"}', '{"zone": "x"')):
+        text = f'<tool_call>{{"name": "get_time", "arguments": {{"zone": {zone}'
+        named, written = certain_calls(HERMES, [text])
+        assert (named, written) == (CallPiece(0, "get_time"), CallPiece(0, arguments=arguments))
 
 
 def test_the_schema_says_what_a_raw_value_is():
@@ -432,13 +414,6 @@ def test_deep_and_long_arguments():
     assert (reply.calls, reply.content) == ([], deep)
     long = json.dumps({"name": "get_time", "arguments": {"zone": "x" * 1_000_000}})
     assert read(HERMES, [f"<tool_call>{long}</tool_call>"]).calls[0][1]["zone"] == "x" * 1_000_000
-
-
-def test_the_last_piece_of_the_arguments_comes_with_the_end():
-    text = '<tool_call>{"name": "get_time", "arguments": {"zone": "x"}'
-    told = certain_calls(HERMES, [text])
-    assert CallPiece(0, arguments='{"zone": "x"') in told
-    assert not any(piece.ended for piece in told)
 
 
 @every_family
