@@ -25,7 +25,6 @@ from engine.server.messages import Messages, conversation_of, text_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
 from engine.server.tools import ToolFields, check_choice, tools_json
-from models.errors import Problem
 
 
 class StreamOptions(Body):
@@ -92,24 +91,17 @@ class CompletionBody(ChoosingFields):
 
 
 def request_of(
-    body: ChoosingFields,
-    loaded: Loaded,
-    *,
-    max_tokens: int | None,
-    **more: Any,
+    body: ChoosingFields, loaded: Loaded, *, max_tokens: int | None, **more: Any
 ) -> Request:
     """Make the engine's request. `more`: as for `Request`. Raises Refusal."""
     most = loaded.context_length
-    try:
-        return Request(
-            sampling=sampling_in(body, loaded),
-            grammar=form_in(body, grammar_of(body.response_format, "response_format")),
-            max_tokens=most if max_tokens is None else min(max_tokens, most),
-            stops=tuple(body.stop),
-            **more,
-        )
-    except Problem as problem:
-        raise invalid(str(problem)) from None
+    return Request(
+        sampling=sampling_in(body, loaded),
+        grammar=form_in(body, grammar_of(body.response_format, "response_format")),
+        max_tokens=min(max_tokens or most, most),
+        stops=tuple(body.stop),
+        **more,
+    )
 
 
 def chat_ask(body: ChatBody, service: Service) -> Ask:
