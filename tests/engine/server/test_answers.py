@@ -41,8 +41,11 @@ async def test_tokens_from_disk_count_as_cached():
                 yield replace(step, processed=5000, reused=1024)
 
     async with asking(play) as (client, _):
-        usage = (await client.post("/v1/chat/completions", json={"messages": HELLO})).json()
-        assert usage["usage"]["prompt_tokens_details"] == {"cached_tokens": 1024}
+        body = {"messages": HELLO, "stream": True, "stream_options": {"include_usage": True}}
+        streamed = events(await client.post("/v1/chat/completions", json=body))
+        *chunks, last, _ = [chunk for _, chunk in streamed]
+        assert last["usage"]["prompt_tokens_details"] == {"cached_tokens": 1024}
+        assert sum("role" in chunk["choices"][0]["delta"] for chunk in chunks) == 1
 
 
 def answered(target, play, **body):
