@@ -74,7 +74,7 @@ class TimedProtocol(H11Protocol):
         headers = [*reply.raw_headers, (b"connection", b"close")]
         answer = (
             h11.Response(status_code=reply.status_code, headers=headers),
-            h11.Data(data=reply.body),
+            h11.Data(data=bytes(reply.body)),
             h11.EndOfMessage(),
         )
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
