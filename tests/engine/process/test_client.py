@@ -383,6 +383,7 @@ def test_a_response_of_another_kind_is_stale():
     client.ask(Count("c", Prompt()))
     assert hear(client, Counted("g", 7, "")) is None
     assert hear(client, Done("c", "stop", Stats())) is None
+    assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
     assert hear(client, loaded("g", "/a")) == (loaded("g", "/a"), None)
     assert lost(client) == ["g", "c"]
 

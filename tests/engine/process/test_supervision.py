@@ -115,6 +115,9 @@ def test_deaths_before_a_child_that_worked_are_not_counted():
     assert died(supervisor) == Death(2, PAUSES[1])
     supervisor.forget()
     assert died(supervisor) == Death(1, PAUSES[0])
+    supervisor.resume()
+    supervisor.begin()
+    assert supervisor.fail(for_good=True) == Death(2, None)
 
 
 def test_without_pauses_the_first_death_is_the_last():

@@ -60,8 +60,9 @@ def test_a_name_that_is_added_is_good_too():
     guard = Guard(hosts)
     for host in (f"host.docker.internal:{PORT}", "HOST.docker.internal", f"127.0.0.1:{PORT}"):
         assert guard.check_place([(b"host", host.encode())]) == {}
-    with pytest.raises(Refusal):
-        guard.check_place([(b"host", b"evil.example")])
+    for names in ([b"evil.example"], [b"127.0.0.1", b"evil.example"]):
+        with pytest.raises(Refusal):
+            guard.check_place([(b"host", name) for name in names])
 
 
 def test_no_page_may_ask_not_even_one_of_this_address():
