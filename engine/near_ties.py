@@ -1,11 +1,18 @@
-"""Whether a greedy text that is not plain decoding's differs by rounding alone. Pure.
+"""Where two texts part, and whether rounding alone parts a greedy one from plain decoding's. Pure.
 
 A GPU's kernels round by the number of rows, so a pass over a draft may put another token first than
 passes over single rows do, where the two best are close. Rounding explains it where they are closer
 than twice what the same logits differ by between those kernels; anything else is a fault.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+
+def alike[T](first: Sequence[T], second: Sequence[T]) -> int:
+    """Return how many items two sequences, such as texts or their tokens, begin with alike."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import cached_property, partial
 from importlib import metadata
@@ -32,6 +33,7 @@ import mlx_lm
 
 from engine.conversation.kept_blocks import KeptBlocks, block_names, state_name, used_ns
 from engine.conversation.loading import LoadedModel
+from engine.core import cache_arrays
 from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.virtual_ids import whole_blocks
@@ -93,7 +95,7 @@ class KeptPrefixes:
     @property
     def has_states(self) -> bool:
         """Whether there is more to keep than keys and values of every position."""
-        return self._decoder.timeline.has_states
+        return cache_arrays.has_states(self._decoder.timeline)
 
     @cached_property
     def depends_on(self) -> str:
@@ -221,13 +223,9 @@ class KeptPrefix:
         """The arrays in a file, in their order; None if it is damaged or gone."""
         if not self._blocks.is_whole(path):
             return None
-        try:
-            named: dict[str, mx.array] = mx.load(str(path))  # type: ignore[assignment]
-        except (OSError, RuntimeError):
-            return None  # another process deleted it
-        arrays = [named[name] for name in sorted(named)]
-        mx.eval(arrays)
-        return arrays
+        with suppress(OSError):  # another process deleted it
+            return cache_arrays.load(path)
+        return None
 
     def write(self) -> bool:
         """Write the next block that is not on disk and that the decoder holds now. Returns whether
@@ -242,23 +240,23 @@ class KeptPrefix:
 
     def _writing(self) -> Iterator[bool]:
         timeline, has_states = self._decoder.timeline, self._of.has_states
-        quantized = timeline.is_quantized
+        quantized = cache_arrays.is_quantized(timeline)
         blocks = self._decoder.as_afresh(self.most) // PREFILL_ROWS
         length = blocks * PREFILL_ROWS
         names = self._names(quantized=quantized)[:blocks] if blocks >= FEWEST_BLOCKS else []
         if not names:
             return
-        if any(part.ndim != 4 for part in timeline.held(0, 1)) or (
-            timeline.states(timeline.length) is None
+        if any(part.ndim != 4 for part in cache_arrays.held(timeline, 0, 1)) or (
+            cache_arrays.states(timeline, timeline.length) is None
         ):
             self.unkept = Unkept.LAYERS
             return
-        states = timeline.states(length)
+        states = cache_arrays.states(timeline, length)
         if states is None or (has_states and length < self.border):
             return  # the states at the border are gone
         if quantized and timeline.quantized and length <= timeline.quantized.start:
             return  # the blocks before are of use to prompts that read on from there
-        block_bytes = sum(array.nbytes for array in timeline.held(0, PREFILL_ROWS))
+        block_bytes = sum(array.nbytes for array in cache_arrays.held(timeline, 0, PREFILL_ROWS))
         room = self._blocks.most_bytes - sum(array.nbytes for array in states)
         room //= max(block_bytes, 1)
         if room < (blocks if has_states else FEWEST_BLOCKS):
@@ -274,15 +272,16 @@ class KeptPrefix:
         def write(i: int, name: str, arrays: Sequence[mx.array]) -> bool:
             return self._blocks.write(
                 folder / f"{name}.safetensors",
-                partial(_save, arrays),
+                partial(cache_arrays.save, arrays),
                 size_bytes=sum(array.nbytes for array in arrays),
                 used_ns=used_ns(i, now=began_ns),
             )
 
         for i in range(on_disk, len(names)):
-            if self._decoder.as_afresh(length) < (i + 1) * PREFILL_ROWS:
+            first, end = i * PREFILL_ROWS, (i + 1) * PREFILL_ROWS
+            if self._decoder.as_afresh(length) < end:
                 return
-            if not write(i, names[i], timeline.held(i * PREFILL_ROWS, (i + 1) * PREFILL_ROWS)):
+            if not write(i, names[i], cache_arrays.held(timeline, first, end)):
                 return
             yield True
         if has_states:
@@ -300,12 +299,3 @@ class KeptPrefix:
             self.unkept = Unkept.NO_FILES
             return []
         return block_names(of, self._tokens, rows=PREFILL_ROWS)
-
-
-def _save(arrays: Sequence[mx.array], path: Path) -> None:
-    """Write arrays to a file, for `KeptPrefix._arrays`. Raises OSError."""
-    mx.eval(arrays)
-    try:
-        mx.save_safetensors(str(path), {f"{i:05}": array for i, array in enumerate(arrays)})
-    except RuntimeError as error:  # MLX's file writer found no room
-        raise OSError(str(error)) from error

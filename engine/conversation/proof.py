@@ -20,6 +20,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from engine.conversation.loading import LoadedModel
+from engine.core import cache_arrays
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.device import backend, fetch, free_memory, unproven, wait
@@ -166,14 +167,14 @@ def look(decoder: Decoder) -> Seen:
 def _deepen(decoder: Decoder, depth: int) -> None:
     """Let the caches hold `depth` tokens: their own tokens, repeated."""
     timeline, length = decoder.timeline, decoder.length
-    held, states = timeline.held(0, length), timeline.states(length)
+    held, states = cache_arrays.held(timeline, 0, length), cache_arrays.states(timeline, length)
     if states is None:
         raise ValueError("its caches are of a kind that is not known")
 
     def repeated(array: mx.array, places: int | None) -> mx.array:
         return array if places is None else array[..., mx.arange(places) % array.shape[-2], :]
 
-    places = zip(states, timeline.seen(depth), strict=True)
+    places = zip(states, cache_arrays.seen(timeline, depth), strict=True)
     held, states = (
         [repeated(array, depth) for array in held],
         [repeated(*array) for array in places],

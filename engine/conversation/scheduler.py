@@ -18,14 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from engine.conversation.session import Answer, Control, Session, common
+from engine.conversation.session import Answer, Control, Session
 from engine.core.batch import read_together
 from engine.core.decoder import CHUNK_SECONDS
 from engine.core.forks import first_fork
 from engine.core.rounds import Company, Pass
 from engine.device import finish, wait
 from engine.events import Done, Event, Prefill, Stats, Verdict, Waiting
-from engine.near_ties import Fork
+from engine.near_ties import Fork, alike
 from engine.request import Prompt, Request
 
 Fail = Callable[[str, Exception], Event]
@@ -306,7 +306,7 @@ class Scheduler:
         sessions = [*self._idle, *(running.session for running in self._running)]
         read = max(session.shared(answer.tokens) for session in sessions)
         reading = [running for running in self._running if running.reading]
-        soon = max((common(running.answer.tokens, answer.tokens) for running in reading), default=0)
+        soon = max((alike(running.answer.tokens, answer.tokens) for running in reading), default=0)
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:

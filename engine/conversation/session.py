@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
 
@@ -47,6 +46,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.copying import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, Stats
+from engine.near_ties import alike
 from engine.replies.grammars import grammar_of_calls, grammar_of_prose
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
@@ -253,7 +253,7 @@ class Session:
 
     def shared(self, prompt: Sequence[int]) -> int:
         """The number of tokens that `prompt` begins with and that have been read."""
-        return min(common(self._tokens, prompt), self.length)
+        return min(alike(self._tokens, prompt), self.length)
 
     def encode(self, prompt: Prompt, *, thinking: Thinking = "") -> list[int]:
         """The tokens of a prompt. A chat is written by the model's own chat template.
@@ -384,7 +384,7 @@ class Session:
         if not prompt.messages:
             return len(tokens) if about else 0
         try:
-            return common(tokens, self.encode(another_question(prompt)))
+            return alike(tokens, self.encode(another_question(prompt)))
         except Problem:  # a template may refuse a chat that is not the user's
             return 0
 
@@ -650,12 +650,6 @@ def another_question(prompt: Prompt) -> Prompt:
         return replace(prompt, messages=(*messages[: about[-1]], asked))
     system = [message for message in messages if message.role == "system"]
     return replace(prompt, messages=(*system, ChatMessage("user", another)))
-
-
-def common(text: Sequence[int], other: Sequence[int]) -> int:
-    """The number of tokens that two texts begin with alike."""
-    pairs = zip(text, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)

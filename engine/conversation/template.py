@@ -22,7 +22,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from engine.conversation.template_abilities import TemplateAbilities, abilities_of, alike
+from engine.conversation.template_abilities import TemplateAbilities, abilities_of
 from engine.conversation.template_messages import (
     arguments_of,
     as_json,
@@ -31,6 +31,7 @@ from engine.conversation.template_messages import (
     sayable,
 )
 from engine.conversation.template_tools import in_plain_form
+from engine.near_ties import alike
 from engine.replies.families import FamilyRow
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt, Thinking, ToolCall

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from engine.near_ties import alike
 from engine.replies.families import FamilyRow, ReasoningMarks
 from engine.replies.found import (
     KEY,
@@ -297,12 +297,6 @@ def _written(whole: str, plain: str, first: str = _THOUGHT) -> tuple[str, str, s
 
 def _behind(text: str, plain: str) -> str:
     return text[alike(text, plain) :]
-
-
-def alike(text: str, other: str) -> int:
-    """The number of characters that two texts begin with alike."""
-    pairs = zip(text, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _said(role: str, content: str) -> Message:

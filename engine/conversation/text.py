@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 from engine.events import CallPiece
+from engine.near_ties import alike
 from engine.replies.reading import ReplyReader
 from engine.stretches import Kind, Stretch, cut, joined
 from models.errors import Problem
@@ -188,7 +189,7 @@ class TextStream:
                 stop += 1
             until = len(text)
             if stop < end:
-                until = _agreeing(text, self._text(self._window[:stop]))
+                until = alike(text, self._text(self._window[:stop]))
             shares = _byte_ends(text[place:until], stop - start) if falls_back else [until - place]
             ends += [place + max(0, share) for share in shares]
             place, start = ends[-1], stop
@@ -243,12 +244,6 @@ class TextStream:
             is_byte = isinstance(name, str) and byte_named(name) != b""
             self._is_byte[token_id] = is_byte
         return is_byte
-
-
-def _agreeing(left: str, right: str) -> int:
-    """The length of the common prefix."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _byte_ends(text: str, count: int) -> list[int]:

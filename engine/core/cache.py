@@ -19,12 +19,11 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
     KVCache,
@@ -293,19 +292,19 @@ class Timeline:
 
     def mark(self) -> None:
         """Mark the present length for the round that follows. Free if every layer can be cut."""
-        for layer in filter(_is_window, self.layers):
+        for layer in filter(is_window, self.layers):
             layer.hold()
         copies = tuple(None if _can_be_cut(layer) else copy_of(layer) for layer in self.layers)
         self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def forget(self) -> None:
         """End the round: later passes are not taken back to before the present length."""
-        for layer in filter(_is_window, self.layers):
+        for layer in filter(is_window, self.layers):
             layer.forget()
 
     def bookmark(self) -> None:
         """Mark the present length for longer, at the end of a turn's prompt. Keeps the last few."""
-        copies = tuple(None if _keeps_all(layer) else copy_of(layer) for layer in self.layers)
+        copies = tuple(None if keeps_all(layer) else copy_of(layer) for layer in self.layers)
         if any(copies):
             older = [mark for mark in self._bookmarks if mark.length < self.length]
             self._bookmarks = [*older, _Mark(self.length, copies)][-BOOKMARKS:]
@@ -324,78 +323,11 @@ class Timeline:
         self.length = mark.length
         self._forget_marks_after(self.length)
 
-    @property
-    def is_quantized(self) -> bool:
-        """Whether the full-attention layers are quantized by now."""
-        return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
-
-    @property
-    def has_states(self) -> bool:
-        """Whether a layer does not hold every position: a sliding window, or a recurrent one."""
-        return not all(map(_keeps_all, self.layers))
-
-    def held(self, start: int, end: int) -> list[mx.array]:
-        """Return the keys and values at positions `[start, end)`, layer by layer, of the layers
-        that hold every position.
-
-        (batch, heads, positions, dim) each; a quantized layer has three arrays in place of each.
-        """
-        pairs: Any = [(layer.keys, layer.values) for layer in self.layers if _keeps_all(layer)]
-        parts: Any = tree_flatten(pairs)
-        return [part[..., start:end, :] for _, part in parts]
-
-    def states(self, length: int) -> list[mx.array] | None:
-        """Return what the other layers hold after the first `length` tokens, layer by layer: the
-        keys and values that a window still sees there, or recurrent states.
-
-        None if neither the timeline nor a bookmark is at that length, or for caches of a kind that
-        is not known. Without such layers the list is empty.
-        """
-        copies = [mark.copies for mark in self._bookmarks if mark.length == length]
-        if not copies and self.has_states and self.length != length:
-            return None
-        at = copies[-1] if copies else self.layers
-        others = [layer for layer in at if layer is not None and not _keeps_all(layer)]
-        if not all(_is_window(layer) or type(layer) is ArraysCache for layer in others):
-            return None
-        states = [state for layer in others for state in _states(layer, length)]
-        return None if any(state is None for state in states) else states
-
-    def seen(self, length: int) -> list[int | None]:
-        """Return for each array of `states` how many positions it has after the first `length`
-        tokens; None for a recurrent state."""
-        seen = list[int | None]()
-        for layer in self.layers:
-            if _is_window(layer):
-                seen += [length - layer.base_for(length)] * 2
-            elif isinstance(layer, ArraysCache):
-                seen += [None] * len(layer.cache)
-        return seen
-
-    def fill(
-        self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
-    ) -> None:
-        """Fill an empty timeline with the first `length` positions, as `held` and `states` returned
-        them."""
-        parts, others = iter(held), iter(states)
-        for i, layer in enumerate(self.layers):
-            if isinstance(layer, ArraysCache):
-                layer.cache = [next(others) for _ in layer.cache]
-                continue
-            if quantized and self.quantized and _keeps_all(layer):
-                layer = self.layers[i] = QuantizedKVCache(
-                    self.quantized.group_size, self.quantized.bits
-                )
-                layer.floor = self.quantized.start
-                layer.keys, layer.values = [tuple(islice(parts, 3)) for _ in range(2)]
-            elif _is_window(layer):
-                layer.keys, layer.values = next(others), next(others)
-                layer.base = layer.base_for(length)
-            else:
-                layer.keys, layer.values = next(parts), next(parts)
-            layer.offset = length
-        self.length = length
-        self.bookmark()
+    def layers_at(self, length: int) -> Sequence[Any] | None:
+        """Return the layers as they are after the first `length` tokens; None if neither the
+        timeline nor a bookmark is there. A bookmark has None where all positions are held."""
+        marks = [mark.copies for mark in self._bookmarks if mark.length == length]
+        return marks[-1] if marks else self.layers if self.length == length else None
 
     def move(self, positions: Sequence[int], to: int) -> None:
         """Move the tokens at `positions` (ascending) to the positions from `to` on."""
@@ -423,7 +355,7 @@ class Timeline:
     def borrow(self, count: int) -> Iterator[list[Any]]:
         """Lend the first `count` caches for passes that leave no trace, at most `room()` rows."""
         layers = self.open()[:count]
-        windows = [layer for layer in layers if _is_window(layer) and not layer.holds]
+        windows = [layer for layer in layers if is_window(layer) and not layer.holds]
         for layer in windows:
             layer.hold()
         copies = tuple(None if _can_be_cut(layer) else copy_of(layer) for layer in layers)
@@ -469,30 +401,21 @@ def _ours(layer: Any, block: int, exact_rows: bool) -> Any:
     return layer
 
 
-def _keeps_all(layer: Any) -> bool:
+def keeps_all(layer: Any) -> bool:
     """Whether a layer can be cut at any length, ever."""
     if isinstance(layer, AlignedCache):
         return layer.window is None
     return type(layer) in (KVCache, QuantizedKVCache)
 
 
-def _is_window(layer: Any) -> bool:
+def is_window(layer: Any) -> bool:
+    """Whether a layer holds the latest positions only, and can be cut at recent lengths."""
     return isinstance(layer, AlignedCache) and layer.window is not None
 
 
 def _can_be_cut(layer: Any) -> bool:
     """Whether a layer can be cut at any recent length."""
-    return isinstance(layer, AlignedCache) or _keeps_all(layer)
-
-
-def _states(layer: Any, length: int) -> list[Any]:
-    """What a window or a recurrent layer holds after the first `length` tokens."""
-    if isinstance(layer, ArraysCache):
-        return list(layer.cache)
-    if layer.keys is None:
-        return [None]
-    seen = slice(layer.base_for(length) - layer.base, length - layer.base)
-    return [part[..., seen, :] for part in (layer.keys, layer.values)]
+    return isinstance(layer, AlignedCache) or keeps_all(layer)
 
 
 def _floor(layer: Any) -> int:
@@ -501,7 +424,7 @@ def _floor(layer: Any) -> int:
 
 
 def _quantize(layer: Any, to: QuantizedCaches) -> Any:
-    if not _keeps_all(layer) or isinstance(layer, QuantizedKVCache):
+    if not keeps_all(layer) or isinstance(layer, QuantizedKVCache):
         return layer
     quantized = layer.to_quantized(group_size=to.group_size, bits=to.bits)
     quantized.floor = layer.offset  # the positions before were read at full precision
@@ -534,7 +457,7 @@ def copy_of(layer: Any) -> Any:
     if isinstance(layer, KVCache) and layer.keys is not None:
         copied = copy.copy(layer)
         copied.keys, copied.values = mx.array(layer.keys), mx.array(layer.values)
-        if _is_window(copied):
+        if is_window(copied):
             copied.forget()
         return copied
     return copy.deepcopy(layer)

@@ -14,6 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
+from engine.core import cache_arrays
 from engine.core.cache import QuantizedCaches, Timeline
 from engine.core.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.core.recurrent import Recurrences
@@ -266,10 +267,10 @@ class Decoder:
     def fill(
         self, length: int, held: Sequence[mx.array], states: Sequence[mx.array], *, quantized: bool
     ) -> None:
-        """Hold the first `length` tokens from the arrays that `Timeline.held` and `states` gave of
-        them: see `Timeline.fill`. Hidden states of these tokens are not recorded."""
+        """Hold the first `length` tokens from the arrays that `cache_arrays.held` and `states` gave
+        of them. Hidden states of these tokens are not recorded."""
         self.rewind(0)
-        self.timeline.fill(length, held, states, quantized=quantized)
+        cache_arrays.fill(self.timeline, length, held, states, quantized=quantized)
         self._in_blocks = length
 
     def begin_round(self, tokens: list[int]) -> int:

@@ -2,13 +2,12 @@
 `engine.near_ties`."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
 
 import mlx.core as mx
 
 from engine.core.decoder import Decoder
 from engine.device import fetch
-from engine.near_ties import Fork
+from engine.near_ties import Fork, alike
 from engine.virtual_ids import text_begins
 
 _ROWS = (2, 3, 5, 9, 17)  # of a pass over a draft
@@ -20,9 +19,8 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
 
     `decoder` has read a prefix of `plain`. Afterwards it holds the tokens before the difference.
     """
-    pairs = enumerate(zip_longest(plain, written))
-    at = next((at for at, (ours, theirs) in pairs if ours != theirs), None)
-    if at is None or at >= min(len(plain), len(written)):
+    at = alike(plain, written)
+    if at == min(len(plain), len(written)):
         return None
     tokens = list(plain[:at])
     single = _read(decoder, tokens, 1)

@@ -8,7 +8,6 @@ drafted.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import takewhile
 
 import mlx.core as mx
 
@@ -19,6 +18,7 @@ from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.model import Abridged
 from engine.drafters.reencoding import Reencoding, Writing
 from engine.drafters.rows import Rows
+from engine.near_ties import alike
 from engine.request import Sampling
 from models.token_tables import shared_tokens
 
@@ -121,8 +121,7 @@ class OtherTokenizerDrafter(Drafter):
         """Take back all that was read except the text that it follows, and the tokens accepted
         since."""
         text = self._text.tokens[self._sure :]
-        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self._read, text, strict=False))
-        agreeing = sum(1 for _ in pairs)
+        agreeing = alike(self._read, text)
         if agreeing == len(text):
             agreeing += self._accepted
         self._decoder.rewind(self._sure + agreeing)

@@ -1,12 +1,10 @@
 """DFlash and DFlash2: folders that load, and folders that are refused."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.utils import save_model
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding_scale
@@ -17,7 +15,7 @@ from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.support.engine.backends import computing_as
-from tests.support.engine.blocks import logits_of, quantize
+from tests.support.engine.blocks import logits_of
 from tests.support.engine.helpers import plainly, task, write
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.parity.subjects import seeded
@@ -50,20 +48,6 @@ def test_where_its_attention_is_split_is_measured_while_it_is_loaded(tmp_path, m
         with computing_as(backend):
             load(PLAIN, tmp_path)
         assert {places for _, places, _ in found} == keys, backend.name
-
-
-@pytest.mark.parametrize("subject", [PLAIN, SECOND], ids=lambda each: each.name)
-def test_quantized_weights_are_read_as_they_are(subject, tmp_path):
-    whole = load(subject, tmp_path / "whole")
-    exact = logits_of(whole)
-    quantize(whole.weights)
-    (tmp_path / "quantized").mkdir()
-    save_model(tmp_path / "quantized", whole.weights)
-    config = {**subject.config, "quantization": {"group_size": 32, "bits": 8}}
-    (tmp_path / "quantized" / "config.json").write_text(json.dumps(config))
-    read = block_network(describe_drafter(tmp_path / "quantized"), Decoder(subject.target_model()))
-    assert mx.allclose(logits_of(read), logits_of(whole), atol=1e-4)
-    assert not mx.array_equal(logits_of(read), exact)
 
 
 def test_an_embedding_of_its_own_is_used_unless_it_is_the_targets(tmp_path):

@@ -24,14 +24,8 @@ from engine.drafters.dspark import (
 )
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
-from tests.support.engine.blocks import (
-    block_network,
-    logits_of,
-    quantize,
-)
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.parity.drafters import BY_KIND, DRAFTERS
-from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples
 
 PLAIN = DRAFTERS["dspark-deepspec"]
@@ -107,19 +101,6 @@ def test_a_token_that_the_head_does_not_have_is_read_as_its_last():
     states, logits = mx.random.normal((1, 6)), mx.random.normal((1, 11))
     beyond = MarkovSlots(states, logits, head, None).read(mx.array([64]))
     assert mx.array_equal(beyond, MarkovSlots(states, logits, head, None).read(mx.array([10])))
-
-
-@pytest.mark.parametrize("kind", ["dspark", "gated", "recurrent"])
-def test_quantized_heads_draft_as_before(kind):
-    """On a GPU weights stay quantized."""
-    target = Decoder(build("llama"))
-    network = block_network(target, kind)
-    exact = logits_of(network, width=64)
-    quantize(network.weights)
-    quantized = logits_of(network, width=64)
-    assert quantized.shape == exact.shape
-    apart = mx.linalg.norm(quantized - exact) / mx.linalg.norm(exact)
-    assert 0.0 < apart.item() < 0.2
 
 
 # --- Folders

@@ -13,7 +13,7 @@ from engine.core.decoder import Decoder
 from engine.drafters import DrafterRefused
 from engine.drafters.eagle import load_network
 from models.drafters.folders import describe_drafter
-from tests.support.engine.eagles import KINDS, eagle_subject
+from tests.support.engine.eagles import eagle_subject
 from tests.support.engine.parity.drafters import DRAFTERS, continued, ours
 from tests.support.engine.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.tiny import shallow
@@ -37,12 +37,6 @@ def test_every_option_counts(dropped):
             ours(changed)
     else:
         assert difference(ours(changed), kept(subject)) > 100 * TOLERANCE
-
-
-# --- Drafting
-
-
-# --- Distributions
 
 
 # --- Folders
@@ -112,37 +106,6 @@ def test_a_map_of_known_tokens_will_do(target, tmp_path):
     state = mx.random.normal((1, 3, 64), key=KEY)
     assert subject.given["d2t"].size == 16
     assert mx.array_equal(by_list.logits(state), by_map.logits(state))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_quantized_ones_are_nearly_the_same(kind, target, tmp_path):
-    exact = loaded(changed(kind, tmp_path / "exact", target.model), target)
-    subject = eagle_subject(kind, target.model)
-    tensors: dict[str, mx.array] = {}
-    for name, array in subject.weights().items():
-        place, tensor = name.removesuffix(".weight"), mx.array(array)
-        if "proj" in name or "fc." in name or "lm_head" in name:
-            parts = mx.quantize(tensor, group_size=32, bits=8) if tensor.shape[1] % 32 == 0 else ()
-            if parts:
-                kinds = (".weight", ".scales", ".biases")
-                tensors |= dict(zip((place + each for each in kinds), parts, strict=True))
-                continue
-        tensors[name] = tensor
-    config = dict(subject.config) | {"quantization": {"group_size": 32, "bits": 8}}
-    folder = tmp_path / "rounded"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    mx.save_safetensors(str(folder / "model.safetensors"), tensors)
-    rounded = loaded(folder, target)
-
-    states = mx.random.normal((1, 5, len(exact.taps), 64), key=KEY)
-    after = mx.array([[1, 2, 3, 4, 5]])
-
-    def logits(network):
-        state = network(network.begin(states), after, "causal", network.make_cache())
-        return network.logits(state)
-
-    assert mx.abs(logits(exact) - logits(rounded)).max() < 0.1 * mx.abs(logits(exact)).max()
 
 
 def test_windows_hold_in_single_steps():

@@ -1,8 +1,5 @@
 """Gemma-4 assistants: their network, what they read of the target, whose text stays its own."""
 
-import copy
-import json
-
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
@@ -30,14 +27,6 @@ from tests.support.engine.parity.subjects import difference, kept, seeded
 WHOLE = DRAFTERS["gemma-4-assistant"]
 CLUSTERED = DRAFTERS["gemma-4-assistant-clustered"]
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
-
-
-def fresh(assistant, model, tokens):
-    """What it drafts for a target that has read `tokens` for the first time."""
-    target = Decoder(model, block=BLOCK)
-    drafter = drafter_by(assistant, target)
-    list(target.prefill(tokens))
-    return drafted(drafter, tokens)
 
 
 # The network
@@ -121,27 +110,3 @@ def test_clusters_that_only_score_low_are_noticed(monkeypatch):
         )
         > 1e-3
     )
-
-
-# Folders
-
-
-def test_quantized_ones_are_nearly_the_same(tmp_path):
-    model, assistant = build_target("large"), untrained("large")
-    packed = copy.deepcopy(assistant)
-    nn.quantize(
-        packed,
-        group_size=32,
-        bits=8,
-        class_predicate=lambda _, m: hasattr(m, "to_quantized") and m.weight.shape[-1] % 32 == 0,
-    )
-    tensors = dict(nn.utils.tree_flatten(packed.parameters()))
-    mx.save_safetensors(str(tmp_path / "model.safetensors"), tensors)
-    config = {**WHOLE.config, "quantization": {"group_size": 32, "bits": 8}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    target = Decoder(model, block=BLOCK)
-    drafter = load_gemma_assistant(describe_drafter(tmp_path), target)
-    list(target.prefill(TOKENS))
-    assert drafter.name == "Gemma-4 assistant"
-    _, likely = drafted(drafter, TOKENS, length=2)
-    assert likely == pytest.approx(fresh(assistant, model, TOKENS)[1][:2], rel=0.1)

@@ -1,5 +1,6 @@
 """Drafters that were published in floats are held in 8 or 4 bits: all packagings, by one rule."""
 
+from dataclasses import replace
 from unittest import mock
 
 import mlx.core as mx
@@ -70,6 +71,37 @@ def test_every_packaging_computes_as_its_rounded_matrices(name):
     off = np.linalg.norm(eight[first][known] - whole[first][known])
     limit = 2 * OF_EIGHT_BITS if name == "dflash2" else OF_EIGHT_BITS  # it scores few candidates
     assert 0 < off < limit * np.linalg.norm(whole[first][known])
+
+
+MODES = {"affine": (8, 32), "mxfp4": (4, 32)}  # bits, and the numbers that share a scale
+
+
+def packed(subject, mode, *, unpacked=False):
+    """A drafter whose matrices come packed, as converters write them, or as rounded floats."""
+    bits, size = MODES[mode]
+    stated = {"bits": bits, "group_size": size, "mode": mode}
+    tensors = {}
+    for name, array in subject.weights().items():
+        place, weight, _ = name.rpartition(".weight")
+        if not weight or array.ndim < 2 or array.shape[-1] % size or KEPT.search(place):
+            tensors[name] = array
+            continue
+        parts = mx.quantize(mx.array(array), **stated)
+        if unpacked:
+            tensors[name] = np.array(mx.dequantize(*parts, **stated).astype(mx.float32))
+        else:
+            kinds = zip(("weight", "scales", "biases"), parts, strict=False)
+            tensors |= {f"{place}.{kind}": np.array(part) for kind, part in kinds}
+    config = subject.config if unpacked else {**subject.config, "quantization": stated}
+    return replace(subject, config=config, shapes={}, given=tensors)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", mostly_slow(DRAFTERS, quick=QUICK))
+def test_matrices_that_come_packed_compute_as_rounded_ones(name, mode):
+    with computing_as(GPU), mock.patch.object(DrafterFolder, "held_bits", 16):
+        found = [ours(packed(DRAFTERS[name], mode, unpacked=floats)) for floats in (False, True)]
+    assert difference(*found) <= TOLERANCE
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Literal
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from mlx.utils import tree_map_with_path
 
@@ -110,18 +109,6 @@ def shape_blocks(
     """Have the shapes of block drafters read as `change` makes them."""
     read = DrafterFolder.network.func
     monkeypatch.setattr(DrafterFolder, "network", property(lambda folder: change(read(folder))))
-
-
-def quantize(network: nn.Module) -> None:
-    """All matrices whose rows are whole groups, to 8 bits."""
-    nn.quantize(
-        network,
-        group_size=32,
-        bits=8,
-        class_predicate=lambda _, module: (
-            hasattr(module, "to_quantized") and module.weight.shape[-1] % 32 == 0
-        ),
-    )
 
 
 def logits_of(network: BoundNetwork, *, width: int = 32) -> mx.array:
