@@ -4,6 +4,7 @@ Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout 
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
@@ -82,16 +83,23 @@ def load(
     `bits`: of a drafter, in which the matrices are held that are neither packed nor expanded.
     """
     folder.check()
-    with as_problem(folder.path) as printed:
-        with redirect_stdout(printed), for_libraries(folder.path, folder.model_type) as place:
-            model = build_model(place, folder.config)
-            tokenizer = load_tokenizer(place, TOKENIZER, eos_token_ids=sorted(folder.ends) or None)
+    ends = sorted(folder.ends) or None
+    with (
+        as_problem(folder.path) as printed,
+        redirect_stdout(printed),
+        for_libraries(folder.path, folder.model_type) as place,
+        ThreadPoolExecutor(1) as aside,
+    ):
+        model = build_model(place, folder.config)
+        # A large vocabulary takes a second, and so do weights: neither waits for the other.
+        reading = aside.submit(load_tokenizer, place, TOKENIZER, eos_token_ids=ends)
         precision = _hold(model, bits, expand)
         if not backend().exact_rows:
             with measuring(folder.context_length or _UNKNOWN_CONTEXT), standing_in(model, IN_PARTS):
                 model(mx.zeros((1, 2), dtype=mx.int32))  # computes nothing, and attends
         cut(model)
         _read_weights(model)
+        tokenizer = reading.result()
     sampling, remark = default_sampling(folder)
     if not tokenizer.has_chat_template:
         remark = f"This model has no chat template, so it reads chats as plain text. {remark}"

@@ -278,13 +278,12 @@ class Session:
         cancelled: Callable[[], bool] = never,
         hurried: Callable[[], bool] = never,
         compare: Callable[[], bool] = never,
-        clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
         """Answer a chat, with `tools` as in `Prompt`, and no other answers meanwhile: see
         `Control`."""
         prompt = replace(chat(messages), tools=tools)
         answer = self.prepare(prompt, request, generation=generation)
-        control = Control(cancelled, hurried, compare, clock)
+        control = Control(cancelled, hurried, compare)
         return alone(self.decoder, self.begin(answer, control))
 
     def complete(

@@ -4,6 +4,7 @@ import json
 import shutil
 from codecs import BOM_UTF8
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import mlx.core as mx
@@ -206,6 +207,18 @@ def test_a_loaded_model(folder):
     assert loaded.ends == {256}
     assert loaded.context_length == 4096
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
+
+
+def test_the_tokenizer_is_read_while_the_weights_are(folder, monkeypatch):
+    begun, read = Event(), loading.load_tokenizer
+
+    def waiting(*arguments, **options):
+        assert begun.wait(60), "the weights wait for it"
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(loading, "load_tokenizer", waiting)
+    loaded = load(ModelFolder(folder), cut=lambda model: begun.set())
+    assert loaded.ends == {256}
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
