@@ -104,42 +104,32 @@ def test_on_the_cpu_weights_become_float32(architecture, dtype, bits, precision,
 
 
 @pytest.mark.cpu
-def test_layers_of_different_widths(tmp_path):
-    folder = tmp_path / "model"
+@pytest.mark.parametrize(
+    ("stated", "precision"),
+    [
+        ({"lm_head": {"group_size": 32, "bits": 8}}, "float32 from 4/8-bit"),
+        ({"mode": "mxfp4"}, "float32 from 4-bit"),
+    ],
+    ids=["layers of different widths", "microscaled"],
+)
+def test_layers_that_are_packed_in_other_ways(stated, precision, tmp_path):
+    folder, mode = tmp_path / "model", stated.get("mode", "affine")
     tiny.write_folder("llama", folder, layers=2)
     model = tiny.build("llama", vocabulary=260, layers=2)
-    head = {"group_size": 32, "bits": 8}
-
-    def wide_head(path, layer):
-        return head if path == "lm_head" else hasattr(layer, "to_quantized")
-
-    nn.quantize(model, group_size=32, bits=4, class_predicate=wide_head)
+    nn.quantize(
+        model,
+        group_size=32,
+        bits=4,
+        mode=mode,
+        class_predicate=lambda path, layer: stated.get(path, hasattr(layer, "to_quantized")),
+    )
     save_model(folder, model)
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization"] = {"group_size": 32, "bits": 4, "lm_head": head}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_json(folder / "config.json", quantization={"group_size": 32, "bits": 4} | stated)
 
     loaded = load(ModelFolder(folder))
-    assert loaded.precision == "float32 from 4/8-bit"
-    reference = expanded(folder, tmp_path / "expanded")
-    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
-
-
-@pytest.mark.cpu
-def test_microscaled_weights(tmp_path):
-    folder = tmp_path / "model"
-    tiny.write_folder("llama", folder, layers=2)
-    model = tiny.build("llama", vocabulary=260, layers=2)
-    nn.quantize(model, group_size=32, bits=4, mode="mxfp4")
-    save_model(folder, model)
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization"] = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
-    (folder / "config.json").write_text(json.dumps(config))
-
-    loaded = load(ModelFolder(folder))
-    assert loaded.precision == "float32 from 4-bit"
+    assert loaded.precision == precision
     assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
-    reference = expanded(folder, tmp_path / "expanded", mode="mxfp4")
+    reference = expanded(folder, tmp_path / "expanded", mode=mode)
     assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
 
 

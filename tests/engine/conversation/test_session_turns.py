@@ -10,6 +10,7 @@ from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic
 from engine.drafters.model import ModelDrafter
 from engine.events import Done, Event, Text
+from engine.near_ties import alike
 from engine.request import ChatMessage, Request, chat
 from tests.support.engine.helpers import (
     CORE,
@@ -27,13 +28,6 @@ from tests.support.engine.sessions import (
 )
 from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
-
-
-def common_prefix(a, b):
-    return next(
-        (i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]),
-        min(len(a), len(b)),
-    )
 
 
 def reply(text):
@@ -59,7 +53,7 @@ def conversation(tokenizer, architecture, kind):
 
 def check_reuse(session, events, before, prompt):
     """As much was reused as the caches allow."""
-    common = min(common_prefix(before, prompt), len(prompt) - 1)
+    common = min(alike(before, prompt), len(prompt) - 1)
     reused = reused_of(events)
     assert reused <= common
     if session.target.model.model_type in ("llama", "qwen2", "qwen3"):
@@ -199,7 +193,7 @@ def test_drafter_reads_no_more_than_is_new(architecture, tokenizer):
     answer = text_of(collect(session, session.answer(QUESTION, request)))
     messages = [*QUESTION, reply(answer), ChatMessage("user", "Go on")]
     before = list(session._tokens)
-    drafter.rewind(common_prefix(before, session.encode(chat(messages))))
+    drafter.rewind(alike(before, session.encode(chat(messages))))
     assert own.length >= len(session.encode(chat(QUESTION))) - 1
     collect(session, session.answer(messages, request))
 

@@ -1,10 +1,8 @@
 """A pass for several decoders gives each what a pass of its own would, bit for bit, and reads into
 each one's caches just that."""
 
-import copy
 import functools
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import product
 from unittest import mock
 
@@ -309,6 +307,15 @@ def test_what_cannot():
     assert [kind for kind, make in ALONE.items() if can_share(make())] == []
 
 
+def offsets_of_a_neighbour():
+    whole = engine.core.batch._Layer.__init__
+
+    def broken(layer, caches, parts, offset):
+        whole(layer, caches, parts, mx.roll(offset, parts[0].rows.stop))
+
+    return mock.patch.object(engine.core.batch._Layer, "__init__", broken)
+
+
 def test_as_on_a_gpu(monkeypatch):
     """There, mlx-lm's own caches give masks of three kinds, and rounding is allowed."""
     monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
@@ -316,108 +323,5 @@ def test_as_on_a_gpu(monkeypatch):
         assert_shared_as_alone(model_of(name), LENGTHS[:2], (4, 2))
         assert can_share(model_of(name))
     assert not can_share(build("mamba"))
-    with offset_of_a_neighbour():
+    with offsets_of_a_neighbour():
         assert not can_share(model_of("llama"))
-
-
-# Mutants: what the comparison must notice
-
-
-def on_layers(name, broken):
-    return mock.patch.object(engine.core.batch._Layer, name, broken)
-
-
-def offset_of_a_neighbour():
-    whole = engine.core.batch._Layer.__init__
-
-    def broken(layer, caches, parts, offset):
-        whole(layer, caches, parts, mx.roll(offset, parts[0].rows.stop))
-
-    return on_layers("__init__", broken)
-
-
-def one_offset_for_all():
-    whole = engine.core.batch._Layer.__init__
-
-    def broken(layer, caches, parts, offset):
-        whole(layer, caches, parts, mx.full(offset.shape, offset[0], dtype=mx.int32))
-
-    return on_layers("__init__", broken)
-
-
-def mask_of_a_neighbour():
-    whole = engine.core.batch._Layer.make_mask
-    return on_layers("make_mask", lambda *given, **options: whole(*given, **options)[::-1])
-
-
-def no_mask():
-    everything = engine.core.batch._Sight(None)
-    return on_layers("make_mask", lambda layer, *_, **__: [everything] * len(layer.caches))
-
-
-def rows_of_a_neighbour():
-    """Written into the caches."""
-    whole = engine.core.batch._Layer.update_and_fetch
-
-    def broken(layer, keys, values):
-        return whole(layer, keys[::-1], values)
-
-    return on_layers("update_and_fetch", broken)
-
-
-def keys_of_a_neighbour():
-    whole = engine.core.batch._Layer.update_and_fetch
-
-    def broken(layer, keys, values):
-        seen, others = whole(layer, keys, values)
-        return seen[::-1], others[::-1]
-
-    return on_layers("update_and_fetch", broken)
-
-
-def a_row_too_many():
-    """The caches hold it, and nobody sees it in this pass."""
-    whole = engine.core.batch._Layer.update_and_fetch
-
-    def broken(layer, keys, values):
-        seen = copy.copy(whole(layer, keys, values))
-        for cache in layer.caches:
-            cache.offset += 1
-        return seen
-
-    return on_layers("update_and_fetch", broken)
-
-
-MUTANTS = (
-    offset_of_a_neighbour,
-    one_offset_for_all,
-    mask_of_a_neighbour,
-    no_mask,
-    rows_of_a_neighbour,
-    keys_of_a_neighbour,
-    a_row_too_many,
-)
-
-
-@pytest.mark.cpu
-@pytest.mark.parametrize("rows", mostly_slow([[1, 1], [3, 3]], quick=[[3, 3]]))
-def test_comparison_notices_mutants(rows):
-    """With as many keys in sight of both: what is exchanged has the same shape."""
-    model = model_of("llama")
-    assert_shared_as_alone(model, (5, 40), rows)
-
-    def unnoticed(mutant):
-        with mutant(), suppress(AssertionError):
-            assert_shared_as_alone(model, (5, 40), rows)
-            return True
-        return False
-
-    assert set(filter(unnoticed, MUTANTS)) == set()
-
-
-def test_the_trial_notices_them_too():
-    def unnoticed(mutant):
-        with mutant():
-            return can_share(model_of("llama"))
-
-    assert set(filter(unnoticed, MUTANTS)) == {a_row_too_many}
