@@ -21,8 +21,8 @@ from tests.support.engine.helpers import (
     assert_same_draft,
     drafted,
 )
-from tests.support.engine.parity.drafters import DRAFTERS, ours
-from tests.support.engine.parity.subjects import difference, kept, seeded
+from tests.support.engine.parity.drafters import DRAFTERS
+from tests.support.engine.parity.subjects import seeded
 
 WHOLE = DRAFTERS["gemma-4-assistant"]
 CLUSTERED = DRAFTERS["gemma-4-assistant-clustered"]
@@ -90,23 +90,3 @@ def test_quantized_caches_are_read_too():
         assert len(drafted(drafter, tokens)[0]) == 4
         held.append(mx.concatenate([keys, values]))
     assert 0.0 < mx.abs(held[0] - held[1]).mean() < 0.05 * mx.abs(held[1]).mean()
-
-
-def test_clusters_that_only_score_low_are_noticed(monkeypatch):
-    """As others have it: what is in no likely cluster gets a little less than the least; a sample
-    may be such a token, of which q then has to know."""
-    call = ClusteredOutput.__call__
-
-    def broken(self, states, embed):
-        logits = call(self, states, embed)
-        least = mx.min(mx.where(mx.isinf(logits), mx.inf, logits), axis=-1, keepdims=True)
-        return mx.where(mx.isinf(logits), least - 1.0, logits)
-
-    monkeypatch.setattr(ClusteredOutput, "__call__", broken)
-    assert (
-        difference(
-            ours(CLUSTERED),
-            kept(CLUSTERED),
-        )
-        > 1e-3
-    )
