@@ -1,11 +1,9 @@
 """Block drafters for tests: untrained networks, as they are published, for any tiny model."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 import mlx.core as mx
-import pytest
 from mlx.utils import tree_map_with_path
 
 from engine.core.decoder import Decoder
@@ -20,7 +18,6 @@ from engine.drafters.dspark import (
     RecurrentMarkovHead,
 )
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
-from models.drafters.folders import DrafterFolder
 
 BlockKind = Literal["dflash", "windows", "dflash2", "dspark", "gated", "recurrent"]
 BLOCK_KINDS: tuple[BlockKind, ...] = (
@@ -101,14 +98,6 @@ def _lively(path: str, weight: mx.array) -> mx.array:
     if weight.ndim == 1:
         return weight
     return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
-
-
-def shape_blocks(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[[BlockShape], BlockShape]
-) -> None:
-    """Have the shapes of block drafters read as `change` makes them."""
-    read = DrafterFolder.network.func
-    monkeypatch.setattr(DrafterFolder, "network", property(lambda folder: change(read(folder))))
 
 
 def logits_of(network: BoundNetwork, *, width: int = 32) -> mx.array:
