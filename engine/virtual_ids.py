@@ -39,12 +39,3 @@ def text_begins(tokens: Sequence[int], start: int = 0) -> int:
     """The place after the last virtual id in `tokens` from `start` on; `start` without any."""
     places = range(len(tokens), start, -1)
     return next((place for place in places if is_virtual(tokens[place - 1])), start)
-
-
-def whole_blocks(tokens: Sequence[int], most: int, *, rows: int) -> int:
-    """The greatest multiple of `rows` up to `most` at which `tokens` can be cut: not in a
-    picture."""
-    end = min(most, len(tokens)) // rows * rows
-    while 0 < end < len(tokens) and is_virtual(tokens[end - 1]) and is_virtual(tokens[end]):
-        end -= rows
-    return end

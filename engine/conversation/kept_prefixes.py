@@ -30,13 +30,14 @@ from time import time_ns
 
 import mlx.core as mx
 import mlx_lm
+from mlx_lm.models.cache import QuantizedKVCache
 
 from engine.conversation.kept_blocks import KeptBlocks, block_names, state_name, used_ns
 from engine.conversation.loading import LoadedModel
 from engine.core import cache_arrays
 from engine.core.decoder import Decoder
 from engine.device import backend
-from engine.virtual_ids import whole_blocks
+from engine.virtual_ids import is_virtual
 from models.errors import Problem
 from models.limits import PREFILL_ROWS
 
@@ -71,26 +72,6 @@ class KeptPrefixes:
     def __init__(self, blocks: KeptBlocks, target: LoadedModel, decoder: Decoder) -> None:
         self.blocks = blocks
         self._target, self._decoder = target, decoder
-
-    def of(
-        self,
-        prompt: Sequence[int],
-        documents: frozenset[str],
-        *,
-        recurring: Callable[[], int],
-        decoder: Decoder,
-        held: int,
-        before: "KeptPrefix | None",
-    ) -> "KeptPrefix":
-        """The prefix of a prompt that `decoder` is about to read, and whose first `held` tokens it
-        holds. `recurring`: how many tokens another question about the same `documents`, or after
-        the same instructions, will begin with, too.
-
-        Where the prompt goes on after the prefix of the last prompt, that is its prefix: `before`.
-        """
-        if before and before.documents == documents and 0 < before.length <= held:
-            return before
-        return KeptPrefix(self, decoder, prompt, documents=documents, recurring=recurring)
 
     @property
     def has_states(self) -> bool:
@@ -137,12 +118,19 @@ class KeptPrefix:
         documents: frozenset[str],
         recurring: Callable[[], int],
     ) -> None:
+        """`recurring`: how many tokens another question about the same documents, or after the same
+        instructions, will begin with, too."""
         self.documents = documents
         self.unkept: Unkept | None = None
         self._of, self._blocks, self._decoder = of, of.blocks, decoder
         self._tokens = list(tokens[: whole_blocks(tokens, len(tokens) - 1, rows=PREFILL_ROWS)])
         self._recurring = recurring
         self._to_write: Iterator[bool] | None = None
+
+    def goes_on(self, documents: frozenset[str], held: int) -> bool:
+        """Whether a prompt about the same documents goes on after this prefix, as `held` tokens of
+        it are read: then this is its prefix, too."""
+        return self.documents == documents and 0 < self.length <= held
 
     @property
     def length(self) -> int:
@@ -223,7 +211,7 @@ class KeptPrefix:
         """The arrays in a file, in their order; None if it is damaged or gone."""
         if not self._blocks.is_whole(path):
             return None
-        with suppress(OSError):  # another process deleted it
+        with suppress(OSError, RuntimeError):  # another process deleted it
             return cache_arrays.load(path)
         return None
 
@@ -240,7 +228,7 @@ class KeptPrefix:
 
     def _writing(self) -> Iterator[bool]:
         timeline, has_states = self._decoder.timeline, self._of.has_states
-        quantized = cache_arrays.is_quantized(timeline)
+        quantized = any(isinstance(layer, QuantizedKVCache) for layer in timeline.layers)
         blocks = self._decoder.as_afresh(self.most) // PREFILL_ROWS
         length = blocks * PREFILL_ROWS
         names = self._names(quantized=quantized)[:blocks] if blocks >= FEWEST_BLOCKS else []
@@ -299,3 +287,12 @@ class KeptPrefix:
             self.unkept = Unkept.NO_FILES
             return []
         return block_names(of, self._tokens, rows=PREFILL_ROWS)
+
+
+def whole_blocks(tokens: Sequence[int], most: int, *, rows: int) -> int:
+    """The greatest multiple of `rows` up to `most` at which `tokens` can be cut: not in a
+    picture."""
+    end = min(most, len(tokens)) // rows * rows
+    while 0 < end < len(tokens) and is_virtual(tokens[end - 1]) and is_virtual(tokens[end]):
+        end -= rows
+    return end

@@ -298,10 +298,6 @@ class Session:
         answer = self.prepare(Prompt(tokens=tuple(prompt)), request, generation=generation)
         return alone(self.decoder, self.begin(answer, Control(cancelled)))
 
-    def room(self, request: Request) -> int:
-        """The tokens that a chat may have before messages are left out for the answer's sake."""
-        return request.room(self.target.context_length)
-
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         _refuse_unanswerable(prompt.messages)
@@ -312,7 +308,7 @@ class Session:
         tokens, gap = fit(
             prompt,
             overflow=request.overflow,
-            limit=self.room(request),
+            limit=request.room(self.target.context_length),
             encode=self.encode,
             encode_text=encode_text,
             rows=lambda message: eyes.rows(message.pictures) if eyes else 0,
@@ -567,16 +563,10 @@ class Session:
         held = min(self.shared(prompt), len(prompt) - 1)
         before, self._kept, prefixes = self._kept, None, self._shared.prefixes
         if prefixes is not None and answer.keep_as is not None:
-            self._kept = prefixes.of(
-                prompt,
-                answer.keep_as,
-                recurring=answer.recurring,
-                decoder=self.decoder,
-                held=held,
-                before=before,
-            )
-        if self._kept is not None:
-            held = self._kept.start(held)
+            if before is None or not before.goes_on(answer.keep_as, held):
+                wanted = answer.keep_as, answer.recurring
+                before = KeptPrefix(prefixes, self.decoder, prompt, *wanted)
+            self._kept, held = before, before.start(held)
         self._tokens = list(prompt)
         self.decoder.rewind(held)
         self.drafter.rewind(held)

@@ -469,15 +469,13 @@ def keys_and_values(layer: Any) -> tuple[mx.array, mx.array]:
     Of a sliding window: only the positions that the next token sees.
     """
     if isinstance(layer, QuantizedKVCache):
-        return _dequantized(layer, layer.keys), _dequantized(layer, layer.values)
+        parts = tree_map(lambda part: part[..., : layer.offset, :], (layer.keys, layer.values))
+        size, bits = layer.group_size, layer.bits
+        keys, values = (mx.dequantize(w, s, b, group_size=size, bits=bits) for w, s, b in parts)
+        return keys, values
     first, base = 0, 0
     if isinstance(layer, AlignedCache):
         base = layer.base
         first = 0 if layer.window is None else max(0, layer.offset + 1 - layer.window)
     held = slice(first - base, layer.offset - base)
     return layer.keys[..., held, :], layer.values[..., held, :]
-
-
-def _dequantized(layer: QuantizedKVCache, whole: tuple[mx.array, ...]) -> mx.array:
-    packed, scales, biases = (part[..., : layer.offset, :] for part in whole)
-    return mx.dequantize(packed, scales, biases, group_size=layer.group_size, bits=layer.bits)

@@ -17,11 +17,6 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 from engine.core.cache import Timeline, is_window, keeps_all
 
 
-def is_quantized(timeline: Timeline) -> bool:
-    """Return whether the full-attention layers are quantized by now."""
-    return any(isinstance(layer, QuantizedKVCache) for layer in timeline.layers)
-
-
 def has_states(timeline: Timeline) -> bool:
     """Return whether a layer does not hold every position."""
     return not all(map(keeps_all, timeline.layers))
@@ -112,11 +107,8 @@ def save(arrays: Sequence[mx.array], path: Path) -> None:
 
 
 def load(path: Path) -> list[mx.array]:
-    """Return the arrays in a file of `save`. Raises OSError."""
-    try:
-        named: Any = mx.load(str(path))
-    except RuntimeError as error:  # MLX's file reader found no file
-        raise OSError(str(error)) from error
+    """Return the arrays in a file of `save`. Raises OSError or RuntimeError if it is gone."""
+    named: Any = mx.load(str(path))
     arrays = [named[name] for name in sorted(named)]
     mx.eval(arrays)
     return arrays

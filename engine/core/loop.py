@@ -93,7 +93,7 @@ def draft_and_verify(
             logs = logprobs_of(fetched[: len(likely)], path, len(committed))
             facts = ruled.p, ruled.chance, ruled.own_p, *seconds, choice.reason, logs
             verdict = RoundVerdict(path, own, committed, *facts, shown.parents)
-            policy.observe(_measured(verdict, draft, shown, choice, context, reading))
+            policy.observe(_measured(verdict, context, reading, draft, asked=choice.length))
             yield verdict
     finally:
         target.rewind(len(tokens))
@@ -203,27 +203,28 @@ def _lesson(logits: mx.array, drafter: Drafter) -> mx.array:
 
 def _measured(
     verdict: RoundVerdict,
-    draft: DraftArrays,
-    shown: RoundDraft,
-    choice: DraftChoice,
     context: int,
     reading: Pass,
+    draft: DraftArrays | None = None,
+    *,
+    asked: int = 0,
 ) -> MeasuredRound:
-    """A drafted round for the policy."""
-    return MeasuredRound(
-        proposed=len(shown.q),
+    """A round for the policy, which `asked` for a draft of that length."""
+    measured = MeasuredRound(
+        proposed=len(verdict.p),
         accepted=verdict.accepted,
         draft_seconds=verdict.draft_seconds,
         verify_seconds=verdict.verify_seconds,
         context=context,
-        drafter=draft.drafter,
-        match=draft.match,
-        asked=choice.length,
+        asked=asked,
         rows=reading.rows,
         others=reading.others,
-        tree=draft.tree,
         path=verdict.path,
+        edge=verdict.edge,
     )
+    if draft is None:
+        return measured
+    return replace(measured, drafter=draft.drafter, match=draft.match, tree=draft.tree)
 
 
 def _write_plain(
@@ -270,7 +271,7 @@ def _write_plain(
         logs, edge = logprobs_of(likely, (), 1), in_a_run and (first or not left)
         verdict = RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, logs, edge=edge)
         first = False
-        policy.observe(_measured_plain(verdict, len(tokens) - 1, reading))
+        policy.observe(_measured(verdict, len(tokens) - 1, reading))
         yield verdict
         if own in task.ends:
             return
@@ -279,20 +280,6 @@ def _write_plain(
         if left and not ahead:
             reading.clock.resume()
             logits = yield from _read(following)
-
-
-def _measured_plain(verdict: RoundVerdict, context: int, reading: Pass) -> MeasuredRound:
-    """A round without a draft for the policy."""
-    return MeasuredRound(
-        proposed=0,
-        accepted=0,
-        draft_seconds=0.0,
-        verify_seconds=verdict.verify_seconds,
-        context=context,
-        rows=reading.rows,
-        others=reading.others,
-        edge=verdict.edge,
-    )
 
 
 def _woken(drafter: Drafter, tokens: list[int], choice: DraftChoice) -> bool:

@@ -27,12 +27,7 @@ from engine.request import Prompt, Request, Sampling
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
 from tests.support.engine.sessions import loaded
-from tests.support.engine.slow_passes import (
-    ManyProducts,
-    SlowDrafts,
-    SlowPasses,
-    seconds_left,
-)
+from tests.support.engine.slow_passes import ManyProducts, SlowDrafts, SlowPasses, seconds_left
 
 SCRIPT = [(7 * i) % 60 for i in range(200)]
 PROMPT = SCRIPT[:12]

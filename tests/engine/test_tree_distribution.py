@@ -29,14 +29,7 @@ from tests.support.engine.drawn_texts import (
     short_texts,
     write,
 )
-from tests.support.engine.markov import (
-    Markov,
-    decoder,
-    drafting_tables,
-    exact,
-    joint,
-    random_table,
-)
+from tests.support.engine.markov import Markov, decoder, drafting_tables, exact, joint, random_table
 from tests.support.engine.tree_papers import (
     Mistake,
     mistaken,

@@ -4,15 +4,7 @@ from hypothesis import given
 
 from engine.conversation.rounds import Round, Rounds, Token, branches, committed, joined, judged
 from engine.conversation.stats import tally
-from engine.events import (
-    Draft,
-    DraftedToken,
-    Source,
-    Text,
-    TokenVerdict,
-    Verdict,
-    WrittenToken,
-)
+from engine.events import Draft, DraftedToken, Source, Text, TokenVerdict, Verdict, WrittenToken
 from engine.tree import Tree
 from tests.engine.conversation.test_stats import runs
 from tests.support.app.traces import traces, tree_round

@@ -22,13 +22,7 @@ from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.process.host import failure
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
-from tests.support.engine.sessions import (
-    DRAFTERS,
-    check_laws,
-    new_session,
-    text_of,
-    tokens_of,
-)
+from tests.support.engine.sessions import DRAFTERS, check_laws, new_session, text_of, tokens_of
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 

@@ -17,13 +17,7 @@ from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
 from tests.support.engine.backends import computing_as
-from tests.support.engine.helpers import (
-    CORE,
-    EVERYWHERE,
-    Known,
-    Scripted,
-    now_and_then,
-)
+from tests.support.engine.helpers import CORE, EVERYWHERE, Known, Scripted, now_and_then
 from tests.support.engine.sessions import (
     DRAFTERS,
     END,

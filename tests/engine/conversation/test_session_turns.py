@@ -12,9 +12,7 @@ from engine.drafters.model import ModelDrafter
 from engine.events import Done, Event, Text
 from engine.near_ties import alike
 from engine.request import ChatMessage, Request, chat
-from tests.support.engine.helpers import (
-    CORE,
-)
+from tests.support.engine.helpers import CORE
 from tests.support.engine.sessions import (
     QUESTION,
     check_caches,

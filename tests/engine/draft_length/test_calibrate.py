@@ -26,14 +26,7 @@ from engine.drafters.model import ModelDrafter
 from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
-from tests.support.engine.helpers import (
-    CORE,
-    PROMPT,
-    Scripted,
-    assert_as_fresh,
-    decoder,
-    plainly,
-)
+from tests.support.engine.helpers import CORE, PROMPT, Scripted, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy, shallow
 from tests.support.mostly_slow import mostly_slow
 

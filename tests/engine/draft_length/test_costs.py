@@ -9,14 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.draft_length.costs import (
-    MOST_ROWS,
-    ROWS,
-    Calibration,
-    Costs,
-    DraftCosts,
-    PassCosts,
-)
+from engine.draft_length.costs import MOST_ROWS, ROWS, Calibration, Costs, DraftCosts, PassCosts
 
 SHALLOW = PassCosts(64, (1, 2, 4, 8), (0.010, 0.011, 0.016, 0.028))
 MEASURED = Calibration(SHALLOW, (DraftCosts("head", 0.001, 0.0005, 0.0001),))

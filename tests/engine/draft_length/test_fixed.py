@@ -5,13 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import (
-    LONGEST,
-    DraftCandidate,
-    MeasuredRound,
-    Reason,
-    Why,
-)
+from engine.draft_length import LONGEST, DraftCandidate, MeasuredRound, Reason, Why
 from engine.draft_length.policy import Fixed, FixedTree, MatchThreshold
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.policies import HEAD, MEASURED

@@ -17,14 +17,7 @@ from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import ContextCache
 from engine.request import Sampling
 from tests.support.engine.blocks import BLOCK_KINDS, block_drafter, block_network
-from tests.support.engine.helpers import (
-    GREEDY,
-    PROMPT,
-    plainly,
-    task,
-    up_to,
-    write,
-)
+from tests.support.engine.helpers import GREEDY, PROMPT, plainly, task, up_to, write
 from tests.support.engine.tiny import build, shallow
 from tests.support.mostly_slow import mostly_slow
 

@@ -6,11 +6,7 @@ from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.model import ModelDrafter
-from tests.support.engine.helpers import (
-    GREEDY,
-    decoder,
-    up_to,
-)
+from tests.support.engine.helpers import GREEDY, decoder, up_to
 from tests.support.engine.tiny import shallow
 
 KEY = mx.random.key(0)

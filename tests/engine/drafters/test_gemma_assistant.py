@@ -6,21 +6,10 @@ import pytest
 
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
-from engine.drafters.gemma_assistant import (
-    ClusteredOutput,
-    load_gemma_assistant,
-)
+from engine.drafters.gemma_assistant import ClusteredOutput, load_gemma_assistant
 from models.drafters.folders import describe_drafter
-from tests.support.engine.gemma4 import (
-    build_target,
-    drafter_by,
-    untrained,
-)
-from tests.support.engine.helpers import (
-    BLOCK,
-    assert_same_draft,
-    drafted,
-)
+from tests.support.engine.gemma4 import build_target, drafter_by, untrained
+from tests.support.engine.helpers import BLOCK, assert_same_draft, drafted
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.parity.subjects import seeded
 

@@ -4,13 +4,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters.head_network import (
-    HeadShape,
-    load_head,
-    new_head,
-    save_head,
-    shape_for,
-)
+from engine.drafters.head_network import HeadShape, load_head, new_head, save_head, shape_for
 from models.drafters.folders import describe_drafter
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import ARCHITECTURES, build

@@ -12,12 +12,7 @@ from engine.drafters.lookahead import LookaheadDrafter, NGramPool
 from engine.request import Sampling
 from engine.tree import Tree
 from models.model_folder import ModelFolder
-from tests.support.engine.helpers import (
-    decoder,
-    task,
-    up_to,
-    write,
-)
+from tests.support.engine.helpers import decoder, task, up_to, write
 from tests.support.engine.story_samples import STORIES, openings
 
 WARM = Sampling(temperature=0.8, repeatable=True)

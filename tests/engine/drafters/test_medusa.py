@@ -11,10 +11,7 @@ from engine.core.decoder import Decoder
 from engine.core.model_parts import final_norm
 from engine.core.sampling import History, distribution, scores
 from engine.device import GPU
-from engine.drafters.medusa import (
-    MedusaDrafter,
-    load_medusa,
-)
+from engine.drafters.medusa import MedusaDrafter, load_medusa
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from tests.support.engine.backends import computing_as

@@ -12,19 +12,8 @@ from engine.drafters.mtp import MtpNetwork, load_mtp, load_network
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter, own_module
 from models.model_folder import ModelFolder
-from tests.support.engine.helpers import (
-    assert_same_draft,
-    drafted,
-    read_prompt,
-    up_to,
-)
-from tests.support.engine.mtp import (
-    PUBLISHED,
-    build_target,
-    drafter_by,
-    untrained,
-    write_sidecar,
-)
+from tests.support.engine.helpers import assert_same_draft, drafted, read_prompt, up_to
+from tests.support.engine.mtp import PUBLISHED, build_target, drafter_by, untrained, write_sidecar
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.tiny import write_folder
 

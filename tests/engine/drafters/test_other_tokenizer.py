@@ -14,13 +14,7 @@ from engine.drafters import NoDrafter, other_tokenizer
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import PROMPT as SHORT_PROMPT
-from tests.support.engine.drawn_texts import (
-    TABLE,
-    VOCABULARY,
-    WARM,
-    accepted,
-    no_ends,
-)
+from tests.support.engine.drawn_texts import TABLE, VOCABULARY, WARM, accepted, no_ends
 from tests.support.engine.drawn_texts import write as write_text
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.markov import decoder as table_decoder

@@ -14,18 +14,8 @@ from engine.conversation.kept_blocks import held_bytes
 from engine.request import ChatMessage
 from models.files import models_folder
 from models.starter import STARTER
-from tests.support.engine.kept import (
-    INSTRUCTED,
-    ROWS,
-    ask,
-    check,
-    files,
-    new,
-)
-from tests.support.engine.sessions import (
-    reused_of,
-    tokens_of,
-)
+from tests.support.engine.kept import INSTRUCTED, ROWS, ask, check, files, new
+from tests.support.engine.sessions import reused_of, tokens_of
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 

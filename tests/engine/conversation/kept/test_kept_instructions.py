@@ -19,10 +19,7 @@ from tests.support.engine.kept import (
     files,
     new,
 )
-from tests.support.engine.sessions import (
-    reused_of,
-    tokens_of,
-)
+from tests.support.engine.sessions import reused_of, tokens_of
 from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")

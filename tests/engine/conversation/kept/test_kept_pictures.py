@@ -13,14 +13,7 @@ from tests.support.engine import kept
 from tests.support.engine.backends import on_a_mac
 from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.kept import ROWS, files, new
-from tests.support.engine.pictures import (
-    ROW,
-    TOWERS,
-    NoiseTower,
-    picture,
-    said,
-    seeing_tokenizer,
-)
+from tests.support.engine.pictures import ROW, TOWERS, NoiseTower, picture, said, seeing_tokenizer
 from tests.support.engine.sessions import check_laws, reused_of, tokens_of
 from tests.support.mostly_slow import mostly_slow
 

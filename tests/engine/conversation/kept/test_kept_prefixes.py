@@ -32,13 +32,7 @@ from tests.support.engine.kept import (
     files,
     new,
 )
-from tests.support.engine.sessions import (
-    check_caches,
-    done_of,
-    reused_of,
-    tokens_of,
-    use,
-)
+from tests.support.engine.sessions import check_caches, done_of, reused_of, tokens_of, use
 from tests.support.mostly_slow import examples, mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")

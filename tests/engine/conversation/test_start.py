@@ -1,0 +1,55 @@
+"""An engine's process imports what it needs to answer, and transformers lists its models once."""
+
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+
+from transformers.utils import import_utils
+
+from engine.conversation.quick_transformers import hasten
+
+ROOT = Path(__file__).parents[3]
+MODELS = Path(import_utils.__file__).parents[1] / "models"
+NOT_YET = (
+    "app", "engine.cli", "engine.server", "engine.documents", "engine.tools", "engine.distil",
+    "torch", "rich", "typer", "mcp", "uvicorn", "starlette", "openpyxl", "mammoth", "pypdfium2",
+    "PySide6", "transformers.models.auto.modeling_auto", "transformers.generation.utils",
+)  # fmt: skip
+WRITTEN = (
+    "",
+    "# no __all__ here\n",
+    '__all__ = ["A", "B"]\n',
+    'x = 1\n__all__ = [\n    "A",\n    "B",\n]\ny = 2\n',
+    '__all__ = ["A"]\nx = 1\n__all__ = [\n    "B",\n]\n',
+    '    __all__ = ["A"]\n',
+    "x = __all__\n",
+)
+
+
+def test_an_engine_begins_without_what_no_answer_needs():
+    program = "import engine.process.host, sys; print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    loaded = set(done.stdout.splitlines())
+    assert {"engine.process.host", "mlx_lm"} <= loaded
+    assert loaded & {*NOT_YET} == set()
+
+
+def test_the_names_of_a_file_are_those_that_transformers_finds():
+    own = import_utils.fetch__all__.__wrapped__
+    quick = SimpleNamespace(fetch__all__=own, create_import_structure_from_path=lru_cache(len))
+    hasten(quick)
+    assert quick.fetch__all__ is not own
+    for text in [*WRITTEN, *(path.read_text("utf-8") for path in MODELS.glob("llama/*.py"))]:
+        assert quick.fetch__all__(text) == own(text), text[:80]
+
+
+def test_each_folder_is_read_once():
+    """In this process, where transformers was imported after the engine."""
+    known = import_utils.create_import_structure_from_path.cache_info()
+    assert known.maxsize is None
+    import_utils.create_import_structure_from_path(str(MODELS / "llama"))
+    assert import_utils.create_import_structure_from_path.cache_info().misses == known.misses > 400
