@@ -131,9 +131,8 @@ def test_shapes_are_those_that_the_kernel_serves():
 def test_a_layer_adds_its_bias_as_it_does_for_a_row():
     layer, shim = layer_of(*WITH_TAIL[32], 4, 32, mx.float32), Shim()
     layer.bias = mx.random.normal((len(layer.weight),))
-    x = rows_for(layer, 4)
+    x, model = rows_for(layer, 4), nn.Sequential(layer)
     alone = mx.concatenate([stock(layer, row, shim) + layer.bias for row in mx.split(x, 4)])
-    model = nn.Sequential(layer)
     install(model, shapes_of(model), run=shim.metal_kernel)
     assert different(model(x[None])[0], alone) == 0
     assert different(model(x[:, None])[:, 0], alone) == 0, "rows of several answers"
