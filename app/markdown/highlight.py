@@ -4,9 +4,9 @@ The colours are layout formats, as QSyntaxHighlighter uses them: the text and it
 change. Knows documents and code blocks; no Markdown.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from pygments.lexer import Lexer
@@ -44,18 +44,9 @@ _KINDS: tuple[tuple[_TokenType, Syntax], ...] = (
     (Token.Generic.Prompt, "comment"),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class _CodeLine:
-    """A line of code: its block, and the place of its text in the block, in UTF-16 units. Rejected
-    tokens and marks of control characters may interrupt the text."""
-
-    block: QTextBlock
-    parts: tuple[tuple[int, str], ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(text for _, text in self.parts)
+Part = tuple[QTextBlock, int, str]
+"""A piece of code: its block, its place in the block in UTF-16 units, and its text. Rejected tokens
+and marks of control characters may be between two parts of a line."""
 
 
 def panel_blocks(document: QTextDocument, position: int) -> Iterator[QTextBlock]:
@@ -77,78 +68,61 @@ def highlight(
 
     Until the last step, the document may only change after the code block.
     """
-    lexer = _lexer(language)
-    lines = [_code_line(block) for block in panel_blocks(document, position)]
-    code = "".join(f"{line.text}\n" for line in lines)  # lexers of lines want each to end
-    if lexer is None or len(code) > LONGEST:
+    lexer = lexer_of(language)
+    parts = [part for block in panel_blocks(document, position) for part in _parts(block)]
+    starts = list(accumulate((len(text) for _, _, text in parts), initial=0))
+    if lexer is None or starts[-1] > LONGEST:
         return
-    painter = _Painter(lines, colours)
-    for count, (start, kind, text) in enumerate(lexer.get_tokens_unprocessed(code)):
+    formats = {syntax: _format(syntax, colour) for syntax, colour in colours.items()}
+    ranges: dict[int, list[QTextLayout.FormatRange]] = defaultdict(list)  # by the block's number
+    tokens = lexer.get_tokens_unprocessed("".join(text for _, _, text in parts))
+    for count, (start, kind, code) in enumerate(tokens):
         if syntax := _syntax(kind):
-            painter.add(start, start + len(text), syntax)
+            end = start + len(code)
+            for number in range(bisect_right(starts, start) - 1, bisect_left(starts, end)):
+                block, offset, text = parts[number]
+                if text == "\n":
+                    continue
+                found = QTextLayout.FormatRange()
+                before = text[: max(0, start - starts[number])]
+                coloured = text[len(before) : end - starts[number]]
+                found.start, found.length = offset + utf16(before), utf16(coloured)
+                found.format = formats[syntax]
+                ranges[block.blockNumber()].append(found)
         if count % _SLICE == _SLICE - 1:
             yield
-    painter.paint(document)
+    for number, new in ranges.items():  # all colours at once
+        block = document.findBlockByNumber(number)
+        # The marks of a token's kind lie over the colours.
+        marks = [old for old in block.layout().formats() if old.format.hasProperty(TOKEN)]
+        block.layout().setFormats(new + marks)
+        document.markContentsDirty(block.position(), block.length())
 
 
 def get_ready(language: str) -> None:
     """Load what this language's colours need: tens of milliseconds, the first time."""
-    lexer = _lexer(language)
+    lexer = lexer_of(language)
     if lexer is not None:
         for _ in lexer.get_tokens_unprocessed("a"):
             pass
 
 
-class _Painter:
-    """Collects the coloured ranges of each line."""
-
-    def __init__(self, lines: Sequence[_CodeLine], colours: Mapping[Syntax, str]) -> None:
-        self._lines = lines
-        self._ranges: list[list[QTextLayout.FormatRange]] = [[] for _ in lines]
-        self._starts = list(accumulate((len(line.text) + 1 for line in lines), initial=0))
-        self._formats: dict[Syntax, QTextCharFormat] = {}
-        for syntax, colour in colours.items():
-            made = self._formats[syntax] = QTextCharFormat()
-            made.setForeground(QColor(colour))
-            made.setFontItalic(syntax == "comment")
-
-    def add(self, start: int, end: int, syntax: Syntax) -> None:
-        """Colour the code from `start` to `end`."""
-        line = bisect_right(self._starts, start) - 1
-        while line < len(self._lines) and self._starts[line] < end:
-            begin = self._starts[line]
-            for offset, text in self._lines[line].parts:
-                first, last = max(start - begin, 0), min(end - begin, len(text))
-                if first < last:
-                    found = QTextLayout.FormatRange()
-                    found.start = offset + utf16(text[:first])
-                    found.length = utf16(text[first:last])
-                    found.format = self._formats[syntax]
-                    self._ranges[line].append(found)
-                begin += len(text)
-            line += 1
-
-    def paint(self, document: QTextDocument) -> None:
-        """Show all colours at once."""
-        for line, ranges in zip(self._lines, self._ranges, strict=True):
-            if ranges:
-                layout = line.block.layout()
-                # The marks of a token's kind lie over the colours.
-                tokens = [found for found in layout.formats() if found.format.hasProperty(TOKEN)]
-                layout.setFormats(ranges + tokens)
-                document.markContentsDirty(line.block.position(), line.block.length())
+def _parts(block: QTextBlock) -> Iterator[Part]:
+    for part in fragments(block):
+        if part.charFormat().property(ROLE) == "text":
+            yield block, part.position() - block.position(), part.text()
+    yield block, block.length() - 1, "\n"  # lexers of lines want each line to end
 
 
-def _code_line(block: QTextBlock) -> _CodeLine:
-    parts = (
-        (fragment.position() - block.position(), fragment.text())
-        for fragment in fragments(block)
-        if fragment.charFormat().property(ROLE) == "text"
-    )
-    return _CodeLine(block, tuple(parts))
+def _format(syntax: Syntax, colour: str) -> QTextCharFormat:
+    made = QTextCharFormat()
+    made.setForeground(QColor(colour))
+    made.setFontItalic(syntax == "comment")
+    return made
 
 
-def _lexer(language: str) -> Lexer | None:
+def lexer_of(language: str) -> Lexer | None:
+    """Return what reads a language, by its name after a fence; None if it is unknown."""
     try:
         return get_lexer_by_name(language, stripnl=False, ensurenl=False) if language else None
     except ClassNotFound:
