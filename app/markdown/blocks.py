@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 from markdown_it import MarkdownIt
@@ -32,8 +33,8 @@ from app.markdown.inline import inline_runs, parser
 from app.markdown.lines import (
     After,
     Places,
-    code_lines,
     label_line,
+    lines_of,
     located,
     plain_lines,
     space_above,
@@ -129,10 +130,13 @@ class BlockReader:
                 cuts, over = (), False
             else:
                 builder = _Builder(
-                    self._md, state, base=base, after=after, references=references or {}
+                    self._md,
+                    state,
+                    base=base,
+                    after=after,
+                    references=references or {},
+                    continued=(not blocks and continued) or Continued(),
                 )
-                if continued and not blocks:
-                    builder.go_on(continued)
                 items = builder.build(tokens)
             if header and not blocks:
                 items, begin = [without_header(items[0]), *items[1:]], len(header)
@@ -286,13 +290,14 @@ class _Builder:
         base: int,
         after: After | None,
         references: Mapping[str, Any],
+        continued: Continued,
     ) -> None:
         self._md = md
         self._state = state
         self._base = base
         self._after = after
         self._env = {"references": references}
-        self._continued = Continued()
+        self._continued = continued
         self._items: list[Item] = []
         self._left = 0
         self._bars: tuple[Bar, ...] = ()
@@ -300,10 +305,6 @@ class _Builder:
         self._bullets = 0  # of the lists that are open, those without numbers
         self._marker: tuple[TextRun, ...] = ()
         self._new_list = False
-
-    def go_on(self, continued: Continued) -> None:
-        """Read the block as the next part of a block that was cut."""
-        self._continued = continued
 
     def build(self, tokens: Sequence[Token]) -> list[Item]:
         index = 0
@@ -522,7 +523,12 @@ class _Builder:
     def _write_code(self, token: Token) -> None:
         self._write_marker()
         places = tuple((at, self._base + place) for at, place in token.meta["places"])
-        start = self._state.line_starts[(token.map or [0])[0]]
+        first, last = token.map or (0, 0)
+        start = self._state.line_starts[first]
+        closed = token.content.endswith("\n") and last - first == token.content.count("\n") + 2
+        if token.info.strip() == "math" and closed and rules.can_be_formula(token.content):
+            self._write_math(token, self._state.src.find(token.markup, start), places)
+            return
         block_style = replace(self._block_style("label"), panel=self._base + start)
         label = label_line(
             self._state.src,
@@ -533,10 +539,18 @@ class _Builder:
             after=self._after,
         )
         self._add(label)
-        for line in code_lines(
-            token.content, block_style=block_style, places=places, after="label"
-        ):
+        code = replace(block_style, shape="code")
+        for line in lines_of(token.content, block_style=code, places=places, after="label"):
             self._add(line)
+
+    def _write_math(self, token: Token, start: int, places: Places) -> None:
+        """Write a formula in a fence that begins at `start`. In a quote or a list, only its content
+        is one piece of the source."""
+        written = f"{token.markup}math\n{token.content}{token.markup}"
+        run = TextRun(OBJECT, Style(formula=written), 0, len(token.content))
+        if self._state.src.startswith(written, start):
+            run, places = replace(run, length=len(written)), ((0, self._base + start),)
+        self._add(TextLine(self._formula_style(), tuple(located([run], places))))
 
     def _write_table(self, tokens: Sequence[Token]) -> None:
         self._write_marker()
@@ -557,16 +571,18 @@ class _Builder:
         style = str(opening.attrGet("style") or "")
         alignment = cast(Alignment, style.removeprefix("text-align:"))
         block_style = BlockStyle(alignment=alignment)
-        columns = _cells(token.meta["text"])
+        row = token.meta["text"]
+        columns = _cells(row)
         if not token.content or column >= len(columns):
             return TextLine(block_style, ())
-        text, places = columns[column]
-        before = text.index(token.content)
-        start = self._base + token.meta["places"][0][1]
-        moved = tuple((at - before, start + place) for at, place in places)
+        begin, end = columns[column]
+        begin += len(row[begin:end]) - len(row[begin:end].lstrip())
+        start = self._base + token.meta["places"][0][1] + begin
+        escaped = enumerate(re.finditer(r"\\\|", row[begin:end]))
+        places = ((0, start), *((bar.start() - n, start + bar.end() - 1) for n, bar in escaped))
         bold = Style(bold=opening.type == "th_open")
         runs = inline_runs(self._md, token.content, bold, self._env)
-        return TextLine(block_style, tuple(located(runs, moved)))
+        return TextLine(block_style, tuple(located(runs, places)))
 
 
 def _room_for_numbers(tokens: Sequence[Token]) -> int:
@@ -610,26 +626,13 @@ def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
     return kept if any(run.text for run in kept) else []
 
 
-def _cells(row: str) -> list[tuple[str, Places]]:
-    """Return the cells of a table's row, as markdown-it cuts them, and their places in it.
-
-    A bar after a backslash is text; the backslash is not.
-    """
-    cells: list[tuple[str, Places]] = []
-    text, places = "", [(0, 0)]
-    for place, character in enumerate(row):
-        escaped = place > 0 and row[place - 1] == "\\"
-        if character == "|" and not escaped:
-            cells.append((text, tuple(places)))
-            text, places = "", [(0, place + 1)]
-        elif character == "|":
-            text = text[:-1] + "|"
-            places.append((len(text) - 1, place))
-        else:
-            text += character
-    cells.append((text, tuple(places)))
-    if cells and not cells[0][0].strip():
-        cells.pop(0)
-    if cells and not cells[-1][0].strip():
-        cells.pop()
+def _cells(row: str) -> list[tuple[int, int]]:
+    """Return where the cells of a table's row begin and end, as markdown-it cuts it. A bar after a
+    backslash is text; the backslash is not."""
+    bars = (found.start() for found in re.finditer(r"(?<!\\)\|", row))
+    cells = [(begin + 1, end) for begin, end in pairwise((-1, *bars, len(row)))]
+    if not row[slice(*cells[0])].strip():
+        del cells[0]
+    if cells and not row[slice(*cells[-1])].strip():
+        del cells[-1]
     return cells

@@ -103,7 +103,7 @@ class TextDocument:
         self._ended: set[int] = set()  # details whose end is in a finished part
         self._tail_ends: set[int] = set()  # those whose end is in the tail
         self._hidden: dict[int, tuple[int, int]] = {}  # the beginning and end of folded details
-        self._tables = TableWriter(document, write=self._write_cell, note=self._note_line)
+        self._tables = TableWriter(document, write=self._write_runs, note=self._note_line)
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those in the text, as written
         self._first_formula = -1  # the place of the first of them
@@ -602,12 +602,12 @@ class TextDocument:
             cursor.setPosition(position + utf16(old.runs[count].text))
             cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
             cursor.insertText(grown.text[kept:], self._formats.characters(grown.style, new.block))
-            position = self._map.append(grown, position)
+            self._map.append(grown, position)
         else:
             cursor.setPosition(position)
             cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
             cursor.removeSelectedText()
-        self._write_runs(cursor, new, rest, position)
+        self._write_runs(cursor, new, rest)
 
     def _write_line(self, line: TextLine) -> None:
         cursor = QTextCursor(self.document)
@@ -621,7 +621,7 @@ class TextDocument:
             cursor.insertBlock(block, characters)  # an empty line is as high as others
         self._fresh = False
         self._note_panel(line, cursor.position())
-        self._write_runs(cursor, line, line.runs, cursor.position())
+        self._write_runs(cursor, line)
 
     def _note_panel(self, line: TextLine, position: int) -> None:
         """Note the language of a code block, if this line, written there, is its label."""
@@ -630,20 +630,18 @@ class TextDocument:
             self._panels[line.block.panel] = (position, language)
 
     def _write_runs(
-        self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int
+        self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun] | None = None
     ) -> None:
-        for run in runs:
+        """Write a line, or these last runs of it."""
+        for run in line.runs if runs is None else runs:
+            self._map.append(run, cursor.position())
             cursor.insertText(run.text, self._characters(run, line))
-            position = self._map.append(run, position)
 
     def _characters(self, run: TextRun, line: TextLine) -> QTextCharFormat:
         layouts = self._formats.formulas
         if not run.style.formula or layouts is None:
             return self._formats.characters(run.style, line.block)
         return self._formats.formula(run.style, line.block, layouts=layouts)
-
-    def _write_cell(self, cursor: QTextCursor, line: TextLine) -> None:
-        self._write_runs(cursor, line, line.runs, cursor.position())
 
     def _note_line(self, line: TextLine, position: int) -> None:
         for run in line.runs:

@@ -222,12 +222,6 @@ class Formats:
             made.setBackground(QColor(colours.found))
         if style.bold:
             made.setFontWeight(QFont.Weight.Bold)
-        if style.key:
-            made.setFont(
-                self._code_font(),
-                QTextCharFormat.FontPropertiesInheritanceBehavior.FontPropertiesSpecifiedOnly,
-            )
-            made.setBackground(QColor(colours.code))
         if style.script:
             made.setVerticalAlignment(
                 QTextCharFormat.VerticalAlignment.AlignSuperScript

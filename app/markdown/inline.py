@@ -30,7 +30,7 @@ _STYLES: dict[str, str] = {
     **dict.fromkeys(("em", "i"), "italic"),
     **dict.fromkeys(("s", "strike", "del"), "struck"),
     **dict.fromkeys(("u", "ins"), "underlined"),
-    **{"kbd": "key", "mark": "marked", "small": "small", "code": "code"},
+    **{"kbd": "code", "mark": "marked", "small": "small", "code": "code"},
 }
 
 
@@ -117,6 +117,7 @@ class WatchedInline(ParserInline):
         super().__init__()
         self.ruler.before("escape", "formula", rules.formula)
         self.ruler.before("link", "footnote", rules.footnote)
+        self.ruler.before("autolink", "comment", rules.comment)
         self.ruler.before("autolink", "safe_tag", rules.safe_tag)
         self.ruler.after("autolink", "address", rules.address)
         for rule in list(self.ruler.__rules__):
@@ -201,21 +202,13 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 is_shown = is_tagged = False
                 continue
             case "image":
-                yield from _image(token, now, begin=begin)
-            case "picture":
                 linked = replace(now, href=str(token.attrGet("src") or ""))
                 yield TextRun("image ", replace(linked, role="label"), begin, 0)
-                yield from shown(token.content or linked.href, linked, begin, end - begin)
+                if token.children:
+                    yield from _runs(token.children, linked, base=begin + 2)
+                else:
+                    yield from shown(token.content or linked.href, linked, begin, end - begin)
             case _:  # a tag shows nothing, nor does a line of tags
                 is_tagged = True
                 continue
         is_shown = True
-
-
-def _image(token: Token, style: Style, *, begin: int) -> Iterator[TextRun]:
-    linked = replace(style, href=str(token.attrGet("src") or ""))
-    yield TextRun("image ", replace(linked, role="label"), begin, 0)
-    if token.children:
-        yield from _runs(token.children, linked, base=begin + 2)
-    else:
-        yield from shown(linked.href, linked, begin, 0)

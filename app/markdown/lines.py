@@ -33,22 +33,29 @@ def space_above(shape: Shape, after: After | None) -> int:
     return below_code + {"heading": 22, "label": 20, "rule": 16}.get(shape, 10)
 
 
-def plain_lines(
-    text: str, *, base: int, after: After | None, joined: bool = False, shape: Shape = "plain"
-) -> list[Item]:
-    """Return `text` as plain lines. `joined`: it continues a line."""
-    items: list[Item] = []
-    place = base
-    for row in text.removesuffix("\n").split("\n"):
-        for begin, part in parts_of_line(row, LONGEST_LINE):
-            block_style = BlockStyle(
-                shape, above=space_above(shape, after), joined=joined or begin > 0
-            )
-            runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
-            items.append(TextLine(block_style, runs))
-            after, joined = shape, False
-        place += len(row) + 1
-    return items
+def plain_lines(text: str, *, base: int, after: After | None, joined: bool = False) -> list[Item]:
+    """Return `text`, which begins at `base` in the source, as plain lines."""
+    block, places = BlockStyle("plain"), ((0, base),)
+    return list(lines_of(text, block_style=block, places=places, after=after, joined=joined))
+
+
+def lines_of(
+    text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
+) -> Iterator[TextLine]:
+    """Return the lines of plain text or code, or of a part of it. `places` are their places in the
+    source.
+
+    `joined`: the first continues the line before.
+    """
+    begin, style = 0, Style(code=block_style.shape == "code")
+    for row in text.removesuffix("\n").split("\n") if text else ():
+        for cut, part in parts_of_line(row, LONGEST_LINE):
+            runs = shown(part, style, begin + cut, len(part)) if part else ()
+            above = space_above(block_style.shape, after)
+            block = replace(block_style, above=above, joined=joined or cut > 0)
+            yield TextLine(block, tuple(located(list(runs), places)))
+            after, joined = block_style.shape, False
+        begin += len(row) + 1
 
 
 def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
@@ -60,34 +67,6 @@ def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
         yield begin, line[begin:end]
         begin = end
     yield begin, line[begin:]
-
-
-def code_lines(
-    text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
-) -> Iterator[TextLine]:
-    """Return the lines of a code block, or of a part of it. `places` are their places in the
-    source.
-
-    `joined`: the first continues the line before.
-    """
-    begin = 0
-    for row in text.removesuffix("\n").split("\n") if text else ():
-        for cut in range(0, max(1, len(row)), LONGEST_LINE):
-            part = row[cut : cut + LONGEST_LINE]
-            runs = located(
-                list(shown(part, Style(code=True), begin + cut, len(part))) if part else [], places
-            )
-            yield TextLine(
-                replace(
-                    block_style,
-                    shape="code",
-                    above=space_above("code", after),
-                    joined=joined or cut > 0,
-                ),
-                tuple(runs),
-            )
-            after, joined = "code", False
-        begin += len(row) + 1
 
 
 def label_line(

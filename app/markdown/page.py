@@ -41,10 +41,9 @@ OBJECT = "\ufffc"  # the character for which Qt draws an object: a formula
 class Style:
     """How a run looks.
 
-    `href`: the address of a link. `script`: small, above or below the line. `key`: the name of a
-    keyboard key. `small`: of a source or a footnote. `tone`: the title of an admonition.
-    `formula`: the source of a formula. `rejected`: the number of the rejected token that the run
-    shows.
+    `href`: the address of a link. `script`: small, above or below the line. `small`: of a source
+    or a footnote. `tone`: the title of an admonition. `formula`: the source of a formula.
+    `rejected`: the number of the rejected token that the run shows.
     """
 
     bold: bool = False
@@ -53,7 +52,6 @@ class Style:
     code: bool = False
     href: str = ""
     script: Script = ""
-    key: bool = False
     underlined: bool = False
     marked: bool = False
     small: bool = False

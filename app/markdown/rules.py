@@ -14,6 +14,11 @@ from models.in_words import CONTROLS
 
 LONGEST_FORMULA = 4_000  # characters
 _CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+_APART = re.compile(  # what begins a formula on lines of its own
+    r"\$\$|\\\[|\\begin\{(?:align(?:at)?|equation|gather|multline|eqnarray|[pbBvV]?matrix|cases)\*?\}"
+)
+# What may not follow a closing dollar, so that prices and paths of a shell stay text.
+_NO_CLOSING = re.compile(r"[\d{]|(?<![\w)\]}']\$)[^\W\d]")
 _ADDRESS = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
 _TRAILING = ".,:;!?'\"*_~"  # at the end of an address: belongs to the sentence
 _FOOTNOTE = re.compile(r"\[\^([^\s\[\]^]{1,30})\]")
@@ -27,7 +32,6 @@ ON_LINES = (
 )
 _NAMES = "|".join((*_STYLED, *ON_LINES, "br", "img"))
 _TAG = re.compile(rf"<(/?)({_NAMES})((?:\s[^<>]*|/)?)>", re.IGNORECASE)
-_ATTRIBUTE = r"""\s{}\s*=\s*["']?([^"'\s<>]+)["']?"""
 _AFTER_FORMULA = ".,;:"
 _DETAILS = re.compile(r"<details(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _SUMMARY = re.compile(r"<summary(?:\s[^<>]*)?>(.*?)(?:</summary>|$)", re.IGNORECASE)
@@ -42,6 +46,10 @@ _HTML_RULE = re.compile(r"<hr\s*/?>\s*$", re.IGNORECASE)
 
 def latex_of(written: str) -> tuple[str, bool]:
     """Return the LaTeX of a formula written with its marks, and whether it is a display formula."""
+    if written.startswith("\\begin"):
+        return written, True
+    if written[0] in "`~":
+        return "\n".join(written.split("\n")[1:-1]).strip(), True
     opening = next(mark for mark in ("$$", "$", "\\(", "\\[") if written.startswith(mark))
     at = written.rindex(_CLOSING[opening])
     after = written[at + len(opening) :].strip()
@@ -50,7 +58,7 @@ def latex_of(written: str) -> tuple[str, bool]:
 
 def formula(state: StateInline, silent: bool) -> bool:
     """Read a formula in a paragraph. An opening dollar has no space after it; a closing one has
-    none before it and no digit after it, so that prices stay text."""
+    none before it, and neither a digit nor, after a sign, a letter after it."""
     begin, text = state.pos, state.src
     opening = next((mark for mark in ("$$", "$", "\\(", "\\[") if text.startswith(mark, begin)), "")
     if not opening:
@@ -58,11 +66,11 @@ def formula(state: StateInline, silent: bool) -> bool:
     inside = begin + len(opening)
     end = _find_closing(text, inside, _CLOSING[opening])
     content = text[inside:end] if end >= 0 else ""
-    if not _can_be_formula(content):
+    if not can_be_formula(content):
         return False
     after = end + len(opening)
     if opening == "$" and (
-        content != content.strip() or text[after : after + 1].isdigit() or "\n\n" in content
+        content != content.strip() or _NO_CLOSING.match(text, after) or "\n\n" in content
     ):
         return False
     if not silent:
@@ -81,11 +89,12 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
     if state.is_code_block(start_line):
         return False
     first = _row(state, start_line)
-    opening = first[:2]
-    if opening not in ("$$", "\\["):
+    opening = _APART.match(first)
+    if opening is None:
         return False
-    line, rows = start_line, [first[2:]]
-    while (end := _find_closing(rows[-1], 0, _CLOSING[opening])) < 0:
+    closing = _CLOSING.get(opening[0]) or opening[0].replace("begin", "end", 1)
+    line, rows = start_line, [first[opening.end() :]]
+    while (end := _find_closing(rows[-1], 0, closing)) < 0:
         line += 1
         if line >= end_line:
             break
@@ -96,8 +105,8 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
     is_open = end < 0
     if is_open and line < state.env["lines"]:  # a quote has ended, but not the text
         return False
-    after, rows[-1] = rows[-1][end + 2 :], rows[-1][:end]
-    is_formula = not after.strip(_AFTER_FORMULA + " \t") and _can_be_formula("\n".join(rows))
+    after, rows[-1] = rows[-1][end + len(closing) :], rows[-1][:end]
+    is_formula = not after.strip(_AFTER_FORMULA + " \t") and can_be_formula("\n".join(rows))
     if not is_open and not is_formula:
         return False
     if silent:
@@ -231,6 +240,17 @@ def footnote(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def comment(state: StateInline, silent: bool) -> bool:
+    """Read a comment in HTML, which shows nothing."""
+    end = state.src.find("-->", state.pos + 4) if state.src.startswith("<!--", state.pos) else -1
+    if end < 0:
+        return False
+    if not silent:
+        state.push("comment", "", 0).hidden = True
+    state.pos = end + 3
+    return True
+
+
 def safe_tag(state: StateInline, silent: bool) -> bool:
     """Read a tag that only changes how text looks, without its attributes. All other tags are shown
     as text, and so is a tag without its partner, unless it begins a line."""
@@ -250,14 +270,14 @@ def safe_tag(state: StateInline, silent: bool) -> bool:
     elif not _has_partner(state, found):
         return False
     elif name == "a" and not closing:
-        address = re.search(_ATTRIBUTE.format("href"), attributes, re.IGNORECASE)
-        if address is None or not state.md.validateLink(address[1]):
+        address = _attribute("href", attributes)
+        if not state.md.validateLink(address):
             return False
     if not silent:
         token = state.push("link_" + kind[2:] if name == "a" else kind, name, 0)
         token.nesting = -1 if closing else 1
         if kind == "a_open":
-            token.attrs = {"href": address[1]}  # type: ignore[index]
+            token.attrs = {"href": address}
     state.pos = found.end()
     return True
 
@@ -278,18 +298,21 @@ def _begins_line(state: StateInline) -> bool:
 
 def _picture(state: StateInline, found: re.Match[str], silent: bool) -> bool:
     """Read a picture with an address as an image of Markdown."""
-    words = {
-        name: re.search(rf"""\s{name}\s*=\s*(["'])(.*?)\1""", found[3], re.IGNORECASE)
-        for name in ("src", "alt")
-    }
-    address = words["src"][2] if words["src"] else ""
+    address = _attribute("src", found[3])
     if not state.md.validateLink(address):
         return False
     if not silent:
-        token = state.push("picture", "img", 0)
-        token.content, token.attrs = words["alt"][2] if words["alt"] else "", {"src": address}
+        token = state.push("image", "img", 0)
+        token.content, token.attrs = _attribute("alt", found[3]), {"src": address}
     state.pos = found.end()
     return True
+
+
+def _attribute(name: str, attributes: str) -> str:
+    """Return the value of an attribute of a tag; an empty text if it has none."""
+    value = rf"""\s{name}\s*=\s*(?:(["'])(.*?)\1|([^"'\s<>]+))"""
+    found = re.search(value, attributes, re.IGNORECASE)
+    return (found[2] or found[3] or "") if found else ""
 
 
 def _row(state: StateBlock, line: int) -> str:
@@ -308,5 +331,6 @@ def _find_closing(text: str, begin: int, mark: str) -> int:
     return -1
 
 
-def _can_be_formula(content: str) -> bool:
+def can_be_formula(content: str) -> bool:
+    """Return whether a text may be drawn as a formula."""
     return bool(content.strip()) and CONTROLS.search(content) is None

@@ -28,7 +28,7 @@ from app.markdown.asides import Aside, items_of
 from app.markdown.blocks import Block, BlockReader, beside
 from app.markdown.cuts import Continued, Cut, column_widths
 from app.markdown.inline import is_web
-from app.markdown.lines import After, code_lines, label_line, parts_of_line, plain_lines
+from app.markdown.lines import After, label_line, lines_of, parts_of_line, plain_lines
 from app.markdown.page import (
     BREAK,
     Bar,
@@ -50,7 +50,7 @@ _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
 _REASONING_LEFT = 16  # pixels
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+\S.*)?[ \t]*")
-_TRIED_LINES = 12  # at which a paragraph may be cut
+_TRIED_LINES = 3  # at which a paragraph may be cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,10 +405,10 @@ class StreamingMarkdown(_StreamingText):
     def _tail(self, whole: str, place: ReadingPlace) -> tuple[Item, ...]:
         text = whole[place.source :]
         if place.fence:
-            last = text.rfind("\n") + 1
+            last, closed = text.rfind("\n") + 1, 0
             if not (place.joined and last == 0) and _closes(place.fence, text[last:]):
-                text = text[:last]
-            return self._fence_items(text, place, place.fence)
+                text, closed = text[:last], len(whole)
+            return self._fence_items(text, place, place.fence, closed=closed)
         if place.joined:
             return _row_items(text, place)
         blocks = self._read(text, place)
@@ -494,19 +494,21 @@ class StreamingMarkdown(_StreamingText):
     ) -> FinishedPart | None:
         """Return the lines of a long paragraph, or of a quote of one, up to the last one at which
         nothing, such as bold text, goes on."""
-        rows, continued = window.split("\n"), None
-        if block.kind == "blockquote_open":
-            continued = _continued(block, place)
-        for line in range(settled, max(0, settled - _TRIED_LINES), -1):
-            end = sum(len(row) + 1 for row in rows[:line])
-            above = self._read_blocks(window[:end], place)
+        ends = [
+            run.source + 1 - place.source
+            for run, behind in pairwise(all_runs(block.items))
+            if run.text == BREAK and replace(run.style, small=False) == Style()
+            if not behind.style.href
+        ]
+        ends = [n for n in ends if window[n - 1] == "\n" and window.count("\n", 0, n) <= settled]
+        continued = _continued(block, place) if block.kind == "blockquote_open" else None
+        for end in reversed(ends[-_TRIED_LINES:]):
             behind = place.at(place.source + end, "row", continued=continued)
+            above = self._read_blocks(window[:end], place)
             below = self._read_blocks(window[end:], behind)
-            if len(above) == 1 and below and below[0].kind == block.kind:
-                halves = [_looks(above[0].items), _looks(below[0].items)]
-                if [*halves[0], *halves[1]] == _looks(block.items):
-                    part = _part(above, place, place.source + end)
-                    return replace(part, next=replace(part.next, after="row", continued=continued))
+            if len(above) == 1 and below and _goes_on(above[0].items, below[0].items):
+                part = _part(above, place, behind.source)
+                return replace(part, next=replace(part.next, after="row", continued=continued))
         return None
 
     def _read(self, text: str, place: ReadingPlace) -> list[Block]:
@@ -552,7 +554,7 @@ class StreamingMarkdown(_StreamingText):
         end, lines = begin, 0
         while lines < FENCE_LINES and (stop := text.find("\n", end, limit)) >= 0:
             if not (place.joined and end == begin) and _closes(fence, text[end:stop]):
-                items = self._fence_items(text[begin:end], place, fence)
+                items = self._fence_items(text[begin:end], place, fence, closed=stop)
                 after = items[-1].block.shape if items else place.after
                 return FinishedPart(items, place.at(stop + 1, after), (fence.panel,))
             end, lines = stop + 1, lines + 1
@@ -565,7 +567,14 @@ class StreamingMarkdown(_StreamingText):
             items, place.at(end, "code", fence=replace(fence, begun=True), joined=joined)
         )
 
-    def _fence_items(self, text: str, place: ReadingPlace, fence: OpenFence) -> tuple[Item, ...]:
+    def _fence_items(
+        self, text: str, place: ReadingPlace, fence: OpenFence, *, closed: int = 0
+    ) -> tuple[Item, ...]:
+        """Return the lines of `text`. `closed`: the end of the line that ends the code block."""
+        if closed and fence.info == "math" and not fence.begun:  # read as a whole, a formula
+            whole = self.text[fence.panel : closed]
+            blocks = self._read_blocks(whole, replace(place, source=fence.panel))
+            return tuple(item for block in blocks for item in block.items)
         block_style, after = BlockStyle(panel=fence.panel), place.after
         items: list[Item] = []
         if not fence.begun:
@@ -589,8 +598,9 @@ class StreamingMarkdown(_StreamingText):
             at += len(row) + 1
         content = content.removesuffix("\n")  # `split` adds an empty text after the last line end
         joined = place.joined
-        items += code_lines(
-            content, block_style=block_style, places=tuple(places), after=after, joined=joined
+        code = replace(block_style, shape="code")
+        items += lines_of(
+            content, block_style=code, places=tuple(places), after=after, joined=joined
         )
         return tuple(beside(items, place.folds))
 
@@ -610,14 +620,10 @@ def _continued(quote: Block, place: ReadingPlace) -> Continued:
     return Continued(tone=bars[0].tone) if bars else Continued()
 
 
-def _looks(items: Sequence[Item]) -> list[tuple[str, Style]]:
-    """Return the characters of `items` with their styles, without line ends."""
-    return [
-        (character, run.style)
-        for run in all_runs(items)
-        for character in run.text
-        if character != BREAK
-    ]
+def _goes_on(above: Sequence[Item], below: Sequence[Item]) -> bool:
+    """Return whether a line below continues the paragraph above, and begins nothing else."""
+    last, first = ([replace(i.block, above=0) for i in items] for items in (above[-1:], below[:1]))
+    return last == first
 
 
 def _fence_at(text: str, begin: int) -> re.Match[str] | None:

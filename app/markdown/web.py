@@ -13,12 +13,10 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_by_name
-from pygments.util import ClassNotFound
 
 from app.markdown import rules
 from app.markdown.blocks import BOXES, admonition
-from app.markdown.highlight import LONGEST
+from app.markdown.highlight import LONGEST, lexer_of
 from app.markdown.inline import parser
 from models.in_words import clean
 
@@ -52,10 +50,7 @@ class _Renderer(RendererHTML):
     """Each method whose name begins with a letter writes the tokens of this name."""
 
     def renderToken(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-        token = tokens[place]
-        if token.attrGet("src"):
-            return self.image(tokens, place, options, env)
-        tag, _, end = token.type.rpartition("_")
+        tag, _, end = tokens[place].type.rpartition("_")
         if tag in _BOLD:
             return "<b>" if end == "open" else "</b>"
         return "" if tag in rules.ON_LINES else super().renderToken(tokens, place, options, env)
@@ -112,15 +107,11 @@ class _Renderer(RendererHTML):
         return f"<table>\n{rows}</table>\n" if rows else f"<p>{self._inline(text, env)}</p>\n"
 
     def fence(self, tokens: Sequence[Token], place: int, *_: Any) -> str:
-        token = tokens[place]
-        language, code = token.info.strip().partition(" ")[0], token.content
+        code = tokens[place].content
+        lexer = lexer_of(tokens[place].info.strip().partition(" ")[0])
         inner = escape(code)
-        if language and len(code) <= LONGEST:
-            try:
-                lexer = get_lexer_by_name(language, stripnl=False)
-                inner = highlight(code, lexer, HtmlFormatter(nowrap=True, noclasses=True))
-            except ClassNotFound:
-                pass
+        if lexer and len(code) <= LONGEST:
+            inner = highlight(code, lexer, HtmlFormatter(nowrap=True, noclasses=True))
         return f"<pre><code>{inner.rstrip()}</code></pre>\n"
 
     code_block = fence  # type: ignore[assignment]

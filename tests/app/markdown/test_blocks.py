@@ -107,6 +107,7 @@ def test_what_is_no_formula():
         "$a\n\nb$",
         "$$\na\n\nb\n$$",
         "$\u202ex$",
+        "PATH=$HOME/bin:$PATH, $USER@$HOST and ${A}/b:${C}",
     )
     assert {text: seen for text in texts if (seen := formulas(text))} == {}
 

@@ -54,3 +54,10 @@ def test_a_formula_within_a_line_is_lower_than_one_that_is_set_apart():
     latex = r"\sum_{i=1}^n \frac{1}{i}"
     inline, apart = lay_out(latex, display=False), lay_out(latex, display=True)
     assert inline["ascent"] + inline["descent"] < apart["ascent"] + apart["descent"]
+
+
+def test_the_number_of_a_formula_is_shown_and_its_label_is_not():
+    bare, numbered, labelled = (
+        lay_out(f"x = 1{end}", display=True)["width"] for end in ("", r"\tag{7}", r"\label{eq}")
+    )
+    assert numbered > bare == labelled
