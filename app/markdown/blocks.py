@@ -373,7 +373,8 @@ class _Builder:
         above = space_above(shape, self._after)
         if tight and self._after == "item" and shape == "text":
             above = 3
-        return BlockStyle(shape, above=above, left=self._left, bars=self._bars)
+        joined = self._continued.joined and self._after == "row"
+        return BlockStyle(shape, above=above, left=self._left, bars=self._bars, joined=joined)
 
     def _add(self, item: Item) -> None:
         self._items.append(item)

@@ -36,8 +36,9 @@ def written_text(document: QTextDocument, start: int, end: int) -> str:
         part = _written(block, start, end)
         if not first:
             same_row = cell is not None and cell == row
-            joined = block.blockFormat().property(JOINED)
-            text += "\t" if same_row else "" if joined else "\n"
+            made = block.blockFormat()
+            joined = " " if made.property(SHAPE) == "text" else ""  # the space after a sentence
+            text += "\t" if same_row else joined if made.property(JOINED) else "\n"
         text += part
         first, row = False, -1 if cell is None else cell
         block = block.next()

@@ -33,11 +33,12 @@ class Cut:
 @dataclass(frozen=True, slots=True)
 class Continued:
     """What a block that was cut hands on to its next part: the colour of a quote's bar, the first
-    two lines of a table and the widths of its columns."""
+    two lines of a table and the widths of its columns. `joined`: it was cut within a line."""
 
     tone: Tone = ""
     header: str = ""
     columns: tuple[int, ...] = ()
+    joined: bool = False
 
 
 def without_header(item: Item) -> Item:

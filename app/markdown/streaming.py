@@ -50,7 +50,8 @@ _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
 _REASONING_LEFT = 16  # pixels
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+\S.*)?[ \t]*")
-_TRIED_LINES = 3  # at which a paragraph may be cut
+_TRIED = 3  # places at which a paragraph may be cut
+_SENTENCE_END = re.compile(r"[.!?:;]\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +435,7 @@ class StreamingMarkdown(_StreamingText):
             blocks = list(takewhile(lambda block: block.kind != "fence", read))
             fences = [block.begin for block in read if block.kind == "fence"]
             return _part(blocks, place, min(fences, default=end))
-        return self._finished_plain(place, window)
+        return self._cut_line(window, place) or self._finished_plain(place, window)
 
     def _finished_within(
         self, window: str, place: ReadingPlace, *, cut: bool, last: bool
@@ -502,7 +503,27 @@ class StreamingMarkdown(_StreamingText):
         ]
         ends = [n for n in ends if window[n - 1] == "\n" and window.count("\n", 0, n) <= settled]
         continued = _continued(block, place) if block.kind == "blockquote_open" else None
-        for end in reversed(ends[-_TRIED_LINES:]):
+        return self._cut_at(ends, window, place, continued)
+
+    def _cut_line(self, window: str, place: ReadingPlace) -> FinishedPart | None:
+        """Return the beginning of a paragraph in a line that is too long to be read at once, up to
+        the end of a sentence."""
+        blocks = self._read_blocks(window, place)
+        ends = [
+            run.source + found.end() - place.source
+            for run in all_runs(item for block in blocks for item in block.items)
+            if run.exact and run.style == Style()
+            for found in _SENTENCE_END.finditer(run.text)
+        ]
+        if [block.kind for block in blocks] != ["paragraph_open"]:
+            return None
+        return self._cut_at(ends, window, place, Continued(joined=True))
+
+    def _cut_at(
+        self, ends: Sequence[int], window: str, place: ReadingPlace, continued: Continued | None
+    ) -> FinishedPart | None:
+        """Return a paragraph up to the last of these ends at which nothing else begins."""
+        for end in reversed(ends[-_TRIED:]):
             behind = place.at(place.source + end, "row", continued=continued)
             above = self._read_blocks(window[:end], place)
             below = self._read_blocks(window[end:], behind)
@@ -622,7 +643,10 @@ def _continued(quote: Block, place: ReadingPlace) -> Continued:
 
 def _goes_on(above: Sequence[Item], below: Sequence[Item]) -> bool:
     """Return whether a line below continues the paragraph above, and begins nothing else."""
-    last, first = ([replace(i.block, above=0) for i in items] for items in (above[-1:], below[:1]))
+    last, first = (
+        [replace(item.block, above=0, joined=False) for item in items]
+        for items in (above[-1:], below[:1])
+    )
     return last == first
 
 
