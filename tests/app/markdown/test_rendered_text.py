@@ -313,12 +313,13 @@ def test_copying_code(show):
 
 
 def test_copying_a_selection(show):
-    view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000)
+    long = "It is long. " * 900
+    view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000 + "\n\n" + long)
     view.text.set_rejected([RejectedSpan(3, "no", 0), RejectedSpan(9, "no", 1)])
     view.text.settle()
     view.selectAll()
     text = view.createMimeDataFromSelection().text()
-    assert text == "H\n\u2022 a b\nx\ty\n1\t2\n" + "w" * 9_000
+    assert text == "H\n\u2022 a b\nx\ty\n1\t2\n" + "w" * 9_000 + "\n" + long.rstrip()
     assert view.createMimeDataFromSelection().formats() == ["text/plain"]
     cursor = view.document().find("b")
     view.setTextCursor(cursor)
