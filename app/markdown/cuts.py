@@ -65,16 +65,13 @@ def too_much(tokens: Sequence[Token], text: str, cuts: Sequence[Cut]) -> bool:
     """Return whether a block would take long to show, or is nested too deep for markdown-it."""
     if tokens[0].type in ("fence", "code_block", "formula_block"):
         return False
-    if not cuts and (_cells_in(tokens) > _MOST_CELLS or _marks_in(text) > _MOST_MARKS):
+    cells = sum(token.type in ("th_open", "td_open") for token in tokens)
+    if not cuts and (cells > _MOST_CELLS or _marks_in(text) > _MOST_MARKS):
         return True
     return any(
         token.type in ("list_item_open", "blockquote_open") and token.level + 1 >= NESTING
         for token in tokens
     )
-
-
-def _cells_in(tokens: Sequence[Token]) -> int:
-    return sum(token.type in ("th_open", "td_open") for token in tokens)
 
 
 def _marks_in(text: str) -> int:

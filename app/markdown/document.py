@@ -437,14 +437,12 @@ class TextDocument:
         shown = [
             one
             for one in self._rejected[first:behind]
-            if not self._is_hidden(one.source) and self._stream.kind_at(one.source) != "call"
+            if self._stream.kind_at(one.source) != "call"
+            if not any(start <= one.source < end for start, end in self._hidden.values())
         ]
         if self._reasoning_title.startswith(_FOLDED):
             shown = [one for one in shown if self._stream.kind_at(one.source) == "content"]
         return shown
-
-    def _is_hidden(self, place: int) -> bool:
-        return any(start <= place < end for start, end in self._hidden.values())
 
     def _header(self, item: Item) -> TextLine:
         run, span = next(all_runs([item])), self._stream.reasoning
@@ -554,7 +552,7 @@ class TextDocument:
             else:
                 self._tables.append(item, self._formats, fresh=self._fresh)
                 self._fresh = True
-        self._leave_room_on_top()
+        self._fit_page()
         cursor.endEditBlock()
 
     def set_room(self, *, width: int, beside: int) -> None:
@@ -562,25 +560,21 @@ class TextDocument:
         code may use them."""
         if (width, beside) == (self._tables.width, self._tables.beside):
             return
-        page = self.document.rootFrame()
-        layout = page.frameFormat()
-        if layout.rightMargin() != beside:
-            layout.setRightMargin(beside)
-            page.setFrameFormat(layout)
         self._tables.fit(width=width, beside=beside)
+        self._fit_page()
 
     @property
     def tables(self) -> list[QTextTable]:
         """The tables, from the first to the last."""
         return self._tables.tables
 
-    def _leave_room_on_top(self) -> None:
-        """Leave the room above the first line to the page: Qt gives the first line none."""
+    def _fit_page(self) -> None:
+        """Set the margins of the page, which has the room above the first line: Qt gives it none."""
         page = self.document.rootFrame()
         layout = page.frameFormat()
-        above = self.document.firstBlock().blockFormat().topMargin()
-        if layout.topMargin() != above:
-            layout.setTopMargin(above)
+        layout.setRightMargin(self._tables.beside)
+        layout.setTopMargin(self.document.firstBlock().blockFormat().topMargin())
+        if layout != page.frameFormat():
             page.setFrameFormat(layout)
 
     def _line_start(self, mark: DocumentMark) -> int:

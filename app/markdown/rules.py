@@ -109,15 +109,8 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
     is_formula = not after.strip(_AFTER_FORMULA + " \t") and can_be_formula("\n".join(rows))
     if not is_open and not is_formula:
         return False
-    if silent:
-        return True
     next_line = line if is_open else line + 1
-    content = state.getLines(start_line, next_line, state.sCount[start_line], False).strip()
-    token = state.push("formula_block", "", 0)
-    token.content, token.map = content, [start_line, next_line]
-    token.meta["open"] = is_open
-    state.line = next_line
-    return True
+    return silent or _push_lines(state, "formula_block", start_line, next_line, is_open=is_open)
 
 
 def details(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
@@ -161,9 +154,8 @@ def html_table(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     is_open = line >= end_line
     if is_open and line < state.env["lines"]:  # a quote has ended, but not the text
         return False
-    _push_lines(state, "html_table", start_line, line if is_open else line + 1)
-    state.tokens[-1].meta["open"] = is_open
-    return True
+    next_line = line if is_open else line + 1
+    return _push_lines(state, "html_table", start_line, next_line, is_open=is_open)
 
 
 def html_cells(table: str) -> list[list[tuple[int, int, str, str]]]:
@@ -190,11 +182,14 @@ def html_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -
     return silent or _push_lines(state, "hr", start_line, start_line + 1)
 
 
-def _push_lines(state: StateBlock, kind: str, line: int, next_line: int) -> bool:
-    """Push a token of these lines, with their content and its places."""
-    content = state.getLines(line, next_line, state.sCount[line], False)
+def _push_lines(
+    state: StateBlock, kind: str, line: int, next_line: int, *, is_open: bool = False
+) -> bool:
+    """Push a token of these lines, with their content."""
+    content = state.getLines(line, next_line, state.sCount[line], False).strip()
     token = state.push(kind, "", 0)
     token.content, token.map = content, [line, next_line]
+    token.meta["open"] = is_open
     state.line = next_line
     return True
 
