@@ -569,7 +569,7 @@ class TextDocument:
         return self._tables.tables
 
     def _fit_page(self) -> None:
-        """Set the margins of the page, which has the room above the first line: Qt gives it none."""
+        """Set the margins of the page, with the room above its first line: Qt gives that none."""
         page = self.document.rootFrame()
         layout = page.frameFormat()
         layout.setRightMargin(self._tables.beside)

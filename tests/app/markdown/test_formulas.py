@@ -60,6 +60,20 @@ def dark_pixels(view):
     return sum(lightness < 100 for lightness in bytes(grey.constBits()))
 
 
+def answering(trouble="pass"):
+    """A program that answers as the one that lays out, but for the formula that is bad."""
+    program = (
+        "import json, os, resource, sys, time\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        f"    if asked['latex'] == 'bad': {trouble}\n"
+        "    asked |= {'width': 9, 'ascent': 9, 'descent': 0, 'shapes': [['M 0 0', 0, '']]}\n"
+        "    print(json.dumps(asked), flush=True)\n"
+    )
+    return sys.executable, "-c", program
+
+
 def test_outlines_come_from_a_process(layouts, until):
     assert layouts.find("$x$") is None
     assert layouts.find(r"$$\frac{a$$") is None
@@ -73,7 +87,7 @@ def test_outlines_come_from_a_process(layouts, until):
 
 
 def test_an_idle_process_is_ended_and_started_again(qtbot, until):
-    layouts = FormulaLayouts(idle_seconds=0.01)
+    layouts = FormulaLayouts(command=answering(), idle_seconds=0.01)
     layouts.find("$x$")
     until(lambda: layouts.find("$x$") is not None and not layouts.pid)
     layouts.find("$y$")
@@ -87,16 +101,7 @@ def test_an_idle_process_is_ended_and_started_again(qtbot, until):
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.abort()", "sys.exit(3)"])
 def test_a_formula_that_ends_or_holds_the_process_is_malformed(qtbot, until, trouble):
-    program = (
-        "import json, os, resource, sys, time\n"
-        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
-        "for line in sys.stdin:\n"
-        "    asked = json.loads(line)\n"
-        f"    if asked['latex'] == 'bad': {trouble}\n"
-        "    asked |= {'width': 9, 'ascent': 9, 'descent': 0, 'shapes': [['M 0 0', 0, '']]}\n"
-        "    print(json.dumps(asked), flush=True)\n"
-    )
-    layouts = FormulaLayouts(command=(sys.executable, "-c", program), patience_seconds=1.0)
+    layouts = FormulaLayouts(command=answering(trouble), patience_seconds=1.0)
     for written in ("$a$", "$bad$", "$b$"):
         layouts.find(written)
     until(lambda: not layouts.waiting)
