@@ -40,6 +40,7 @@ from app.markdown.lines import (
     space_above,
 )
 from app.markdown.page import (
+    BAR_LEFT,
     BREAK,
     OBJECT,
     Alignment,
@@ -52,12 +53,13 @@ from app.markdown.page import (
     TextLine,
     TextRun,
     Tone,
+    beside,
     source_runs,
+    with_block,
 )
 
 _LIST_LEFT = 24  # pixels
 _NUMBERS_LEFT, _DIGIT = 30, 8.5  # of a list with numbers of at most two digits; for each more
-_QUOTE_LEFT = 16
 _DEFINITION = re.compile(r" {0,3}\[[^\[\]]+\]:\s")
 _ADMONITION = re.compile(r"\[!([A-Za-z]+)\][+-]?[ \t]*([^\n]*)(?:\n|$)")
 _TONES: dict[str, Tone] = {
@@ -158,24 +160,9 @@ class BlockReader:
         return blocks
 
 
-def beside(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
+def within(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
     """Return `items` as parts of these details, next to their bars."""
-    room = _QUOTE_LEFT * len(folds)
-    bars = tuple(Bar(_QUOTE_LEFT * depth) for depth in range(len(folds)))
-    return [
-        replace(
-            item,
-            block=replace(
-                item.block,
-                folds=folds,
-                left=item.block.left + room,
-                bars=(*bars, *(replace(bar, left=bar.left + room) for bar in item.block.bars)),
-            ),
-        )
-        if folds
-        else item
-        for item in items
-    ]
+    return [beside(item, len(folds), folds=folds) if folds else item for item in items]
 
 
 def _folded(items: list[Item], folds: tuple[int, ...]) -> tuple[list[Item], tuple[int, ...]]:
@@ -184,15 +171,14 @@ def _folded(items: list[Item], folds: tuple[int, ...]) -> tuple[list[Item], tupl
     shapes = [item.block.shape for item in items]
     if "summary" in shapes:
         inner = (*folds, *items[0].block.folds)
-        summary = beside(items[:1], folds)[0]
-        summary = replace(summary, block=replace(summary.block, folds=inner))
+        summary = with_block(within(items[:1], folds)[0], folds=inner)
         rest = [item for item in items[1:] if item.block.shape != "fold_end"]
-        end = [replace(i, block=replace(i.block, folds=inner)) for i in items[1:] if i not in rest]
-        return [summary, *beside(rest, inner), *end], folds if end else inner
+        end = [with_block(item, folds=inner) for item in items[1:] if item not in rest]
+        return [summary, *within(rest, inner), *end], folds if end else inner
     if "fold_end" in shapes:
-        end = [replace(item, block=replace(item.block, folds=folds)) for item in items]
+        end = [with_block(item, folds=folds) for item in items]
         return (end, folds[:-1]) if folds else ([], ())
-    return beside(items, folds), folds
+    return within(items, folds), folds
 
 
 def _directed(items: Sequence[Item]) -> Iterator[Item]:
@@ -202,7 +188,7 @@ def _directed(items: Sequence[Item]) -> Iterator[Item]:
     for item in items:
         if item.block.shape in ("text", "heading", "summary") and isinstance(item, TextLine):
             rtl = _is_rtl(item.runs, otherwise=rtl)
-            item = replace(item, block=replace(item.block, rtl=rtl)) if rtl else item
+            item = with_block(item, rtl=True) if rtl else item
         yield item
 
 
@@ -333,13 +319,13 @@ class _Builder:
                     tone = titled[1] if titled else ""
                     tone, self._continued = tone or self._continued.tone, Continued()
                     self._bars += (Bar(self._left, tone),)
-                    self._left += _QUOTE_LEFT
+                    self._left += BAR_LEFT
                     if titled:
                         self._write_admonition(tokens[index + 2], *titled)
                         index += 3
                 case "blockquote_close":
                     self._bars = self._bars[:-1]
-                    self._left -= _QUOTE_LEFT
+                    self._left -= BAR_LEFT
                 case "paragraph_open":
                     self._write_text(tokens[index + 1], "text", tight=token.hidden)
                     index += 2

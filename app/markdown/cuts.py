@@ -13,7 +13,7 @@ from itertools import accumulate
 from markdown_it.token import Token
 
 from app.markdown.lines import After
-from app.markdown.page import Item, Shape, Table, TextLine, Tone
+from app.markdown.page import Item, Shape, Table, TextLine, Tone, with_block
 
 NESTING = 24  # levels; a list has two
 _MOST_CELLS = 600  # the cost of laying out a table grows with these
@@ -45,7 +45,7 @@ def without_header(item: Item) -> Item:
     """Return a table as the next part of a table that was cut."""
     if not isinstance(item, Table):
         return item
-    return replace(item, rows=item.rows[1:], block=replace(item.block, joined=True, above=0))
+    return with_block(replace(item, rows=item.rows[1:]), joined=True, above=0)
 
 
 def column_widths(table: Table) -> tuple[int, ...]:

@@ -9,9 +9,9 @@ order of their sources, and no two share a character.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from models.in_words import CONTROLS
 
@@ -32,6 +32,7 @@ Tone = Literal["", "note", "tip", "important", "warning", "caution"]  # of an ad
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
+BAR_LEFT = 16  # pixels from the edge, or from a bar, to what is next to the bar
 _HAIR = "\u200a"  # between rejected tokens
 BREAK = "\u2028"  # a line break within a block, as Qt writes it
 OBJECT = "\ufffc"  # the character for which Qt draws an object: a formula
@@ -144,6 +145,29 @@ class Table:
 Item = TextLine | Table
 
 
+def with_block(item: Item, **changes: Any) -> Item:
+    """Return an item with these changes of its block."""
+    return replace(item, block=replace(item.block, **changes))
+
+
+def beside(item: Item, depth: int, **changes: Any) -> Item:
+    """Return an item next to as many more bars, with other changes of its block."""
+    room = BAR_LEFT * depth
+    inner = (replace(bar, left=bar.left + room) for bar in item.block.bars)
+    bars = (*(Bar(BAR_LEFT * n) for n in range(depth)), *inner)
+    return with_block(item, left=item.block.left + room, bars=bars, **changes)
+
+
+def each_line(items: Iterable[Item], change: Callable[[TextLine], TextLine]) -> list[Item]:
+    """Return `items` with a change of each line, also of those in tables."""
+    return [
+        change(item)
+        if isinstance(item, TextLine)
+        else replace(item, rows=tuple(tuple(map(change, row)) for row in item.rows))
+        for item in items
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class RejectedSpan:
     """A drafted token that was not accepted, at the place `source`. `number` is its own.
@@ -200,12 +224,7 @@ def with_formulas_as_source(items: Iterable[Item]) -> list[Item]:
             return line
         return TextLine(line.block, tuple(text for run in line.runs for text in _as_source(run)))
 
-    return [
-        without(item)
-        if isinstance(item, TextLine)
-        else replace(item, rows=tuple(tuple(map(without, row)) for row in item.rows))
-        for item in items
-    ]
+    return each_line(items, without)
 
 
 def _as_source(run: TextRun) -> list[TextRun]:
@@ -235,16 +254,7 @@ def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> li
         return list(items)
     last = end_of(items)
     waiting = list(reversed(rejected))
-    placed: list[Item] = []
-    for item in items:
-        if isinstance(item, TextLine):
-            placed.append(_line_with_rejected(item, waiting, last=last))
-        else:
-            rows = tuple(
-                tuple(_line_with_rejected(cell, waiting, last=last) for cell in row)
-                for row in item.rows
-            )
-            placed.append(replace(item, rows=rows))
+    placed = each_line(items, lambda line: _line_with_rejected(line, waiting, last=last))
     if waiting:  # shows no character
         placed.append(
             TextLine(BlockStyle(), tuple(r for span in reversed(waiting) for r in _rejected(span)))

@@ -25,13 +25,12 @@ from itertools import pairwise, takewhile
 from markdown_it.common.utils import normalizeReference
 
 from app.markdown.asides import Aside, items_of
-from app.markdown.blocks import Block, BlockReader, beside
+from app.markdown.blocks import Block, BlockReader, within
 from app.markdown.cuts import Continued, Cut, column_widths
 from app.markdown.inline import is_web
 from app.markdown.lines import After, label_line, lines_of, parts_of_line, plain_lines
 from app.markdown.page import (
     BREAK,
-    Bar,
     BlockStyle,
     Item,
     Style,
@@ -39,6 +38,7 @@ from app.markdown.page import (
     TextLine,
     TextRun,
     all_runs,
+    beside,
 )
 from engine.stretches import Kind, Stretch, said
 
@@ -48,7 +48,6 @@ FENCE_LINES = 100
 _SETTLING_LINES = 2  # the second line shows whether it is a table
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
-_REASONING_LEFT = 16  # pixels
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+\S.*)?[ \t]*")
 _TRIED = 3  # places at which a paragraph may be cut
 _SENTENCE_END = re.compile(r"[.!?:;]\s+")
@@ -553,7 +552,7 @@ class StreamingMarkdown(_StreamingText):
         """Return a too large block as plain text, as far as it was looked at."""
         items = plain_lines(window, base=place.source, after=place.after)
         behind = place.at(place.source + len(window), "plain", joined=not window.endswith("\n"))
-        return FinishedPart(tuple(beside(items, place.folds)), behind)
+        return FinishedPart(tuple(within(items, place.folds)), behind)
 
     def _finished_row(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         """Return the rest of a line that was cut, or as much of it as is looked at once."""
@@ -623,7 +622,7 @@ class StreamingMarkdown(_StreamingText):
         items += lines_of(
             content, block_style=code, places=tuple(places), after=after, joined=joined
         )
-        return tuple(beside(items, place.folds))
+        return tuple(within(items, place.folds))
 
 
 def _part(blocks: Sequence[Block], place: ReadingPlace, end: int) -> FinishedPart:
@@ -670,21 +669,7 @@ def _reasoning_header(source: int) -> TextLine:
 def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items` as a part of the reasoning, next to its bar."""
     return tuple(
-        item
-        if item.block.reasoning
-        else replace(
-            item,
-            block=replace(
-                item.block,
-                reasoning=True,
-                left=item.block.left + _REASONING_LEFT,
-                bars=(
-                    Bar(0),
-                    *(replace(bar, left=bar.left + _REASONING_LEFT) for bar in item.block.bars),
-                ),
-            ),
-        )
-        for item in items
+        item if item.block.reasoning else beside(item, 1, reasoning=True) for item in items
     )
 
 
@@ -698,4 +683,4 @@ def _closes(fence: OpenFence, row: str) -> bool:
 
 def _row_items(row: str, place: ReadingPlace) -> tuple[Item, ...]:
     items = plain_lines(row, base=place.source, after=place.after, joined=True) if row else []
-    return tuple(beside(items, place.folds))
+    return tuple(within(items, place.folds))
