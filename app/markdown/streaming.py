@@ -129,9 +129,8 @@ class _StreamingText:
 
     def __init__(self) -> None:
         # Joined when read: adding to one string would copy it at each of a thousand pieces.
-        self._parts = [""]
+        self._given_parts, self._parts = [""], [""]
         self._returns: list[int] = []  # in the given text, carriage returns before a "\n"
-        self._lone: list[int] = []  # in the given text, those without a "\n"
         self._given = 0
         self._held = ""
         self._stretches: tuple[Stretch, ...] = ()
@@ -140,19 +139,12 @@ class _StreamingText:
     @property
     def text(self) -> str:
         """The text with uniform line ends."""
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0]
+        return _joined(self._parts)
 
     @property
     def given(self) -> str:
         """The text as it was given, with its own line ends."""
-        characters = list(self.text)
-        for lone in self._lone:
-            characters[self.place_of(lone)] = "\r"
-        for place in map(self.place_of, self._returns):
-            characters[place] = "\r\n"
-        return "".join(characters) + self._held
+        return _joined(self._given_parts)
 
     @property
     def answer(self) -> str:
@@ -166,11 +158,11 @@ class _StreamingText:
 
     def append(self, delta: str) -> None:
         """Add text. A carriage return at its end waits for the next character."""
+        self._given_parts.append(delta)
         delta, self._held = self._held + delta, ""
         if delta.endswith("\r"):
             delta, self._held = delta[:-1], "\r"
-        for found in re.finditer("\r(\n?)", delta):
-            (self._returns if found[1] else self._lone).append(self._given + found.start())
+        self._returns += (self._given + found.start() for found in re.finditer("\r\n", delta))
         self._given += len(delta)
         self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -181,6 +173,13 @@ class _StreamingText:
     def given_at(self, place: int) -> int:
         """Return the place in the given text of the character at this place."""
         return place + sum(given - n <= place for n, given in enumerate(self._returns))
+
+
+def _joined(parts: list[str]) -> str:
+    """Return the sum of the parts, which become one."""
+    if len(parts) > 1:
+        parts[:] = ["".join(parts)]
+    return parts[0]
 
 
 class StreamingPlainText(_StreamingText):
