@@ -120,8 +120,8 @@ class Formats:
             made.setRightMargin(CODE_PADDING)
             left += CODE_PADDING
         if block_style.bars:
-            bars = (f"{bar.left * self._scale:g}:{bar.tone}" for bar in block_style.bars)
-            made.setProperty(BARS, " ".join(bars))
+            bars = [f"{bar.left * self._scale:g}:{bar.tone}" for bar in block_style.bars]
+            made.setProperty(BARS, bars)
         if block_style.joined:
             made.setProperty(JOINED, True)
         if block_style.shape == "code":

@@ -40,6 +40,7 @@ _SAME = (
     (re.compile(r"\\not\s*\\in\b"), r"\\notin"),
     (re.compile(r"\\(?:eqref|ref)\{([^{}]*)\}"), r"\\text{(\1)}"),
 )
+_NUMBERED = re.compile(r"\\(?:tag|notag|nonumber)\b")
 _CHEMISTRY = re.compile(r"\\ce" + _BRACED)
 _ARROWS = {"<=>": r"\rightleftharpoons ", "<->": r"\leftrightarrow ", "->": r"\rightarrow "}
 _CHEMICAL = re.compile(
@@ -58,6 +59,8 @@ def lay_out(latex: str, *, display: bool) -> dict[str, Any]:
     if any(_KNOWN.fullmatch(name) is None for name in _ENVIRONMENT.findall(latex)):
         raise ValueError("The formula uses an environment that is not known.")
     latex = _CHEMISTRY.sub(lambda found: _chemical(found[1]), latex)
+    if _NUMBERED.search(latex):  # otherwise each line of it would have a number
+        latex = latex.replace("{align}", "{align*}")
     for pattern, same in _SAME:
         latex = pattern.sub(same, latex)
     mathml = tex2mml(latex, inline=not display)

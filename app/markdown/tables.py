@@ -53,8 +53,8 @@ def describe_widths(made: QTextTableFormat, table: Table, font: QFont, letter: f
         ]
     wide = [max(one, min(usual, _EASY * letter)) for one, usual in zip(least, natural, strict=True)]
     made.setProperty(_LEFT, made.leftMargin())
-    made.setProperty(_NATURAL, " ".join(map(str, natural)))
-    made.setProperty(_WIDE, " ".join(map(str, wide)))
+    made.setProperty(_NATURAL, natural)
+    made.setProperty(_WIDE, wide)
     made.setProperty(_LEAST, sum(least))
     made.setProperty(_PART, bool(table.columns))
     made.setProperty(_NARROW, _FEW * letter)
@@ -90,7 +90,7 @@ def slide(table: QTextTable, pixels: int) -> None:
 def fit_widths(made: QTextTableFormat, *, width: float, beside: int) -> None:
     """Set the widths for a page of this `width`; prose leaves its last `beside` pixels free. The
     width is 0 before the page is shown."""
-    natural, wide = _pixels(made, _NATURAL), _pixels(made, _WIDE)
+    natural, wide = made.property(_NATURAL), made.property(_WIDE)
     made.clearColumnWidthConstraints()
     made.setWidth(QTextLength())
     # Qt takes a table for empty whose width is less than its margin.
@@ -114,7 +114,3 @@ def fit_widths(made: QTextTableFormat, *, width: float, beside: int) -> None:
 def _longest_word(cells: tuple[TextLine, ...]) -> str:
     words = _WORD.findall(" ".join("".join(run.text for run in cell.runs) for cell in cells))
     return max(words, key=len, default="")[:_LONGEST_WORD]
-
-
-def _pixels(made: QTextTableFormat, name: int) -> list[float]:
-    return [float(one) for one in str(made.property(name)).split()]

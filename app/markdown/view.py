@@ -397,10 +397,10 @@ class TextView(QTextBrowser):
         if not bars:
             return
         before = block.previous()
-        goes_on = str(before.blockFormat().property(BARS) or "").split()
+        goes_on = before.blockFormat().property(BARS) or ()
         above = self.document().documentLayout().blockBoundingRect(before).bottom()
         rtl = block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
-        for bar in str(bars).split():
+        for bar in bars:
             left, _, tone = bar.partition(":")
             top, bottom = round(above if bar in goes_on else rect.top()), round(rect.bottom())
             edge = self.viewport().width() - self._beside() - float(left) - _BAR

@@ -61,3 +61,6 @@ def test_the_number_of_a_formula_is_shown_and_its_label_is_not():
         lay_out(f"x = 1{end}", display=True)["width"] for end in ("", r"\tag{7}", r"\label{eq}")
     )
     assert numbered > bare == labelled
+    lines = r"\begin{align} x &= 1 \nonumber \\ y &= 2 \end{align}"
+    starred = lines.replace("{align}", "{align*}")
+    assert lay_out(lines, display=True) == lay_out(starred, display=True)
