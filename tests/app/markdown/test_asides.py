@@ -103,13 +103,10 @@ def test_what_an_aside_says_can_change(formats):
     assert lines(made) == ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
 
 
-def test_two_asides_stand_at_one_place(formats):
+def test_asides_divide_the_text_in_which_they_are(formats):
     text, stretches, asides = answer("Before.", "After.")
     made = at_once(formats, text, stretches, (*asides, Aside(asides[0].place, "add 1, 2")))
     assert lines(made) == ["Before.", "▸ read_file 0", "▸ add 1, 2", "After."]
-
-
-def test_text_that_was_begun_ends_at_an_aside(formats):
     made = at_once(formats, *answer("```py\nx = 1", "- *a", "b*\n"))
     assert lines(made)[1:] == ["x = 1", "▸ read_file 0", "\u2022\t*a", "▸ read_file 1", "b*"]
 
