@@ -1,5 +1,5 @@
 """Rules for markdown-it for text that models write and CommonMark lacks: formulas, plain web
-addresses, footnotes, safe HTML tags, tables in HTML, and details that fold.
+addresses, footnotes, safe HTML tags and comments, tables in HTML, and details that fold.
 
 Knows markdown-it's states and tokens; not how anything looks. A formula is not parsed: only the
 marks around it count, by the rules of pandoc.
@@ -242,7 +242,9 @@ def comment(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         state.push("comment", "", 0).hidden = True
-    state.pos = end + 3
+    end += 3
+    spaces = state.src[state.pos - 1 : state.pos] == state.src[end : end + 1] == " "
+    state.pos = end + spaces  # one of the two is enough
     return True
 
 

@@ -8,8 +8,8 @@ Which stretches of the text are reasoning, and which are calls and marks that ar
 given next to it, as are the asides in it; each stretch of reasoning or content is read for itself.
 
 The work for each part is limited: a list, a table, a quote and a paragraph are cut between their
-entries, rows, parts and lines, and a fence between its lines. Any other block of more than
-`LONGEST_BLOCK` characters is shown as plain text.
+entries, rows, parts and lines (a line after a sentence), and a fence between its lines. Any other
+block of more than `LONGEST_BLOCK` characters is shown as plain text.
 
 A definition, `[name]: address`, changes the text before it: `[text][name]` becomes a link.
 Then `reread` says from where the text must be read again.
