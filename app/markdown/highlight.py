@@ -91,7 +91,12 @@ def highlight(
                 ranges[block.blockNumber()].append(found)
         if count % _SLICE == _SLICE - 1:
             yield
-    for number, new in ranges.items():  # all colours at once
+    paint(document, ranges)
+
+
+def paint(document: QTextDocument, ranges: Mapping[int, list[QTextLayout.FormatRange]]) -> None:
+    """Show all colours at once. `ranges` belong to blocks, by their numbers."""
+    for number, new in ranges.items():
         block = document.findBlockByNumber(number)
         # The marks of a token's kind lie over the colours.
         marks = [old for old in block.layout().formats() if old.format.hasProperty(TOKEN)]
@@ -122,7 +127,7 @@ def _format(syntax: Syntax, colour: str) -> QTextCharFormat:
 
 
 def lexer_of(language: str) -> Lexer | None:
-    """Return what reads a language, by its name after a fence; None if it is unknown."""
+    """Return the lexer of a language, by its name after a fence; None if it is unknown."""
     try:
         return get_lexer_by_name(language, stripnl=False, ensurenl=False) if language else None
     except ClassNotFound:

@@ -32,7 +32,7 @@ Tone = Literal["", "note", "tip", "important", "warning", "caution"]  # of an ad
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
-BAR_LEFT = 16  # pixels from the edge, or from a bar, to what is next to the bar
+BAR_LEFT = 16  # pixels from a bar to the text, or to the next bar
 _HAIR = "\u200a"  # between rejected tokens
 BREAK = "\u2028"  # a line break within a block, as Qt writes it
 OBJECT = "\ufffc"  # the character for which Qt draws an object: a formula

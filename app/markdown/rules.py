@@ -14,10 +14,10 @@ from models.in_words import CONTROLS
 
 LONGEST_FORMULA = 4_000  # characters
 _CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
-_APART = re.compile(  # what begins a formula on lines of its own
+_APART = re.compile(  # the beginnings of formulas on lines of their own
     r"\$\$|\\\[|\\begin\{(?:align(?:at)?|equation|gather|multline|eqnarray|[pbBvV]?matrix|cases)\*?\}"
 )
-# What may not follow a closing dollar, so that prices and paths of a shell stay text.
+# The characters that may not follow a closing dollar: prices and paths of a shell stay text.
 _NO_CLOSING = re.compile(r"[\d{]|(?<![\w)\]}']\$)[^\W\d]")
 _ADDRESS = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
 _TRAILING = ".,:;!?'\"*_~"  # at the end of an address: belongs to the sentence
