@@ -235,7 +235,7 @@ def footnote(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def comment(state: StateInline, silent: bool) -> bool:
+def _comment(state: StateInline, silent: bool) -> bool:
     """Read a comment in HTML, which shows nothing."""
     end = state.src.find("-->", state.pos + 4) if state.src.startswith("<!--", state.pos) else -1
     if end < 0:
@@ -250,10 +250,11 @@ def comment(state: StateInline, silent: bool) -> bool:
 
 def safe_tag(state: StateInline, silent: bool) -> bool:
     """Read a tag that only changes how text looks, without its attributes. All other tags are shown
-    as text, and so is a tag without its partner, unless it begins a line."""
+    as text, and so is a tag without its partner, unless it begins a line. A comment shows
+    nothing."""
     found = _TAG.match(state.src, state.pos)
     if found is None:
-        return False
+        return _comment(state, silent)
     closing, name, attributes = bool(found[1]), found[2].lower(), found[3]
     kind = f"{name}_{'close' if closing else 'open'}"
     if name == "br":
