@@ -24,7 +24,7 @@ from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters, has_experts
 from models.memory.shape import Shape, read_shape
 from models.memory.shares import plan
-from models.model_folder import MOST_LAYERS
+from models.model_folder import MOST_LAYERS, number
 from models.records import MODULE_NAME, Choice, Fit, Installed, PairOffer
 from models.speed import (
     WORTH,
@@ -141,11 +141,8 @@ class CatalogModel:
     @property
     def reads(self) -> Weights:
         """The weights that are read for a plain token."""
-        nested = self.config.get("text_config")
-        config = {**self.config, **nested} if isinstance(nested, Mapping) else self.config
-        experts = has_experts(self.config)
-        counted, layers = self.parameters, config.get("num_hidden_layers")
-        layers = layers if type(layers) is int and 0 <= layers <= MOST_LAYERS else 0
+        experts, counted = has_experts(self.config), self.parameters
+        layers = min(number(self.config, "num_hidden_layers") or 0, MOST_LAYERS)
         if self.active_share or counted is None:
             read = self.weights_bytes * (self.active_share or 1.0)
             return Weights(read, 0.05 * read, self.bits, layers, experts)

@@ -7,6 +7,7 @@ checked.
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -108,6 +109,11 @@ def file_stem(title: str) -> str:
     """`title` as a file's name without a suffix, which every file system takes; or empty."""
     kept = "".join(" " if letter in _NOT_IN_NAMES else letter for letter in title)
     return one_line(kept).strip(". ")[:_LONGEST_STEM].rstrip(". ")
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

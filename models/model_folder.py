@@ -94,18 +94,17 @@ class ModelFolder:
     @property
     def vocabulary_size(self) -> int | None:
         """The rows of the output layer, which may be more than the tokens there are."""
-        return _number(self.config, "vocab_size")
+        return number(self.config, "vocab_size")
 
     @property
     def context_length(self) -> int | None:
         """The longest context in tokens; None if the config does not say."""
-        return _number(self.config, "max_position_embeddings", "n_positions")
+        return number(self.config, "max_position_embeddings", "n_positions")
 
     @property
     def ends(self) -> frozenset[int]:
         """The ids of the tokens that end a text, as config.json and generation_config.json say."""
-        nested = self.config.get("text_config")
-        tables = (self.config, nested if isinstance(nested, dict) else {}, self.generation_config)
+        tables = (self.config, text_fields(self.config), self.generation_config)
         stated = [table.get("eos_token_id") for table in tables]
         ids = [one for each in stated for one in (each if isinstance(each, list) else [each])]
         return frozenset(one for one in ids if type(one) is int and one >= 0)
@@ -116,7 +115,7 @@ class ModelFolder:
         for key in ("quantization", "quantization_config"):
             settings = self.config.get(key)
             if isinstance(settings, dict):
-                return _number(settings, "bits")
+                return number(settings, "bits")
         return None
 
     @cached_property
@@ -345,13 +344,14 @@ def _text(name: object) -> str:
     return name if isinstance(name, str) else "a file without a name"
 
 
-def _number(config: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the first positive whole number under `keys`, in the config or its text_config; None
-    without one."""
+def text_fields(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a config.json, with those of its text model in place of others."""
     nested = config.get("text_config")
-    for table in (config, nested if isinstance(nested, dict) else {}):
-        for key in keys:
-            value = table.get(key)
-            if type(value) is int and value > 0:
-                return value
-    return None
+    return {**config, **nested} if isinstance(nested, Mapping) else config
+
+
+def number(config: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first positive whole number under `keys`, of the text model or of the whole; None
+    without one."""
+    values = (table.get(key) for table in (text_fields(config), config) for key in keys)
+    return next((value for value in values if type(value) is int and value > 0), None)

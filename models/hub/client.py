@@ -19,22 +19,23 @@ from typing import Any
 
 import httpx2
 from huggingface_hub import constants, get_token, hf_hub_url
-from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import get_session, hf_raise_for_status
 
-from models.download import OtherAnswer, naming_variables, require_file
 from models.errors import Problem
 from models.files import MAXIMUM_CONFIG_BYTES
 from models.hub.cache_layout import is_content
 from models.hub.problems import explain, offline_problem, pause_seconds
 from models.hub.repository import (
     Repository,
+    RepositoryFile,
     check_name,
     check_revision,
     licence,
     parse_repository,
     why_not,
 )
+from models.hub.transfer import ERRORS, Source, range_header
+from models.network import OtherAnswer, naming_variables, require_file
 from models.records import SearchResult
 
 _MAXIMUM_ANSWER_BYTES = 64_000_000
@@ -51,7 +52,6 @@ _BYTES_OF_DTYPE = {
 }
 _LONGEST_WAIT_SECONDS = 30.0
 _UNCONNECTED = (httpx2.ConnectError, httpx2.ProxyError, httpx2.TimeoutException)
-ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled)  # what the client raises
 
 
 class Hub:
@@ -147,20 +147,31 @@ class Hub:
     def stream(
         self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
     ) -> Iterator[httpx2.Response]:
-        """Yield the response with the bytes of a file from `start` on, and before `stop` if that is
-        given, as the hub sends them. A hub that cannot send parts of files sends all of it.
+        """Yield the response with these bytes of a file, as `Source` says.
 
         Raises what the client raises (see `problem`), OtherAnswer too, and Problem when offline.
         """
         listed = repository.file(file_name)
         url = hf_hub_url(repository.name, file_name, revision=repository.revision)
         url = self.endpoint + url.removeprefix(constants.ENDPOINT)
-        headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
-        if start or stop is not None:
-            headers["Range"] = f"bytes={start}-" + ("" if stop is None else str(stop - 1))
-        with self._stream(url, {}, headers) as response:
+        with self._stream(url, {}, range_header(start, stop)) as response:
             require_file(response, listed.size_bytes if listed else 0)
             yield response
+
+    def source(self, repository: Repository, file: RepositoryFile) -> Source:
+        """Return a file of `repository`, to be transferred. Raises Problem if it is too large."""
+        if file.size_bytes > constants.MAX_HTTP_DOWNLOAD_SIZE:
+            raise Problem(
+                f"{file.name} is too large to be fetched without Xet: {file.size_bytes:,} bytes.",
+                f"Fetch it, then start again: hf download {repository.name} {file.name} "
+                f"--revision {repository.revision}",
+            )
+        return Source(
+            file.name,
+            file.size_bytes,
+            lambda start, stop: self.stream(repository, file.name, start=start, stop=stop),
+            lambda error: self.problem(error, repository.name),
+        )
 
     def problem(self, error: Exception, name: str) -> Problem:
         """Return the problem that an error of the hub's client about `name` means."""

@@ -9,7 +9,6 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.drafters.reading import classify, kind_of
@@ -19,9 +18,8 @@ from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link,
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
 from models.hub.repository import Repository, RepositoryFile, needed
-from models.hub.stopping import Stop, Stopped, apart
-from models.hub.transfer import transfer
-from models.hub.watching import watch
+from models.hub.stopping import Stopped, apart
+from models.hub.watching import Work
 from models.in_words import size
 from models.model_folder import ModelFolder, refuse_absurd, refuse_code
 from models.records import Download
@@ -59,8 +57,7 @@ def fetch(
             _check_space(repository, files, storage)
             if gguf is None:
                 _refuse_early(repository, hub)
-            work = _Work(repository, hub=hub, storage=storage, wait_seconds=wait_seconds)
-            _bring_all(work, files, progress=progress, cancelled=cancelled)
+            _bring_all(Work(repository, hub, progress, cancelled, wait_seconds), files, storage)
             _publish(repository, files, storage)
             if gguf is None:
                 _require_weights(repository, path)
@@ -150,70 +147,37 @@ def _require_weights(repository: Repository, snapshot: Path) -> None:
         )
 
 
-@dataclass
-class _Work:
-    """The state that the threads of a fetch share. `done` has the bytes received, by digest."""
-
-    repository: Repository
-    hub: Hub
-    storage: Storage
-    wait_seconds: float
-    stop: Stop = field(default_factory=Stop)
-    done: dict[str, int] = field(default_factory=dict)
-
-    def bring(self, file: RepositoryFile) -> None:
-        """Fetch and check the file's content. Raises Problem, Stopped, OSError."""
-        digest, blob = file.digest, self.storage.blob(file.digest)
-        partial = self.storage.partial(digest)
-        with self.storage.locked(digest, stop=self.stop):
-            if has_digest(blob, digest, size_bytes=file.size_bytes, stop=self.stop):
-                self.done[digest] = file.size_bytes
-                return
-            for _ in range(2):
-                transfer(
-                    self.hub,
-                    self.repository,
-                    file,
-                    partial,
-                    stop=self.stop,
-                    came=lambda size: self.done.__setitem__(digest, size),
-                    wait_seconds=self.wait_seconds,
-                )
-                if has_digest(partial, digest, size_bytes=file.size_bytes, stop=self.stop):
-                    publish(partial, blob)
-                    return
-                partial.unlink()
-        raise Problem(
-            f"{file.name} of {self.repository.name} was damaged twice, and was deleted.",
-            "Try again. If it happens again, something on the network changes the file.",
-        )
-
-
-def _bring_all(
-    work: _Work,
-    files: tuple[RepositoryFile, ...],
-    *,
-    progress: Callable[[Download], None] | None,
-    cancelled: Callable[[], bool] | None,
-) -> None:
-    """Fetch all contents, a few at a time; the first failure stops the others."""
+def _bring_all(work: Work, files: tuple[RepositoryFile, ...], storage: Storage) -> None:
+    """Fetch all contents, a few at a time."""
     contents = {file.digest: file for file in files}
     for digest, file in contents.items():
-        work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
-    total = sum(file.size_bytes for file in contents.values())
+        work.done[storage.partial(digest).name] = _present_bytes(storage, digest, file.size_bytes)
+    work.total_bytes = sum(file.size_bytes for file in contents.values())
     waiting = iter(contents.values())  # each thread takes the next
 
     def bring_what_waits() -> None:
         for file in waiting:
-            work.bring(file)
+            _bring(work, file, storage)
 
-    watch(
-        [apart(bring_what_waits, name=f"fetch {n}") for n in range(PARALLEL)],
-        work.repository,
-        stop=work.stop,
-        bytes_of=lambda: (sum(work.done.values()), total),
-        progress=progress,
-        cancelled=cancelled,
+    work.watch(*(apart(bring_what_waits, name=f"fetch {n}") for n in range(PARALLEL)))
+
+
+def _bring(work: Work, file: RepositoryFile, storage: Storage) -> None:
+    """Fetch and check the file's content. Raises Problem, Stopped, OSError."""
+    digest, blob, partial = file.digest, storage.blob(file.digest), storage.partial(file.digest)
+    with storage.locked(digest, stop=work.stop):
+        if has_digest(blob, digest, size_bytes=file.size_bytes, stop=work.stop):
+            work.done[partial.name] = file.size_bytes
+            return
+        for _ in range(2):
+            work.bring(file, partial)
+            if has_digest(partial, digest, size_bytes=file.size_bytes, stop=work.stop):
+                publish(partial, blob)
+                return
+            partial.unlink()
+    raise Problem(
+        f"{file.name} of {work.repository.name} was damaged twice, and was deleted.",
+        "Try again. If it happens again, something on the network changes the file.",
     )
 
 

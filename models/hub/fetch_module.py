@@ -23,9 +23,9 @@ from models.errors import Problem
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub
 from models.hub.repository import Repository, RepositoryFile, is_weights_name
-from models.hub.stopping import Stop, apart
+from models.hub.stopping import apart
 from models.hub.transfer import transfer
-from models.hub.watching import watch
+from models.hub.watching import Work
 from models.in_words import size
 from models.model_folder import refuse_absurd
 from models.records import MODULE_NAME, Download
@@ -51,6 +51,11 @@ class _Span:
     bytes: range
     tensors: Mapping[str, tuple[TensorLayout, int]]
 
+    @property
+    def name(self) -> str:
+        """The name of the file that its bytes are kept in."""
+        return f"{self.file.digest[:16]}-{self.bytes.start}-{self.bytes.stop}"
+
 
 def fetch_module(
     repository: Repository,
@@ -71,20 +76,16 @@ def fetch_module(
     if _is_there(folder, repository):
         return folder
     parts = models_folder(home) / ".hub" / f"mtp--{repository.revision}"
+    work = Work(repository, hub, progress, cancelled, wait_seconds)
     try:
         parts.mkdir(parents=True, exist_ok=True)
-        stop = Stop()
-        work = _Work(repository, hub, parts, stop, wait_seconds, {})
-        watch(
-            [apart(work.run, name="fetch a module")],
-            repository,
-            stop=stop,
-            bytes_of=work.done_and_total,
-            progress=progress,
-            cancelled=cancelled,
-        )
+        fetching = apart(lambda: _bring(work, parts), name="fetch a module")
+        work.watch(fetching)
         with new_folder(folder) as made:
-            _assemble(work, made)
+            config, spans = fetching.result()
+            _assemble(spans, parts, made)
+            config = module_config(config) | {"source": _source(repository)}
+            write_json(made / "config.json", config)
         shutil.rmtree(parts, ignore_errors=True)
     except OSError as error:
         raise Problem(
@@ -98,9 +99,9 @@ def weigh_module(repository: Repository, *, hub: Hub) -> int:
     """Return the size of the MTP module of `repository` in bytes, from its headers alone; 0 if it
     has none. Raises Problem."""
     with TemporaryDirectory() as parts:
-        work = _Work(repository, hub, Path(parts), Stop(), 1.0, {}, hub.config(repository))
         try:
-            return sum(len(span.bytes) for span in work.find())
+            spans = _find(Work(repository, hub), Path(parts), hub.config(repository))
+            return sum(len(span.bytes) for span in spans)
         except NoModule:
             return 0
 
@@ -108,131 +109,91 @@ def weigh_module(repository: Repository, *, hub: Hub) -> int:
 class NoModule(Problem):
     """A repository has no module that Slipstream knows."""
 
+    def __init__(self, repository: Repository) -> None:
+        super().__init__(f"{repository.name} has no MTP module that Slipstream knows.", _NO_MODULE)
 
-@dataclass
-class _Work:
-    """The state of a fetch. `spans` is known once the headers are read; `done`: bytes by span."""
 
-    repository: Repository
-    hub: Hub
-    parts: Path
-    stop: Stop
-    wait_seconds: float
-    done: dict[int, int]
-    config: Mapping[str, Any] | None = None
-    spans: tuple[_Span, ...] = ()
-
-    def run(self) -> None:
-        """Find the tensors, and bring all spans. Raises Problem, Stopped, OSError."""
-        self.config = self.hub.config(self.repository)
-        refuse_absurd(self.config)
-        self.spans = tuple(self.find())
-        needed = sum(len(span.bytes) for span in self.spans)
-        free = shutil.disk_usage(self.parts).free
-        if 2 * needed > free:  # the parts, and the file that is made of them
-            raise Problem(
-                f"The MTP module of {self.repository.name} needs {size(2 * needed)} while it is "
-                f"put together, and {size(free)} are free.",
-                "Make room on the disk.",
-            )
-        for number in range(len(self.spans)):
-            self.bring(number)
-
-    def done_and_total(self) -> tuple[int, int]:
-        """Return how many bytes were received, and how many there are."""
-        return sum(self.done.values()), sum(len(span.bytes) for span in self.spans)
-
-    def bring(self, number: int) -> None:
-        span = self.spans[number]
-        transfer(
-            self.hub,
-            self.repository,
-            span.file,
-            self.path(span),
-            stop=self.stop,
-            came=lambda came: self.done.__setitem__(number, came),
-            wait_seconds=self.wait_seconds,
-            part=span.bytes,
+def _bring(work: Work, parts: Path) -> tuple[dict[str, Any], list[_Span]]:
+    """Fetch all bytes of the module into `parts`; the repository's config, and what came. Raises
+    Problem, Stopped, OSError."""
+    config = work.hub.config(work.repository)
+    refuse_absurd(config)
+    spans = _find(work, parts, config)
+    work.total_bytes = sum(len(span.bytes) for span in spans)
+    free = shutil.disk_usage(parts).free
+    if 2 * work.total_bytes > free:  # the parts, and the file that is made of them
+        raise Problem(
+            f"The MTP module of {work.repository.name} needs {size(2 * work.total_bytes)} while it "
+            f"is put together, and {size(free)} are free.",
+            "Make room on the disk.",
         )
-        self.done[number] = len(span.bytes)
+    for span in spans:
+        work.bring(span.file, parts / span.name, part=span.bytes)
+    return config, spans
 
-    def path(self, span: _Span) -> Path:
-        """Return the file that the bytes of a span are kept in."""
-        return self.parts / f"{span.file.digest[:16]}-{span.bytes.start}-{span.bytes.stop}"
 
-    def find(self) -> Iterator[_Span]:
-        """Yield the module's tensors, as they lie in the files."""
-        config = self.config or {}
-        beside = self.repository.file(MODULE_NAME)
-        files = [beside] if beside else self._shards(config)
-        headers = {file: self._header(file) for file in files}
-        layouts = {
-            name: tensor.layout for found in headers.values() for name, tensor in found[1].items()
-        }
-        within: tuple[str, ...] = ()
-        if beside is None:
-            within = prefixes(config, layouts)
-            if classify_inside(config, layouts, name=self.repository.name) is None:
-                raise self._no_module()
-        elif classify(config, layouts, name=self.repository.name).kind != "mtp":
-            raise self._no_module()
-        for file, (begin, tensors) in headers.items():
-            own = {name: each for name, each in tensors.items() if name.startswith(within or "")}
-            yield from _spans(file, begin, own)
+def _find(work: Work, parts: Path, config: Mapping[str, Any]) -> list[_Span]:
+    """Return the module's tensors, as they lie in the files."""
+    repository = work.repository
+    alone = repository.file(MODULE_NAME)
+    files = [alone] if alone else _shards(work, config)
+    headers = {file: _header(work, file, parts / "header") for file in files}
+    layouts = {
+        name: tensor.layout for _, tensors in headers.values() for name, tensor in tensors.items()
+    }
+    within = ("",) if alone else prefixes(config, layouts)
+    if alone:
+        found = classify(config, layouts, name=repository.name).kind == "mtp"
+    else:
+        found = classify_inside(config, layouts, name=repository.name) is not None
+    if not found:
+        raise NoModule(repository)
+    return [
+        span
+        for file, (begin, tensors) in headers.items()
+        for span in _spans(file, begin, {n: t for n, t in tensors.items() if n.startswith(within)})
+    ]
 
-    def _shards(self, config: Mapping[str, Any]) -> list[RepositoryFile]:
-        """Return the files that hold the module's tensors, by the index if there is one."""
-        listed = [file for file in self.repository.files if is_weights_name(file.name)]
-        if self.repository.file(_INDEX_NAME) is None:
-            return listed
-        index = self.hub.read(self.repository, _INDEX_NAME, maximum_bytes=_MOST_INDEX_BYTES)
-        try:
-            places = json.loads(index)["weight_map"]
-            names = {str(name): str(file) for name, file in places.items()}
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise Problem(
-                f"The index of {self.repository.name} cannot be read.", "Choose another model."
-            ) from error
-        if not {file.name for file in listed}.issuperset(names.values()):
-            return listed  # the index is of other files
-        within = prefixes(config, names)
-        if not within:
-            raise self._no_module()
-        wanted = {file for name, file in names.items() if name.startswith(within)}
-        return [file for file in listed if file.name in wanted]
 
-    def _header(self, file: RepositoryFile) -> tuple[int, dict[str, StoredTensor]]:
-        """Return where the tensors of a file begin, and the tensors by name."""
-        prefix = self._bytes(file, range(min(8, file.size_bytes)))
-        length = header_size(prefix, file.size_bytes, file_name=file.name)
-        begin = 8 + length
-        header = self._bytes(file, range(8, begin))
-        return begin, read_header(header, file.size_bytes - begin, file_name=file.name)
+def _shards(work: Work, config: Mapping[str, Any]) -> list[RepositoryFile]:
+    """Return the files that hold the module's tensors, by the index if there is one."""
+    repository = work.repository
+    listed = [file for file in repository.files if is_weights_name(file.name)]
+    if repository.file(_INDEX_NAME) is None:
+        return listed
+    index = work.hub.read(repository, _INDEX_NAME, maximum_bytes=_MOST_INDEX_BYTES)
+    try:
+        places = json.loads(index)["weight_map"]
+        names = {str(name): str(file) for name, file in places.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Problem(
+            f"The index of {repository.name} cannot be read.", "Choose another model."
+        ) from error
+    if not {file.name for file in listed}.issuperset(names.values()):
+        return listed  # the index is of other files
+    within = prefixes(config, names)
+    if not within:
+        raise NoModule(repository)
+    wanted = {file for name, file in names.items() if name.startswith(within)}
+    return [file for file in listed if file.name in wanted]
 
-    def _bytes(self, file: RepositoryFile, part: range) -> bytes:
-        """Fetch a few bytes of a file."""
-        path = self.parts / "header"
-        path.unlink(missing_ok=True)
+
+def _header(work: Work, file: RepositoryFile, place: Path) -> tuple[int, dict[str, StoredTensor]]:
+    """Return where the tensors of a file begin, and the tensors by name."""
+
+    def read(part: range) -> bytes:
+        place.unlink(missing_ok=True)
         if len(part) > MAXIMUM_HEADER_BYTES:
             raise Problem(f"The header of {file.name} is too long.", "Choose another model.")
-        transfer(
-            self.hub,
-            self.repository,
-            file,
-            path,
-            stop=self.stop,
-            came=lambda came: None,
-            wait_seconds=self.wait_seconds,
-            part=part,
-        )
-        data = path.read_bytes()
-        path.unlink()
-        return data
+        source = work.hub.source(work.repository, file)
+        transfer(source, place, stop=work.stop, wait_seconds=work.wait_seconds, part=part)
+        return place.read_bytes()
 
-    def _no_module(self) -> Problem:
-        return NoModule(
-            f"{self.repository.name} has no MTP module that Slipstream knows.", _NO_MODULE
-        )
+    length = header_size(read(range(min(8, file.size_bytes))), file.size_bytes, file_name=file.name)
+    begin = 8 + length
+    header = read(range(8, begin))
+    place.unlink()
+    return begin, read_header(header, file.size_bytes - begin, file_name=file.name)
 
 
 def _is_there(folder: Path, repository: Repository) -> bool:
@@ -267,14 +228,12 @@ def _span(file: RepositoryFile, begin: int, run: Mapping[str, StoredTensor]) -> 
     return _Span(file, range(begin + first.start, begin + last.stop), places)
 
 
-def _assemble(work: _Work, folder: Path) -> None:
-    """Write the one file of weights, and its config.json."""
-    layouts = {name: layout for span in work.spans for name, (layout, _) in span.tensors.items()}
+def _assemble(spans: list[_Span], parts: Path, folder: Path) -> None:
+    """Write the one file of weights."""
+    layouts = {name: layout for span in spans for name, (layout, _) in span.tensors.items()}
     with SafetensorsWriter(folder / MODULE_NAME, layouts) as writer:
-        for span in work.spans:
-            with work.path(span).open("rb") as file:
+        for span in spans:
+            with (parts / span.name).open("rb") as file:
                 for name, (layout, start) in span.tensors.items():
                     file.seek(start)
                     writer.write(name, file.read(layout.size_bytes))
-    config = module_config(work.config or {}) | {"source": _source(work.repository)}
-    write_json(folder / "config.json", config)

@@ -18,13 +18,13 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from models.download import OtherAnswer, connection_trouble, network_variables
 from models.errors import Problem
+from models.network import OtherAnswer, connection_trouble, network_variables
 
 ATTEMPTS = 6  # in a row without a new byte
 LONGEST_WAIT_SECONDS = 30.0
 LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
-_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
+_RETRIED_STATUSES = (408, 416, 429, 500, 502, 503, 504)
 _TRY_LATER = "Try again later: downloads resume where they stopped."
 
 

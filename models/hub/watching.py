@@ -1,59 +1,81 @@
-"""Watches the threads that fetch from the hub: tells how far they are, and stops them."""
+"""Fetching from a repository of the hub in threads: how far they are, and how they are stopped."""
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from models.hub.repository import Repository
+from models.hub.client import Hub
+from models.hub.repository import Repository, RepositoryFile
 from models.hub.stopping import Stop, Stopped
+from models.hub.transfer import transfer
 from models.records import Download
 
 LOOK_SECONDS = 0.1
 WINDOW_SECONDS = 10.0  # over which a rate is taken
 
 
-def watch(
-    workers: Sequence[Future[None]],
-    repository: Repository,
-    *,
-    stop: Stop,
-    bytes_of: Callable[[], tuple[int, int]],
-    progress: Callable[[Download], None] | None,
-    cancelled: Callable[[], bool] | None,
-) -> None:
-    """Wait until the `workers` have brought all of `repository`. The first failure stops them.
+@dataclass
+class Work:
+    """A fetch from a repository, as its threads share it.
 
-    They end soon after `stop`. `bytes_of()` returns the bytes that have come, and all bytes.
-    `progress` and `cancelled` are called a few times a second, in this thread. Raises what a worker
-    raised, and Stopped once `cancelled` returns true.
+    `done`: the bytes that have come of each partial file; `total_bytes`: of all, once it is known.
+    `progress` and `cancelled` are called a few times a second, in the thread that watches.
     """
-    meter, waiting = Meter(), set(workers)
-    try:
-        while waiting:
-            ended, waiting = wait(waiting, LOOK_SECONDS, FIRST_EXCEPTION)
-            for worker in ended:
-                worker.result()
-            if progress is not None:
-                progress(_report(repository, meter, *bytes_of()))
-            if waiting and cancelled is not None and cancelled():
-                raise Stopped
-    finally:
-        stop.ask()  # none is left where all went well
-        wait(workers)
 
+    repository: Repository
+    hub: Hub
+    progress: Callable[[Download], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+    wait_seconds: float = 1.0  # the first pause after a failure
+    stop: Stop = field(default_factory=Stop)
+    done: dict[str, int] = field(default_factory=dict)
+    total_bytes: int = 0
 
-def _report(repository: Repository, meter: "Meter", done: int, total_bytes: int) -> Download:
-    meter.tell(time.monotonic(), done)
-    return Download(
-        repository=repository.name,
-        revision=repository.revision,
-        status="running",
-        done_bytes=done,
-        total_bytes=total_bytes,
-        bytes_per_second=meter.bytes_per_second,
-        seconds_left=meter.seconds_left(total_bytes - done),
-    )
+    def bring(self, file: RepositoryFile, partial: Path, *, part: range | None = None) -> None:
+        """Complete a partial file as `transfer` does. Raises Problem, Stopped, OSError."""
+        transfer(
+            self.hub.source(self.repository, file),
+            partial,
+            stop=self.stop,
+            came=lambda size_bytes: self.done.update({partial.name: size_bytes}),
+            wait_seconds=self.wait_seconds,
+            part=part,
+        )
+        self.done[partial.name] = partial.stat().st_size
+
+    def watch(self, *workers: Future[Any]) -> None:
+        """Wait until the workers have ended; the first failure stops the others soon. Raises what a
+        worker raised, and Stopped once `cancelled` returns true."""
+        meter, waiting = Meter(), set(workers)
+        try:
+            while waiting:
+                ended, waiting = wait(waiting, LOOK_SECONDS, FIRST_EXCEPTION)
+                for worker in ended:
+                    worker.result()
+                if self.progress is not None:
+                    self.progress(self._report(meter))
+                if waiting and self.cancelled is not None and self.cancelled():
+                    raise Stopped
+        finally:
+            self.stop.ask()  # none is left where all went well
+            wait(workers)
+
+    def _report(self, meter: "Meter") -> Download:
+        done = sum(self.done.values())
+        meter.tell(time.monotonic(), done)
+        return Download(
+            repository=self.repository.name,
+            revision=self.repository.revision,
+            status="running",
+            done_bytes=done,
+            total_bytes=self.total_bytes,
+            bytes_per_second=meter.bytes_per_second,
+            seconds_left=meter.seconds_left(self.total_bytes - done),
+        )
 
 
 class Meter:

@@ -31,20 +31,6 @@ _WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPlace:
-    """A path at which a model seems to be, and its name."""
-
-    name: str
-    folder: ModelFolder
-    origin: ModelOrigin
-    removable: bool
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-
-@dataclass(frozen=True, slots=True)
 class ModelEntry:
     """A model on this disk: its record, and its folder with all that was read for the record.
 
@@ -54,64 +40,65 @@ class ModelEntry:
     record: Installed
     folder: ModelFolder | DrafterFolder
 
+    @classmethod
+    def at(
+        cls, name: str, folder: ModelFolder, origin: ModelOrigin, *, removable: bool = False
+    ) -> "ModelEntry":
+        """Return the entry of a model of which only the place and the name are known yet."""
+        path = str(folder.path)
+        record = Installed(name, path, origin, "chat", 0, None, "", None, None, removable)
+        return cls(record, folder)
 
-def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
-    """Return the model at `place`. A problem with it becomes the record's."""
-    model = replace(
-        _blank(place),
-        size_bytes=_size_bytes(place.path),
-        last_used=last_used(place.path, home=home),
-    )
-    folder = place.folder
+    def refused(self, problem: Problem) -> "ModelEntry":
+        """Return the same model, marked as unusable."""
+        record = replace(self.record, problem=problem.message, remedy=problem.remedy)
+        return replace(self, record=record)
+
+
+def describe(entry: ModelEntry, *, home: Path | None = None) -> ModelEntry:
+    """Return the entry with all facts of its model. A problem with it becomes the record's."""
+    folder = entry.folder
+    if isinstance(folder, DrafterFolder):
+        return entry
+    used = last_used(folder.path, home=home)
+    model = replace(entry.record, size_bytes=_size_bytes(folder.path), last_used=used)
     try:
-        if is_gguf(place.path):
-            return ModelEntry(_describe_gguf(model, place.path), folder)
-        if (place.path / HEAD_WEIGHTS_NAME).is_file():
+        if is_gguf(folder.path):
+            return _describe_gguf(ModelEntry(model, folder))
+        if (folder.path / HEAD_WEIGHTS_NAME).is_file():
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-        model = _from_config(model, folder.config)
+        named = folder.config.get("model_type")
+        model_type = named if isinstance(named, str) else ""
+        model = replace(model, model_type=model_type, role=role_of(folder.config))
         drafter = read_drafter(folder) if model.role == "chat" else open_drafter(folder)
+        if drafter is not None and model.role == "chat":
+            model = replace(model, role="drafter")
+        if mark_path(folder.path, home=home).exists() and not completed(folder.path, home=home):
+            raise Problem(
+                f"{model.name} has changed since it was downloaded and checked.",
+                f"Have it checked and mended: slipstream models pull {model.name.split('@')[0]}",
+            )
         if drafter is not None:
-            model = replace(model, role="drafter" if model.role == "chat" else model.role)
-        _require_unchanged(place, home)
-        if drafter is not None:
-            return ModelEntry(_as_drafter(model, drafter), drafter)
+            own = drafter.files.context_length if drafter.kind == "pard" else None
+            model = replace(model, drafter_kind=drafter.kind, context_length=own)
+            bits = drafter.files.quantization_bits
+            return ModelEntry(replace(model, quantization_bits=bits), drafter)
         folder.check()
-        _require_known(folder.config)
+        if not is_known(folder.config):
+            raise Problem(
+                f"MLX does not know its architecture, {named}.",
+                "Choose another model, or update Slipstream.",
+            )
     except Problem as problem:
-        return ModelEntry(with_problem(model, problem), folder)
+        return ModelEntry(model, folder).refused(problem)
     except OSError as error:
         unreadable = Problem(
-            f"{place.path} cannot be read: {error.strerror or error}.",
+            f"{folder.path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read it.",
         )
-        return ModelEntry(with_problem(model, unreadable), folder)
+        return ModelEntry(model, folder).refused(unreadable)
     bits, context = folder.quantization_bits, folder.context_length
     return ModelEntry(replace(model, quantization_bits=bits, context_length=context), folder)
-
-
-def nothing_at(place: ModelPlace, problem: Problem) -> ModelEntry:
-    """An entry with the reason why nothing can be listed at `place`."""
-    return ModelEntry(with_problem(_blank(place), problem), place.folder)
-
-
-def with_problem(model: Installed, problem: Problem) -> Installed:
-    """Return the same model, marked as unusable."""
-    return replace(model, problem=problem.message, remedy=problem.remedy)
-
-
-def _blank(place: ModelPlace) -> Installed:
-    return Installed(
-        name=place.name,
-        path=str(place.path),
-        origin=place.origin,
-        role="chat",
-        size_bytes=0,
-        last_used=None,
-        model_type="",
-        quantization_bits=None,
-        context_length=None,
-        removable=place.removable,
-    )
 
 
 def _size_bytes(path: Path) -> int:
@@ -123,48 +110,16 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
-def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
-    model_type = config.get("model_type")
-    named = model_type if isinstance(model_type, str) else ""
-    return replace(model, model_type=named, role=role_of(config))
-
-
-def _as_drafter(model: Installed, drafter: DrafterFolder) -> Installed:
-    return replace(
-        model,
-        drafter_kind=drafter.kind,
-        quantization_bits=drafter.files.quantization_bits,
-        context_length=drafter.files.context_length if drafter.kind == "pard" else None,
-    )
-
-
-def _describe_gguf(model: Installed, path: Path) -> Installed:
-    file = read_gguf(path, lists_of_strings=False)
+def _describe_gguf(entry: ModelEntry) -> ModelEntry:
+    file = read_gguf(entry.folder.path, lists_of_strings=False)
     kind = file.metadata.get("general.architecture")
-    model = replace(model, model_type=kind if isinstance(kind, str) else "")
+    model = replace(entry.record, model_type=kind if isinstance(kind, str) else "")
     try:
-        config = mlx_config(file)
+        length = mlx_config(file).get("max_position_embeddings")
     except Problem as problem:
-        return with_problem(model, problem)
-    length = config.get("max_position_embeddings")
-    return replace(model, context_length=length if isinstance(length, int) else None)
-
-
-def _require_unchanged(place: ModelPlace, home: Path | None) -> None:
-    """Raise Problem if files changed since the download was checked."""
-    if mark_path(place.path, home=home).exists() and not completed(place.path, home=home):
-        raise Problem(
-            f"{place.name} has changed since it was downloaded and checked.",
-            f"Have it checked and mended: slipstream models pull {place.name.split('@')[0]}",
-        )
-
-
-def _require_known(config: Mapping[str, Any]) -> None:
-    if not is_known(config):
-        raise Problem(
-            f"MLX does not know its architecture, {config.get('model_type')}.",
-            "Choose another model, or update Slipstream.",
-        )
+        return replace(entry, record=model).refused(problem)
+    length = length if isinstance(length, int) else None
+    return replace(entry, record=replace(model, context_length=length))
 
 
 def models_of(
@@ -184,13 +139,13 @@ def models_of(
             continue
         if os.path.lexists(snapshot.path / "config.json"):
             name = f"{repository.name}@{snapshot.revision[:8]}"
-            place = ModelPlace(name, folder, origin, removable)
-            revisions.append(describe(place, home=home))
+            entry = ModelEntry.at(name, folder, origin, removable=removable)
+            revisions.append(describe(entry, home=home))
             continue
         for path in gguf_files(snapshot.path):
             name = f"{repository.name}/{path.relative_to(snapshot.path).as_posix()}"
-            place = ModelPlace(name, ModelFolder(path), origin, removable)
-            single.append(describe(place, home=home))
+            entry = ModelEntry.at(name, ModelFolder(path), origin, removable=removable)
+            single.append(describe(entry, home=home))
     if revisions:
         chosen = next((entry for entry in revisions if not entry.record.problem), revisions[0])
         revisions.remove(chosen)

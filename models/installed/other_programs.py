@@ -13,7 +13,7 @@ from pathlib import Path
 from models.errors import Problem
 from models.files import read_json_object, written_path
 from models.installed import added_folders
-from models.installed.inventory import ModelPlace
+from models.installed.inventory import ModelEntry
 from models.model_folder import ModelFolder
 
 _LM_STUDIO, _BEFORE_2025 = ".lmstudio", ".cache/lm-studio/models"
@@ -26,17 +26,13 @@ _MAXIMUM_MANIFEST_BYTES = 1_000_000
 _ONE_FILE = "Choose a model that is whole in one file."
 _LAYER = "application/vnd.ollama.image."
 
-type Found = tuple[ModelPlace, Problem | None]
 
-
-def other_models(user_home: Path) -> Iterator[Found]:
-    """Yield other programs' models in the home folder `user_home`, with the reason against each.
-
-    A model without a reason may be unusable, too: it was not opened yet.
-    """
+def other_models(user_home: Path) -> Iterator[ModelEntry]:
+    """Yield other programs' models in the home folder `user_home`. A model without a reason against
+    it may be unusable, too: it was not opened yet."""
     for folder in _of_lm_studio(user_home):
         for name, path in added_folders.places(folder):
-            yield ModelPlace(name, ModelFolder(path), "lm-studio", removable=False), None
+            yield ModelEntry.at(name, ModelFolder(path), "lm-studio")
     named = os.environ.get(_OLLAMA_VARIABLE)
     for root in [written_path(named)] if named else (user_home / _OLLAMA, OLLAMA_SERVICE):
         yield from _in_ollama(root)
@@ -57,11 +53,11 @@ def ollama_name(blob: Path) -> str:
     """Return the name that Ollama has for the model in the file `blob`; empty if it has none."""
     if not _DIGEST.fullmatch(blob.name):
         return ""
-    found = (place for place, _ in _in_ollama(blob.parent.parent) if place.path.name == blob.name)
-    return next((place.name for place in found), "")
+    found = (each for each in _in_ollama(blob.parent.parent) if each.folder.path.name == blob.name)
+    return next((each.record.name for each in found), "")
 
 
-def _in_ollama(root: Path) -> Iterator[Found]:
+def _in_ollama(root: Path) -> Iterator[ModelEntry]:
     """Ollama's models in the folder `root`: host/namespace/model/tag below `manifests`."""
     manifests = root / "manifests"
     try:
@@ -76,10 +72,9 @@ def _in_ollama(root: Path) -> Iterator[Found]:
         for prefix in _OWN_PREFIXES:
             name = name.removeprefix(prefix)
         try:
-            blob, problem = _blob(root, path, name), None
-        except Problem as error:
-            blob, problem = path, error
-        yield ModelPlace(name, ModelFolder(blob), "ollama", removable=False), problem
+            yield ModelEntry.at(name, ModelFolder(_blob(root, path, name)), "ollama")
+        except Problem as problem:
+            yield ModelEntry.at(name, ModelFolder(path), "ollama").refused(problem)
 
 
 def _blob(root: Path, manifest: Path, name: str) -> Path:

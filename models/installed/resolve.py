@@ -1,10 +1,8 @@
-"""Finds the model that the user named by a path, a hub id, or a name.
+"""Opens the model that the user named by a path, a hub id, or a name.
 
-Knows the installed models, and how drafters are named; fetches nothing but the starter model. For a
-name that is not installed the Problem says how to get it, or which name may be meant.
+Knows the installed models, and how drafters are named; fetches nothing but the starter model.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -29,24 +27,19 @@ from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import Queue, repository_of
 from models.hub.repository import check_revision
 from models.installed.inventory import ModelEntry, models_of
+from models.installed.names import HUB_ID, match, parts, unknown
 from models.installed.other_programs import ollama_name
 from models.installed.store import incomplete, inventory
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
 from models.model_folder import ModelFolder, open_model
-from models.records import MODULE_NAME, Installed
+from models.records import MODULE_NAME
 from models.starter import STARTER, Step, ensure_starter
 
-_HUB_ID = re.compile(
-    r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf|/mtp\.safetensors)?(@[\w./+-]+)?",
-    re.ASCII | re.I,
-)
-_NEAR = 3  # names to suggest
 _WITHOUT_WEIGHTS = re.compile(r"none|lookup|suffix|lookahead(:.*)?|early-exit(:\d*)?")
 _LOOKAHEAD = re.compile(r"(\d{1,2}),(\d{1,2}),(\d{1,2})", re.ASCII)
 _LOOKAHEAD_ROWS = 64  # that the target reads in every pass
-
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are done, and all."""
@@ -135,14 +128,17 @@ def resolve_drafter(
 ) -> DrafterFolder:
     """Return the drafter of any kind that `text` names, as `resolve_target` does."""
     found = _find(text, home=home, cache=cache, drafts=True)
-    if isinstance(found, Path):
-        if is_gguf(found):
-            model = open_model(found, imports=models_folder(home), progress=progress)
-            return DrafterFolder.of_model(model)
-        return _drafter_at(ModelFolder(found))
-    if isinstance(found.folder, DrafterFolder):
-        return found.folder
-    model = _usable(found.folder, home, progress, name=found.record.name)
+    if not isinstance(found, Path):
+        if isinstance(found.folder, DrafterFolder):
+            return found.folder
+        model = _usable(found.folder, home, progress, name=found.record.name)
+    elif is_gguf(found):
+        model = open_model(found, imports=models_folder(home), progress=progress)
+    else:
+        model = ModelFolder(found)
+        if (drafter := read_drafter(model)) is not None:
+            return drafter
+        model.check()
     return DrafterFolder.of_model(model)
 
 
@@ -273,7 +269,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
         drafter = resolve_drafter(name)
     except Problem as problem:
         there = os.path.exists(os.path.expanduser(name))
-        if there or (_HUB_ID.fullmatch(name) and name[0] not in "~./"):
+        if there or (HUB_ID.fullmatch(name) and name[0] not in "~./"):
             raise  # a hub id: its Problem says how to fetch it
         raise Problem(
             f"This machine has no drafter and no folder called {name!r} "
@@ -297,15 +293,6 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
         )
 
 
-def _drafter_at(files: ModelFolder) -> DrafterFolder:
-    """Return the drafter, of any kind, in a folder that the user named."""
-    drafter = read_drafter(files)
-    if drafter is not None:
-        return drafter
-    files.check()
-    return DrafterFolder.of_model(files)
-
-
 def _own_module(target: ModelFolder) -> DrafterFolder:
     """Return the target's own MTP module. Raises Problem if it has none."""
     module = own_module(target)
@@ -315,38 +302,6 @@ def _own_module(target: ModelFolder) -> DrafterFolder:
             f"See which drafters there are: slipstream models pair --target {target.path}",
         )
     return module
-
-
-def find(text: str, *, models: Sequence[Installed]) -> Installed:
-    """Return the one of `models` that `text` names: by its name, a part of it, or a hub id with
-    revision.
-
-    Raises Problem if none or several match, naming similar ones.
-    """
-    found = _match(text, models)
-    if found is None:
-        raise _unknown(text, models)
-    return found
-
-
-def _match(text: str, models: Sequence[Installed]) -> Installed | None:
-    wanted = text.lower()
-    for matches in (
-        [model for model in models if model.name == text],
-        [model for model in models if model.name.lower() == wanted],
-        [model for model in models if _is_revision(model, wanted)],
-        [model for model in models if wanted in _short_names(model)],
-    ):
-        usable = [model for model in matches if not model.problem] or matches
-        names = sorted({model.name for model in usable})
-        if len(names) > 1:
-            raise Problem(
-                f"{text!r} can mean several models: {', '.join(names)}.",
-                "Write the whole name of one of them.",
-            )
-        if usable:
-            return usable[0]
-    return None
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
@@ -364,7 +319,7 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
     entry = _entry(text, fitting) or _entry(text, entries) or in_cache
     if entry is None:
         models = [entry.record for entry in entries]
-        raise _unfinished(text, home, cache) or _unknown(text, models)
+        raise _unfinished(text, home, cache) or unknown(text, models)
     found = entry.record
     if found.problem:
         raise _unfinished(found.name, home, cache) or Problem(found.problem, found.remedy)
@@ -372,7 +327,7 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
 
 
 def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
-    found = _match(text, [entry.record for entry in entries])
+    found = match(text, [entry.record for entry in entries])
     return next((entry for entry in entries if entry.record is found), None)
 
 
@@ -399,58 +354,17 @@ def _usable(
     return open_model(folder.path, imports=models_folder(home), name=called, progress=progress)
 
 
-def _is_revision(model: Installed, wanted: str) -> bool:
-    """Whether `wanted` is the model's hub id with its revision, in full or from 7 digits on."""
-    repository, _, revision = wanted.partition("@")
-    of_hub = model.name.lower().partition("@")[0] == repository
-    return of_hub and len(revision) >= 7 and Path(model.path).name.startswith(revision)
-
-
-def _short_names(model: Installed) -> set[str]:
-    """Return a model's short names: without the organization; a GGUF file also by its repository, a
-    model of Ollama's without its tag."""
-    name = model.name.lower()
-    parts = name.split("/")
-    if model.origin == "ollama":
-        return {parts[-1], parts[-1].partition(":")[0], name.partition(":")[0]}
-    if len(parts) > 2 and name.endswith(".gguf"):
-        return {parts[-1], parts[-1].removesuffix(".gguf"), parts[1], "/".join(parts[:2])}
-    return {parts[-1], parts[-1].removesuffix(".gguf")}
-
-
-def _parts(name: str) -> set[str]:
-    """Return a name, in full and without the organization, in small letters."""
-    return {name.lower(), name.lower().rpartition("/")[2]}
-
-
 def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
     """Return the Problem of a model whose download is queued or broke off; None for any other."""
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
-        names = {repository_of(download), *_parts(download.repository)}
+        names = {repository_of(download), *parts(download.repository)}
         if wanted in names and not download.over:
             why = (download.problem or f"it is {download.status}").rstrip(".")
             return _to_go_on(download.repository, f"is not downloaded yet: {why}")
-    left = [left.name for left in incomplete(home=home, cache=cache) if wanted in _parts(left.name)]
+    left = [left.name for left in incomplete(home=home, cache=cache) if wanted in parts(left.name)]
     return _to_go_on(left[0], "is not whole: its download broke off") if left else None
 
 
 def _to_go_on(name: str, why: str) -> Problem:
     return Problem(f"{name} {why}.", f"To continue it: slipstream models pull {name}")
-
-
-def _unknown(text: str, models: Sequence[Installed]) -> Problem:
-    whole = {
-        name: model.name
-        for model in models
-        for name in sorted({*_short_names(model), model.name.lower()})
-    }
-    near = difflib.get_close_matches(text.lower(), whole, n=2 * _NEAR)
-    meant = " or ".join(list(dict.fromkeys(whole[name] for name in near))[:_NEAR])
-    if _HUB_ID.fullmatch(text):
-        hint = f"Did you mean {meant}? If not, fetch it" if meant else "Fetch it"
-        return Problem(f"{text} is not on this machine.", f"{hint}: slipstream models pull {text}")
-    return Problem(
-        f"This machine has no model called {text!r}.",
-        f"Did you mean {meant}?" if meant else "List the models: slipstream models list",
-    )

@@ -30,14 +30,12 @@ from models.hub.queue import Queue, repository_of
 from models.installed import added_folders
 from models.installed.inventory import (
     ModelEntry,
-    ModelPlace,
     describe,
     gguf_files,
     in_caches,
     kind_of,
     leftover_bytes,
     models_of,
-    nothing_at,
 )
 from models.installed.last_used import forget_used
 from models.installed.other_programs import other_models
@@ -48,7 +46,7 @@ from models.installed.removal import (
     remove_snapshot,
 )
 from models.model_folder import ModelFolder
-from models.records import PROGRAM_NAMES, Incomplete, Installed
+from models.records import PROGRAM_NAMES, Incomplete, Installed, ModelOrigin
 from models.starter import MARKER_NAME, STARTER, shipped_starter
 
 SETTLED_SECONDS = 600  # no process works in a folder that has not changed for so long
@@ -73,13 +71,13 @@ def inventory(
     *, home: Path | None = None, cache: Path | None = None, user_home: Path | None = None
 ) -> list[ModelEntry]:
     """Return the entries of `installed`, each with its folder, which need not be read again."""
-    found = [describe(place, home=home) for place in _our_places(home)]
+    found = [describe(entry, home=home) for entry in _ours(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
     if user_home is not None or home is None:
-        for place, problem in other_models(user_home or Path(os.path.expanduser("~"))):
-            found.append(nothing_at(place, problem) if problem else describe(place, home=home))
+        for entry in other_models(user_home or Path(os.path.expanduser("~"))):
+            found.append(entry if entry.record.problem else describe(entry, home=home))
     first: dict[Path, ModelEntry] = {}
     for entry in found:
         first.setdefault(entry.folder.path.resolve(), entry)
@@ -159,22 +157,21 @@ def _cache(cache: Path | None) -> Path:
     return cache_folder() if cache is None else cache
 
 
-def _our_places(home: Path | None) -> Iterator[ModelPlace]:
+def _ours(home: Path | None) -> Iterator[ModelEntry]:
     models = models_folder(home)
     came_along = shipped_starter()
     if came_along is not None:
-        yield ModelPlace(STARTER.name, came_along, "starter", removable=False)
-    for path in _folders(models):
-        if path.name == STARTER.name:
-            if (path / MARKER_NAME).exists() and came_along is None:
-                yield ModelPlace(path.name, ModelFolder(path), "starter", not path.is_symlink())
-        else:
-            yield ModelPlace(path.name, ModelFolder(path), "imported", not path.is_symlink())
-    for path in _folders(models.parent / "drafters"):
-        yield ModelPlace(path.name, ModelFolder(path), "imported", not path.is_symlink())
-    for path in _folders(_SHIPPED):
-        if is_drafter(path):
-            yield ModelPlace(path.name, ModelFolder(path), "starter", removable=False)
+        yield ModelEntry.at(STARTER.name, came_along, "starter")
+    for path in (*_folders(models), *_folders(models.parent / "drafters")):
+        origin: ModelOrigin = "imported"
+        if path == models / STARTER.name:
+            if came_along is not None or not (path / MARKER_NAME).exists():
+                continue
+            origin = "starter"
+        removable = not path.is_symlink()
+        yield ModelEntry.at(path.name, ModelFolder(path), origin, removable=removable)
+    for path in filter(is_drafter, _folders(_SHIPPED)):
+        yield ModelEntry.at(path.name, ModelFolder(path), "starter")
 
 
 def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
@@ -217,9 +214,7 @@ def _in_added_folders(home: Path | None) -> Iterator[ModelEntry]:
         listed = added_folders.folders(home=home)
     except Problem as problem:
         path = data_folder(home) / added_folders.FILE_NAME
-        yield nothing_at(
-            ModelPlace(path.name, ModelFolder(path), "folder", removable=False), problem
-        )
+        yield ModelEntry.at(path.name, ModelFolder(path), "folder").refused(problem)
         return
     for folder in listed:
         found = [
@@ -228,7 +223,7 @@ def _in_added_folders(home: Path | None) -> Iterator[ModelEntry]:
             for entry in models_of(repository, origin="folder", home=home)
         ]
         found += [
-            describe(ModelPlace(name, ModelFolder(path), "folder", removable=False), home=home)
+            describe(ModelEntry.at(name, ModelFolder(path), "folder"), home=home)
             for name, path in added_folders.places(folder)
         ]
         yield from found or [_nothing_in(folder)]
@@ -236,14 +231,12 @@ def _in_added_folders(home: Path | None) -> Iterator[ModelEntry]:
 
 def _nothing_in(folder: Path) -> ModelEntry:
     there = folder.is_dir()
-    return nothing_at(
-        ModelPlace(folder.name, ModelFolder(folder), "folder", removable=False),
-        Problem(
-            f"Slipstream found no model in {folder}." if there else f"{folder} is not there.",
-            f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
-            f"slipstream models folders --remove {str(folder)!r}",
-        ),
+    problem = Problem(
+        f"Slipstream found no model in {folder}." if there else f"{folder} is not there.",
+        f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
+        f"slipstream models folders --remove {str(folder)!r}",
     )
+    return ModelEntry.at(folder.name, ModelFolder(folder), "folder").refused(problem)
 
 
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:

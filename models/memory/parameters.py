@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from models.model_folder import text_fields
+
 _LARGEST = 10**9  # larger numbers in a config are ignored
 
 
@@ -68,8 +70,7 @@ class _Fields:
     """A config, or its part about text, whose values are checked as they are read."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        nested = config.get("text_config")
-        self.values = {**config, **nested} if isinstance(nested, Mapping) else dict(config)
+        self.values = text_fields(config)
         self.model_type = str(self.values.get("model_type"))
 
     def number(self, *keys: str, default: int = 0) -> int:

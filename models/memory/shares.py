@@ -17,7 +17,7 @@ from models.memory.shape import Layer, Shape, read_shape
 from models.model_folder import ModelFolder
 from models.records import Fit
 from models.safetensors_file import TensorLayout
-from models.sharing import Mode, cache_parts, check
+from models.sharing import MODES, Mode, cache_parts, check
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 
@@ -85,20 +85,14 @@ def plan(
     for. Raises `Problem` if the target cannot be divided in any way, or in the `mode` that was
     asked for. Missing memory is not an error: the plan shows it.
     """
-    first = mode or "pipeline"
-    try:
-        made = _plan(target, machines, drafter, context, cache_bits, first)
-    except Problem:
-        if mode is not None:
-            raise
-        return _plan(target, machines, drafter, context, cache_bits, "tensor")
-    if mode is None and not made.fits_all:
+    made: list[Plan] = []
+    for each in (mode,) if mode else MODES:
         try:
-            other = _plan(target, machines, drafter, context, cache_bits, "tensor")
+            made.append(_plan(target, machines, drafter, context, cache_bits, each))
         except Problem:
-            return made
-        return other if other.fits_all else made
-    return made
+            if each == (mode or MODES[-1]) and not made:
+                raise
+    return next((plan for plan in made if plan.fits_all), made[0])
 
 
 def drafted_by(

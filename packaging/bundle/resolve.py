@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 from bundle.licences import normalized
 from configuration import CACHE, PACKAGING, REPOSITORY
 from macho import thin
-from models.download import file_sha256
 from models.errors import Problem
+from models.files import file_sha256
 
 PYTHON = "3.13"
 _LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")

@@ -22,8 +22,9 @@ from bundle.build_python import BuildPython
 from bundle.resolve import LockedWheel, fetch, macos
 from configuration import CACHE, Configuration, Prune, Runtime
 from macho import thin
-from models.download import download, file_sha256
 from models.errors import Problem
+from models.files import file_sha256
+from models.hub.transfer import fetch_file
 
 SOURCE_VARIABLE = "SLIPSTREAM_PYTHON_SOURCE"
 LIBRARY = Path("lib") / "python3.13"  # within the folder that is sys.prefix
@@ -134,7 +135,7 @@ def _fetch_from_debian(path: Path, sha256: str) -> None:
     for site in sorted(set(re.findall(r"https?://\S+", printed.stdout))):
         url = f"{site}/{_POOL}/{path.name}"
         with suppress(Problem):
-            download(url, path, sha256=sha256, maximum_bytes=_MOST_BYTES)
+            fetch_file(url, path, sha256=sha256, most_bytes=_MOST_BYTES, wait_seconds=0.0)
             return
 
 

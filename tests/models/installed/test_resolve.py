@@ -14,8 +14,8 @@ from models.drafters.folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.installed import added_folders, store
+from models.installed.names import find
 from models.installed.resolve import (
-    find,
     lookahead_sizes,
     resolve_drafter,
     resolve_drafters,

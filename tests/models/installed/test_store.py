@@ -13,7 +13,7 @@ from models.errors import Problem
 from models.hub.marks import mark
 from models.hub.queue import Queue
 from models.installed import added_folders, store
-from models.installed.inventory import ModelPlace, describe
+from models.installed.inventory import ModelEntry, describe
 from models.installed.last_used import mark_used
 from models.model_folder import ModelFolder
 from models.records import Installed
@@ -271,9 +271,7 @@ def test_a_gguf_file_is_listed_without_looking_at_each_token(cache, tmp_path):
 
         sys.setprofile(count)
         try:
-            model = describe(
-                ModelPlace("a", ModelFolder(tmp_path / "a.gguf"), "folder", removable=False)
-            ).record
+            model = describe(ModelEntry.at("a", ModelFolder(tmp_path / "a.gguf"), "folder")).record
         finally:
             sys.setprofile(None)
         assert (model.context_length, model.problem) == (512, "")

@@ -4,8 +4,8 @@ import hashlib
 import io
 import subprocess
 import tarfile
+from contextlib import contextmanager
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +14,7 @@ from bundle.build_python import BuildPython
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 from configuration import read_configuration
 from models.errors import Problem
-from tests.support.models.file_server import serving
+from tests.support.models.hub_server import serving_hub
 from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.support.packaging.tiny_wheel import zipped
 
@@ -96,9 +96,18 @@ def test_another_archive_is_refused(configuration, tmp_path, monkeypatch):
     assert runtime.source_archive(configuration.runtime) == given
 
 
-def _mirror(monkeypatch, *urls):
-    """Have apt tell that it uses the servers at `urls`."""
-    sites = [urlsplit(url)._replace(path="/debian").geturl() for url in urls]
+@contextmanager
+def _serving(configuration, data):
+    """Serve the archive where a mirror of Debian has it."""
+    with serving_hub({}) as server:
+        place = f"/debian/pool/main/p/python3.13/{configuration.runtime.source}"
+        server.answers[place] = data
+        yield server
+
+
+def _mirror(monkeypatch, *servers):
+    """Have apt tell that it uses these servers."""
+    sites = [f"{server.endpoint}/debian" for server in servers]
     told = subprocess.CompletedProcess([], 0, "\n".join(sites), "")
     monkeypatch.setattr(runtime.subprocess, "run", lambda *_, **__: told)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -107,8 +116,8 @@ def _mirror(monkeypatch, *urls):
 def test_the_archive_comes_from_the_mirror_of_this_machine(configuration, tmp_path, monkeypatch):
     cached = tmp_path / "cache" / configuration.runtime.source
     cached.unlink()
-    with serving(_source()) as server:
-        _mirror(monkeypatch, server.url)
+    with _serving(configuration, _source()) as server:
+        _mirror(monkeypatch, server)
         assert runtime.source_archive(configuration.runtime) == cached
         assert runtime.source_archive(configuration.runtime) == cached
     assert len(server.asked) == 1
@@ -117,20 +126,18 @@ def test_the_archive_comes_from_the_mirror_of_this_machine(configuration, tmp_pa
 def test_the_next_mirror_may_have_it(configuration, tmp_path, monkeypatch):
     cached = tmp_path / "cache" / configuration.runtime.source
     cached.unlink()
-    with serving(_source()) as one, serving(_source()) as two:
-        first, _ = sorted((one, two), key=lambda server: server.url)
-        first.status = 404
-        _mirror(monkeypatch, one.url, two.url)
+    with _serving(configuration, _source()) as one, _serving(configuration, _source()) as two:
+        first, _ = sorted((one, two), key=lambda server: server.endpoint)
+        first.answers.clear()
+        _mirror(monkeypatch, one, two)
         assert runtime.source_archive(configuration.runtime) == cached
     assert len(first.asked) == 1
 
 
-@pytest.mark.parametrize("status", [None, 404], ids=["another", "none"])
-def test_a_mirror_without_it(configuration, tmp_path, monkeypatch, status):
+def test_a_mirror_with_another(configuration, tmp_path, monkeypatch):
     (tmp_path / "cache" / configuration.runtime.source).unlink()
-    with serving(b"another") as server:
-        server.status = status
-        _mirror(monkeypatch, server.url)
+    with _serving(configuration, b"another") as server:
+        _mirror(monkeypatch, server)
         with pytest.raises(Problem, match="source archive"):
             runtime.source_archive(configuration.runtime)
 

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -21,6 +21,7 @@ LARGE_BYTES = 1_000  # from here on, and by their endings, files are large
 LARGE_SUFFIXES = (".safetensors", ".gguf", ".bin")
 BLOCK_BYTES = 16_384
 PAGE = 3  # entries of a listing
+WHEELS, FILE = "index/wheels", "file.whl"  # of `serving_file`
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class HubServer:
     sending: int = 0  # files, at the moment
     ended: threading.Condition = field(default_factory=threading.Condition)
 
+    @property
+    def url(self) -> str:
+        """The address of `FILE` alone."""
+        return f"{self.endpoint}/cdn/{WHEELS}/at/{'0' * 40}/{FILE}"
+
     def settle(self) -> None:
         """Wait until nothing is sent any more: that a client was killed shows late."""
         with self.ended:
@@ -124,6 +130,11 @@ def serving_hub(repositories: dict[str, dict[str, bytes]]) -> Iterator[HubServer
             yield served
         finally:
             served.release.set()
+
+
+def serving_file(data: bytes) -> AbstractContextManager[HubServer]:
+    """Serve one file at `url`, as a package index does."""
+    return serving_hub({WHEELS: {FILE: data}})
 
 
 class _Handler(BaseHTTPRequestHandler):

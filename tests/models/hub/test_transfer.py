@@ -1,0 +1,120 @@
+"""A file at an address is resumed, checked, and never under its own name unless it is right."""
+
+import httpx2
+import pytest
+
+from models.errors import Problem
+from models.hub.transfer import fetch_file
+from models.network import connection_trouble
+from tests.support.models.hub_server import FILE, Refusal, serving_file, sha256
+
+DATA = bytes(range(256)) * 1_000
+PAGE = Refusal(200, body=b"<html>", headers={"Content-Type": "text/html"})
+
+
+@pytest.fixture
+def server():
+    with serving_file(DATA) as served:
+        yield served
+
+
+def get(url, path, **changes):
+    settings = {"sha256": sha256(DATA), "most_bytes": 1_000_000, "wait_seconds": 0.0}
+    return fetch_file(url, path, **settings | changes)
+
+
+def asked(server):
+    return [each.range for each in server.asked]
+
+
+def test_a_file_is_fetched_once(server, tmp_path):
+    came = []
+    path = get(server.url, tmp_path / "new" / "x", came=came.append)
+    assert path.read_bytes() == DATA
+    assert came == sorted(came)
+    assert came[-1] == len(DATA)
+    get(server.url, path)
+    assert asked(server) == [None]
+    assert [each.name for each in path.parent.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("partial", "server_is", "ranges"),
+    [
+        (b"", {"drop_after": 100_000}, [None, "bytes=100000-", "bytes=200000-"]),
+        (DATA[:70_000], {}, ["bytes=70000-"]),
+        (DATA, {}, []),
+        (DATA + b"more", {}, ["bytes=256004-", None]),
+        (DATA[:-1] + b"?", {}, ["bytes=256000-", None]),
+        (b"z" * 70_000, {"ranges": False}, ["bytes=70000-"]),
+        (DATA[:70_000], {"wrong_start": True}, ["bytes=70000-", None]),
+    ],
+)
+def test_what_came_before_is_used(server, tmp_path, partial, server_is, ranges):
+    (tmp_path / "x").write_bytes(b"another file")
+    (tmp_path / "x.partial").write_bytes(partial)
+    vars(server).update(server_is)
+    assert get(server.url, tmp_path / "x").read_bytes() == DATA
+    assert asked(server) == ranges
+
+
+@pytest.mark.parametrize(
+    ("server_is", "changes", "match", "left"),
+    [
+        ({"drop_after": 0}, {}, "broke off", 10),
+        ({"refusals": {"/cdn/": Refusal(404)}}, {}, "answered 404", 10),
+        ({"refusals": {"/cdn/": PAGE}}, {}, "did not come from", 10),
+        ({"corrupt": {FILE: 1}}, {}, "damaged", None),
+        ({}, {"most_bytes": 50_000}, "larger", 65_536),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_said_and_the_bytes_are_kept(
+    server, tmp_path, server_is, changes, match, left
+):
+    partial = tmp_path / "x.partial"
+    partial.write_bytes(DATA[:10])
+    vars(server).update(server_is)
+    with pytest.raises(Problem, match=match):
+        get(server.url, tmp_path / "x", **changes)
+    assert (partial.stat().st_size <= left) if left else not partial.exists()
+    assert not (tmp_path / "x").exists()
+
+
+def test_no_address_and_no_place(server, tmp_path):
+    with serving_file(b"") as gone:
+        pass
+    for url in ("", "nonsense", "ftp://127.0.0.1/x", "http://[::1", gone.url):
+        with pytest.raises(Problem, match="cannot be downloaded"):
+            get(url, tmp_path / "x")
+    with pytest.raises(Problem, match="stored"):
+        get(server.url, tmp_path / "x.partial" / "x")
+
+
+def test_stopping_keeps_what_came(server, tmp_path):
+    def stop(size_bytes):
+        if size_bytes > 100_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get(server.url, tmp_path / "x", came=stop)
+    kept = (tmp_path / "x.partial").stat().st_size
+    assert 0 < kept < len(DATA)
+    assert get(server.url, tmp_path / "x").read_bytes() == DATA
+    assert asked(server) == [None, f"bytes={kept}-"]
+
+
+def test_the_systems_own_words_are_not_shown(subtests):
+    for error, words in [
+        (httpx2.ConnectError("[Errno -2] Name or service not known"), "cannot be reached"),
+        (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] ..."), "the certificate"),
+        (httpx2.ConnectTimeout("[Errno 110] timed out"), "does not answer"),
+        (httpx2.ReadTimeout("timed out"), "does not answer"),
+        (httpx2.ProxyError("[Errno 111] http://name:secret@proxy"), "the proxy"),
+        (httpx2.UnsupportedProtocol("nonsense://x"), "the address"),
+        (httpx2.ReadError("[Errno 104] Connection reset by peer"), "broke off"),
+    ]:
+        with subtests.test(error=error):
+            told = connection_trouble(error, "the hub")
+            assert words in told
+            assert "the hub" in told
+            assert not any(raw in told for raw in ("[", "Errno", "secret", "://"))
