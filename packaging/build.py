@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bundle import licences
-from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
+from bundle.assemble import (
+    assemble_for_mac,
+    assemble_for_twin,
+    set_times,
+    size_bytes,
+    starter_bytes,
+)
 from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
-from bundle.sizes import size_bytes, starter_bytes
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
 from models.errors import Problem
@@ -84,21 +89,11 @@ def make_locks(configuration: Configuration) -> int:
 
 def verify(app: Path, configuration: Configuration) -> int:
     """Print everything that is wrong with the bundle; 1 if there is anything."""
-    if not app.is_dir():
-        raise Problem(f"{app} is not a bundle.", "Name a bundle: dist/Slipstream.app")
     findings = verify_bundle(app, config=configuration)
     for finding in findings:
         print(finding)
     print(f"{len(findings)} findings" if len(findings) != 1 else "1 finding")
     return 1 if findings else 0
-
-
-def sign(app: Path) -> int:
-    """Sign a bundle again after a change, with the identifier in its Info.plist."""
-    if not (app / "Contents" / "Info.plist").is_file():
-        raise Problem(f"{app} is not a bundle.", "Name a bundle: Slipstream.app")
-    sign_bundle(app)
-    return 0
 
 
 def _shown(path: Path) -> str:
@@ -144,9 +139,12 @@ def _run(given: argparse.Namespace, configuration: Configuration) -> int:
             return build_twin(configuration)
         case "locks":
             return make_locks(configuration)
-        case "verify":
-            return verify(given.bundle, configuration)
-    return sign(given.bundle)
+    if not (given.bundle / "Contents").is_dir():
+        raise Problem(f"{given.bundle} is not a bundle.", "Name a bundle: dist/Slipstream.app")
+    if given.command == "verify":
+        return verify(given.bundle, configuration)
+    sign_bundle(given.bundle)  # again after a change, with the identifier in its Info.plist
+    return 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _AS_IT_IS = {"Accept-Encoding": "identity"}  # ranges count the bytes of the fil
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file on a server; `size_bytes` is None if only its server knows it.
+    """A file on a server; `size_bytes` is None if only its server knows it, at most `most_bytes`.
 
     `stream(start, stop)` asks for its bytes from `start` on, and before `stop` if that is given; a
     server that cannot send parts sends all of it. `problem` explains an error of that.
@@ -39,6 +39,7 @@ class Source:
     size_bytes: int | None
     stream: Callable[[int, int | None], AbstractContextManager[httpx2.Response]]
     problem: Callable[[Exception], Problem]
+    most_bytes: int = 0
 
 
 def range_header(start: int, stop: int | None) -> dict[str, str]:
@@ -118,16 +119,16 @@ def _request(
             if whole is None and "Content-Length" in response.headers:
                 whole = int(response.headers["Content-Length"])
         length = whole if part is None else len(part)
-        done = there
+        most, done = source.most_bytes or length, there
         with partial.open("r+b", buffering=0) as output:  # a killed process loses nothing
             output.seek(there)
             output.truncate()
             for block in response.iter_raw():
                 stop.check()
                 done += len(block)
-                if length is not None and done > length:
+                if most is not None and done > most:
                     raise Problem(
-                        f"The server sends more of {source.name} than the {length:,} bytes that "
+                        f"The server sends more of {source.name} than the {most:,} bytes that "
                         "were asked for.",
                         "Try again. If it happens again, the network alters files.",
                     )
@@ -159,14 +160,6 @@ def fetch_file(
     """
     partial = path.with_name(f"{path.name}.partial")
 
-    def progress(size_bytes: int) -> None:
-        if size_bytes > most_bytes:
-            raise Problem(
-                f"{path.name} is larger than the {most_bytes:,} bytes expected.",
-                "The server sends another file: check the package index that is set up.",
-            )
-        came(size_bytes)
-
     def problem(error: Exception) -> Problem:
         return Problem(
             f"{path.name} cannot be downloaded: {connection_trouble(error, 'its server')}.",
@@ -179,8 +172,8 @@ def fetch_file(
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
         if not (partial.is_file() and file_sha256(partial) == sha256):
-            source = Source(path.name, None, lambda *span: _asked(url, *span), problem)
-            transfer(source, partial, stop=Stop(), came=progress, wait_seconds=wait_seconds)
+            source = Source(path.name, None, lambda *span: _asked(url, *span), problem, most_bytes)
+            transfer(source, partial, stop=Stop(), came=came, wait_seconds=wait_seconds)
         if file_sha256(partial) != sha256:
             partial.unlink()
             raise Problem(

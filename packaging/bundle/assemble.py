@@ -13,14 +13,13 @@ Knows no signatures and no licences: they are added later.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bundle.build_python import BuildPython
 from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
-from bundle.launcher import compile_launchers, mac_target
 from bundle.licences import OWN, Component
 from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock, unpack
 from bundle.runtime import (
@@ -31,7 +30,8 @@ from bundle.runtime import (
     openssl_version,
     runtime_wheel,
 )
-from configuration import CACHE, REPOSITORY, TIME, Configuration, Part, excluded
+from compiler import compile_launchers, mac_target
+from configuration import CACHE, REPOSITORY, TIME, Configuration, Part, Prune, excluded
 from models.errors import Problem
 from models.starter import STARTER, ensure_starter
 
@@ -113,6 +113,24 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildP
 def has_starter(app: Path) -> bool:
     """Whether the bundle contains the starter's weights."""
     return (app / STARTER_WEIGHTS).is_dir()
+
+
+def size_bytes(folder: Path) -> int:
+    """Return the size of all files in `folder` together."""
+    return sum(path.lstat().st_size for path in _files(folder))
+
+
+def starter_bytes(app: Path, prune: Prune) -> int:
+    """Return the bytes of the starter, if it is there: its weights, and the head that drafts for
+    them only."""
+    is_starters, packages = prune.excluded("own_without_starter"), app / PACKAGES
+    drafters = _files(packages / "resources" / "drafters")
+    head = (path for path in drafters if is_starters(path.relative_to(packages).as_posix()))
+    return size_bytes(app / STARTER_WEIGHTS) + sum(path.lstat().st_size for path in head)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
 
 
 def set_times(folder: Path) -> None:

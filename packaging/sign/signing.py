@@ -9,6 +9,7 @@ Libraries from wheels keep the signature that they came with, if it holds.
 
 import plistlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
@@ -70,8 +71,10 @@ def _sign_part(path: Path, identifier: str, entitlements: Mapping[str, bool]) ->
     """Sign a program or library other than a main executable, unless its signature holds."""
     data = path.read_bytes()
     is_program = macho.is_program(data)
-    if not is_program and _holds(data):
-        return
+    if not is_program:
+        with suppress(code_signature.SignatureError):
+            code_signature.check(data)
+            return
     _replace(
         path,
         code_signature.signed(
@@ -80,14 +83,6 @@ def _sign_part(path: Path, identifier: str, entitlements: Mapping[str, bool]) ->
             entitlements=entitlements if is_program else {},
         ),
     )
-
-
-def _holds(data: bytes) -> bool:
-    try:
-        code_signature.check(data)
-    except code_signature.SignatureError:
-        return False
-    return True
 
 
 def _replace(path: Path, data: bytes) -> None:

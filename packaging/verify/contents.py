@@ -11,9 +11,10 @@ from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import macho
+from bundle.assemble import size_bytes, starter_bytes
+from bundle.info_plist import info_plist as make_info_plist
 from bundle.licences import read_metadata
 from bundle.runtime import LIBRARY
-from bundle.sizes import size_bytes, starter_bytes
 from configuration import Configuration
 from verify import Finding, walk
 
@@ -51,22 +52,9 @@ def info_plist(app: Path, *, config: Configuration) -> Iterator[Finding]:
     except (OSError, ValueError, ExpatError) as error:
         yield Finding("Info.plist", path, f"cannot be read: {error}")
         return
-    expected = {
-        "CFBundleIdentifier": config.application.identifier,
-        "CFBundleName": config.application.name,
-        "CFBundleExecutable": config.application.name,
-        "CFBundlePackageType": "APPL",
-        "CFBundleShortVersionString": config.version,
-        "CFBundleVersion": config.version,
-        "LSMinimumSystemVersion": config.application.minimum_macos,
-        "LSApplicationCategoryType": config.application.category,
-        "NSHighResolutionCapable": True,
-    }
-    for key, value in expected.items():
+    for key, value in plistlib.loads(make_info_plist(config)).items():
         if content.get(key) != value:
             yield Finding("Info.plist", path, f"{key} is {content.get(key)!r}, not {value!r}")
-    if content.get("NSRequiresAquaSystemAppearance"):
-        yield Finding("Info.plist", path, "refuses the dark appearance")
     icon = app / "Contents" / "Resources" / str(content.get("CFBundleIconFile", ""))
     if not icon.is_file() and not icon.with_suffix(".icns").is_file():
         yield Finding("Info.plist", path, "names no icon that is there")

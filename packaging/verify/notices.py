@@ -8,45 +8,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bundle import licences
-from bundle.licences import BILL, Component, normalized, read_metadata
+from bundle.licences import BILL, FOLDER, REPLACING_QT, Component, normalized, read_metadata
 from verify import Finding, walk
 
+_REPLACING = "how to replace an LGPL library: missing"
 
-def licence_texts(app: Path) -> Iterator[Finding]:
-    """Find parts without a licence in the bundle, and LGPL parts without all that it demands."""
-    folder = app / licences.FOLDER
-    parts = {part.key: part for part in (*_billed(app), *_packages(app))}
-    for key, part in sorted(parts.items()):
-        place = f"{licences.FOLDER}/{key}"
+
+def notices(app: Path) -> Iterator[Finding]:
+    """Find parts without a licence in the bundle, LGPL parts without all that it demands, parts
+    that the bill lacks, and required fields that are empty in it."""
+    folder = app / FOLDER
+    billed = {part.key: part for part in _billed(app)}
+    packages = {part.key: part for part in _packages(app)}
+    for key, part in sorted((billed | packages).items()):
         texts = [file for file in (folder / key).rglob("*") if file.is_file()]
         if not any(file.stat().st_size for file in texts):
-            yield Finding("licences", place, f"no licence of {part.name} {part.version}")
+            yield Finding(
+                "licences", f"{FOLDER}/{key}", f"no licence of {part.name} {part.version}"
+            )
         elif "LGPL-3.0" in part.licence:
-            for name in ("LGPL-3.0-only.txt", "GPL-3.0-only.txt"):
-                if not (folder / key / name).is_file():
-                    yield Finding("licences", f"{place}/{name}", "missing")
-            if not (folder / licences.REPLACING_QT).is_file():
-                path = f"{licences.FOLDER}/{licences.REPLACING_QT}"
-                yield Finding("licences", path, "how to replace an LGPL library: missing")
-
-
-def bill_of_materials(app: Path) -> Iterator[Finding]:
-    """Find parts that the bill lacks, and required fields that are empty in it."""
-    billed = {part.key: part for part in _billed(app)}
+            needed = dict.fromkeys(
+                (f"{key}/LGPL-3.0-only.txt", f"{key}/GPL-3.0-only.txt"), "missing"
+            )
+            for name, fault in (needed | {REPLACING_QT: _REPLACING}).items():
+                if not (folder / name).is_file():
+                    yield Finding("licences", f"{FOLDER}/{name}", fault)
     if not billed:
         there = (app / BILL).is_file()
-        message = "cannot be read, or lists nothing" if there else "missing"
-        yield Finding("bill of materials", BILL, message)
-        return
-    for part in sorted(_packages(app), key=lambda part: part.key):
-        if part.key not in billed:
-            yield Finding("bill of materials", BILL, f"lacks {part.name} {part.version}")
-    for key, part in sorted(billed.items()):
-        if not part.licence:
-            yield Finding("bill of materials", BILL, f"{key}: no licence")
-    if not any(part.name == "python" for part in billed.values()):
-        yield Finding("bill of materials", BILL, "lacks Python itself")
+        faults = ["cannot be read, or lists nothing" if there else "missing"]
+    else:
+        missing = [packages[key] for key in sorted(packages.keys() - billed.keys())]
+        faults = [f"lacks {part.name} {part.version}" for part in missing]
+        faults += [f"{key}: no licence" for key, part in billed.items() if not part.licence]
+        if not any(part.name == "python" for part in billed.values()):
+            faults.append("lacks Python itself")
+    yield from (Finding("bill of materials", BILL, fault) for fault in faults)
 
 
 def _packages(app: Path) -> Iterator[Component]:

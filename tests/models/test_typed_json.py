@@ -73,12 +73,6 @@ def test_a_record_survives(tree):
     assert decode(tuple[Tree, ...], [plain(tree)] * 2, place="trees") == (tree, tree)
 
 
-@given(value=junk)
-def test_other_json_is_refused(value):
-    with pytest.raises(WrongJson):
-        decode(Tree, value, place="tree")
-
-
 @given(tree=trees, data=st.data())
 def test_a_spoilt_record_is_a_sound_one_or_refused(tree, data):
     value = plain(tree)

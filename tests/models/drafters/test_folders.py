@@ -121,13 +121,6 @@ def test_weights_by_another_name(tmp_path, name, weights):
     assert found.layouts == layout.tensors
 
 
-def test_pickled_weights_are_named_as_the_reason(tmp_path):
-    folder = write_drafter(tmp_path / "eagle", drafter_layout("refused-pickled"))
-    assert is_drafter(folder)
-    with pytest.raises(Problem, match="pickled"):
-        read_drafter(ModelFolder(folder))
-
-
 def test_an_ordinary_model_is_no_drafter(tmp_path):
     folder = write_drafter(tmp_path / "model", drafter_layout("whole-model"))
     assert not is_drafter(folder)
@@ -169,10 +162,6 @@ def test_a_module_in_a_file_beside_the_target(tmp_path, spelling):
     assert module.kind == "mtp"
     assert module.weights == (folder / "mtp.safetensors",)
     assert module.layouts == drafter_layout(spelling).tensors
-
-
-def test_nothing_is_there(home):
-    assert find_head(TARGET, home=home) is None
 
 
 def test_only_its_own_target_gets_it(home, shipped):

@@ -16,7 +16,6 @@ from models.hub.fetch import (
     remaining_bytes,
 )
 from models.hub.marks import mark_path, unmark
-from models.model_folder import inspect
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
@@ -257,10 +256,6 @@ def test_a_chosen_gguf_file(server, tmp_path):
     assert completed(other, home=client.home)
     assert completed(path, home=client.home)
     assert not completed(path.parent, home=client.home)
-
-
-def test_a_whole_model_can_be_inspected(client):
-    assert inspect(client.fetch()).model_type == "llama"
 
 
 def test_contents_that_are_the_same_come_once(client):

@@ -240,13 +240,6 @@ def test_another_place_than_asked_for_is_not_taken(client, server):
     assert not module_folder(NAME, home=client.home).exists()
 
 
-def test_a_gated_model(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
-    server.refusals["/cdn/"] = Refusal(403, headers={"X-Error-Code": "GatedRepo"})
-    with pytest.raises(Problem):
-        fetch(client)
-
-
 def test_a_fetch_that_failed_is_taken_up_again(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     server.refusals["/cdn/"] = Refusal(500)

@@ -96,22 +96,11 @@ def test_a_revision(home, cache):
     assert resolve_target(NAME, home=home, cache=cache).path == main
     assert resolve_target(f"{NAME}@{commit('a')}", home=home, cache=cache).path == old
     assert resolve_target(f"{NAME}@aaaaaaaa", home=home, cache=cache).path == old
-    assert resolve_target(f"{NAME}@{commit('b')}", home=home, cache=cache).path == main
+    for revision in (commit("b"), "main"):
+        assert resolve_target(f"{NAME}@{revision}", home=home, cache=cache).path == main
     problem = refusal(f"{NAME}@{commit('c')}", home, cache)
     assert problem.remedy.endswith(f"slipstream models pull {NAME}@{commit('c')}")
     assert "not on this machine" in refusal(f"{NAME}@aaaa", home, cache).message
-
-
-def test_what_main_is_may_be_said(home, cache):
-    cached(cache, NAME, model_files(), revision=commit("a"), main=False)
-    main = cached(cache, NAME, model_files(), revision=commit("b"))
-    assert resolve_target(f"{NAME}@main", home=home, cache=cache).path == main
-
-
-def test_one_that_is_not_there(home, cache):
-    problem = refusal(NAME, home, cache)
-    assert problem.message == f"{NAME} is not on this machine."
-    assert problem.remedy == f"Fetch it: slipstream models pull {NAME}"
 
 
 def test_an_organization_is_no_model(home, cache):
@@ -127,6 +116,9 @@ def test_a_broken_one_in_the_cache_and_a_sound_one_elsewhere(home, cache, tmp_pa
 
 
 def test_a_near_miss(home, cache):
+    problem = refusal(NAME, home, cache)
+    assert problem.message == f"{NAME} is not on this machine."
+    assert problem.remedy == f"Fetch it: slipstream models pull {NAME}"
     cached(cache, NAME, model_files())
     problem = refusal("mlx-community/Qwen3-4B-8bit", home, cache)
     assert f"Did you mean {NAME}?" in problem.remedy
@@ -163,25 +155,17 @@ def test_an_ambiguous_name_lists_what_it_may_mean(home, cache):
     assert resolve_target("org-a/model", home=home, cache=cache).path == first
 
 
-def test_a_whole_name_beats_a_part_of_others(home, cache):
-    cached(cache, "org/model", model_files())
-    ours = write(home / "models" / "model", model_files())
-    assert resolve_target("model", home=home, cache=cache).path == ours
-
-
-def test_a_usable_one_beats_a_broken_one(home, cache):
+def test_of_several_a_sound_one_a_whole_name_and_the_cache_come_first(home, cache, tmp_path):
     sound = cached(cache, "org-a/model", model_files())
     cached(cache, "org-b/model", model_files() | {"model.safetensors": b""})
     assert resolve_target("model", home=home, cache=cache).path == sound
-    problem = refusal("org-b/model", home, cache)
-    assert "damaged" in problem.message
-
-
-def test_the_same_model_in_two_places(home, cache, tmp_path):
-    write(tmp_path / "disk" / NAME, model_files())
-    ours = cached(cache, NAME, model_files())
+    assert "damaged" in refusal("org-b/model", home, cache).message
+    ours = write(home / "models" / "model", model_files())
+    assert resolve_target("model", home=home, cache=cache).path == ours
+    write(tmp_path / "disk" / "org-a" / "model", model_files())
     added_folders.add_folder(tmp_path / "disk", home=home)
-    assert resolve_target(NAME, home=home, cache=cache).path == ours
+    Queue(home=home).enqueue("org-a/model")  # a new download of it changes nothing
+    assert resolve_target("org-a/model", home=home, cache=cache).path == sound
 
 
 def test_a_gguf_file_in_the_cache(home, cache, tmp_path):
@@ -280,13 +264,8 @@ def test_one_that_is_being_downloaded(home, cache):
     queue.resume(NAME)
     queue.run(Mock(side_effect=Problem("The disk is full.", "Make room.")))
     assert "The disk is full." in refusal(NAME, home, cache).message
-
-
-def test_one_that_was_downloaded_and_removed(home, cache):
-    queue = Queue(home=home)
-    queue.enqueue(NAME)
-    queue.run(lambda *_: None)
-    assert [one.status for one in queue.downloads()] == ["done"]
+    queue.resume(NAME)
+    queue.run(lambda *_: None)  # and what came was removed
     assert "is not on this machine" in refusal(NAME, home, cache).message
 
 
@@ -294,12 +273,6 @@ def test_a_broken_one_that_is_being_mended(home, cache):
     cached(cache, NAME, model_files() | {"model.safetensors": b""})
     Queue(home=home).enqueue(NAME)
     assert "not downloaded yet: it is queued" in refusal("qwen3-4b-4bit", home, cache).message
-
-
-def test_a_new_download_of_what_is_there_changes_nothing(home, cache):
-    snapshot = cached(cache, NAME, model_files())
-    Queue(home=home).enqueue(NAME)
-    assert resolve_target(NAME, home=home, cache=cache).path == snapshot
 
 
 def test_a_download_that_broke_off(home, cache):

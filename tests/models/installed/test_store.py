@@ -137,11 +137,6 @@ def test_broken_ones_have_their_reasons_and_hide_no_others(home, cache, subtests
     assert (models[NAME].problem, models["sound"].problem) == ("", "")
 
 
-def test_a_folder_without_weights_of_ours(home, cache):
-    write(home / "models" / "empty", {"notes.txt": b""})
-    assert "config.json" in listed(home, cache)["empty"].problem
-
-
 def test_a_folder_that_may_not_be_read(home, cache, monkeypatch):
     refused = write(home / "models" / "a", model_files()) / "config.json"
     write(home / "models" / "b", model_files())
@@ -182,13 +177,6 @@ def test_what_is_not_ours_to_list(home, cache):
         cached(cache, f"org/{name}", files)
     assert store.installed(home=home, cache=cache) == []
     assert store.incomplete(home=home, cache=cache) == []
-
-
-def test_other_kinds_of_repositories(home, cache):
-    snapshot = cached(cache, NAME, model_files())
-    snapshot.parent.parent.rename(cache / "datasets--org--Model-4bit")
-    (cache / "models--a-file").write_text("")
-    assert store.installed(home=home, cache=cache) == []
 
 
 def test_what_only_drafts_is_never_for_chatting(home, cache):

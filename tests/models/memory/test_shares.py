@@ -74,44 +74,30 @@ def test_another_drafter_changes_what_the_first_mac_needs():
         require_plan(drafted_by(made, drafter, mac(21)), ["here", "there"])
 
 
-def test_a_pipeline_is_taken_where_both_fit_unless_the_other_was_asked_for():
+@pytest.mark.parametrize(
+    ("macs", "size", "config", "mode", "fits"),
+    [
+        ((28, 28), 40 * GB, LLAMA_70B | QUANTIZED, "pipeline", True),
+        # One layer with everything in it cannot be cut into two.
+        ((36, 36), 60 * GB, LLAMA_70B | {"num_hidden_layers": 3}, "tensor", True),
+        ((5, 5), 40 * GB, LLAMA_70B | QUANTIZED, "pipeline", False),
+        ((5, 5), 40 * GB, LLAMA_70B | {"num_key_value_heads": 7}, "pipeline", False),
+        # Two Macs cannot each have every kind of two layers.
+        ((28, 28), GB, EXPERTS | {"num_hidden_layers": 2}, "tensor", True),
+    ],
+)
+def test_a_pipeline_is_taken_unless_only_the_other_fits(macs, size, config, mode, fits):
+    made = planned(*macs, target=ModelSize("any", size, config))
+    assert (made.mode, made.fits_all, bool(made.split)) == (mode, fits, mode == "pipeline")
+
+
+def test_the_mode_that_was_asked_for_is_taken_or_refused():
     made = planned(28, 28, mode="tensor")
-    assert made.mode == "tensor"
-    assert made.split == ()
-    assert made.fits_all
-
-
-def test_tensor_parallelism_is_taken_where_only_that_fits():
-    """One layer with everything in it cannot be cut into two."""
-    wide = LLAMA_70B | {"num_hidden_layers": 3}
-    target = ModelSize("wide", 60 * GB, wide)
-    assert not planned(36, 36, target=target, mode="pipeline").fits_all
-    made = planned(36, 36, target=target)
-    assert made.mode == "tensor"
-    assert made.fits_all
-
-
-def test_a_pipeline_is_named_where_nothing_fits():
-    made = planned(5, 5)
-    assert made.mode == "pipeline"
-    assert not made.fits_all
-
-
-def test_what_cannot_be_divided_is_a_pipeline():
-    config = LLAMA_70B | {"num_key_value_heads": 7}
-    target = ModelSize("odd", 40 * GB, config)
-    assert planned(5, 5, target=target).mode == "pipeline"
-    with pytest.raises(Problem):
-        planned(5, 5, target=target, mode="tensor")
-
-
-def test_what_cannot_be_cut_is_divided():
-    """Three Macs cannot each have every kind of three layers."""
-    config = EXPERTS | {"num_hidden_layers": 2}
-    target = ModelSize("short", GB, config)
-    assert planned(28, 28, target=target).mode == "tensor"
-    with pytest.raises(Problem):
-        planned(28, 28, target=target, mode="pipeline")
+    assert (made.mode, made.split, made.fits_all) == ("tensor", (), True)
+    for config, mode in ((LLAMA_70B | {"num_key_value_heads": 7}, "tensor"),
+                         (EXPERTS | {"num_hidden_layers": 2}, "pipeline")):  # fmt: skip
+        with pytest.raises(Problem):
+            planned(28, 28, target=ModelSize("any", GB, config), mode=mode)
 
 
 def test_a_refusal_names_the_mac():

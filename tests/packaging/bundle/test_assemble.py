@@ -14,10 +14,11 @@ from bundle.assemble import (
     assemble_for_mac,
     assemble_for_twin,
     has_starter,
+    size_bytes,
+    starter_bytes,
 )
 from bundle.build_python import BuildPython, find_python
 from bundle.runtime import LIBRARY
-from bundle.sizes import size_bytes, starter_bytes
 from cblas import MACHINES
 from configuration import CACHE, REPOSITORY, read_configuration
 from models.errors import Problem

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import macho
-from bundle.launcher import SOURCE, compile_launchers, mac_target
+from compiler import LAUNCHER, compile_launchers, mac_target
 from configuration import PACKAGING
 
 STAND_IN = r"""
@@ -60,8 +60,8 @@ def contents(tmp_path_factory):
     (folder / "python.c").write_text(STAND_IN)
     _cc("-shared", "-fPIC", folder / "python.c", "-o", library / "Python")
     programs = contents / "MacOS"
-    _cc(SOURCE, "-o", programs / "python3", "-ldl")
-    _cc('-DMODULE="app"', SOURCE, "-o", programs / "Slipstream", "-ldl")
+    _cc(LAUNCHER, "-o", programs / "python3", "-ldl")
+    _cc('-DMODULE="app"', LAUNCHER, "-o", programs / "Slipstream", "-ldl")
     return contents
 
 

@@ -1,7 +1,6 @@
 """The bytes of a bundle, and of the starter in it."""
 
-from bundle.assemble import PACKAGES, STARTER_WEIGHTS
-from bundle.sizes import size_bytes, starter_bytes
+from bundle.assemble import PACKAGES, STARTER_WEIGHTS, size_bytes, starter_bytes
 from configuration import read_configuration
 
 PRUNE = read_configuration().prune

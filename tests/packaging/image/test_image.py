@@ -9,8 +9,7 @@ from unicodedata import normalize
 
 import pytest
 
-from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times
-from bundle.sizes import size_bytes, starter_bytes
+from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times, size_bytes, starter_bytes
 from configuration import TIME, read_configuration
 from image import downloads
 from image.downloads import archive_is_like, make_downloads, write_archive

@@ -164,7 +164,7 @@ BEFORE_SIGNING = {
         (inform(CFBundleShortVersionString="9"), "is '9'"),
         (inform(LSMinimumSystemVersion="15.0"), "is '15.0'"),
         (remove("Contents/Resources/Slipstream.icns"), "no icon"),
-        (inform(NSRequiresAquaSystemAppearance=True), "dark"),
+        (inform(NSRequiresAquaSystemAppearance=True), "Appearance is True"),
     ],
     "contents": [
         (remove(f"{SITE}/engine"), "engine"),

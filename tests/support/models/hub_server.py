@@ -192,10 +192,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        if "Transfer-Encoding" in headers:  # in one chunk, so that its length is not told
+            self.protocol_version, headers["Connection"] = "HTTP/1.1", "close"
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        else:
+            headers["Content-Length"] = str(len(body))
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from bundle import licences
+from bundle.info_plist import info_plist
 from bundle.licences import Component
 from configuration import Configuration, read_configuration
 from sign import signing
@@ -53,19 +54,7 @@ def unsigned_bundle(app: Path) -> Path:
     config = configuration()
     _write_programs(app, config)
     _write_contents(app)
-    info_plist = {
-        "CFBundleIdentifier": config.application.identifier,
-        "CFBundleName": config.application.name,
-        "CFBundleExecutable": config.application.name,
-        "CFBundlePackageType": "APPL",
-        "CFBundleShortVersionString": config.version,
-        "CFBundleVersion": config.version,
-        "CFBundleIconFile": config.application.name,
-        "LSMinimumSystemVersion": config.application.minimum_macos,
-        "LSApplicationCategoryType": config.application.category,
-        "NSHighResolutionCapable": True,
-    }
-    write(app / "Contents/Info.plist", plistlib.dumps(info_plist))
+    write(app / "Contents/Info.plist", info_plist(config))
     write(app / "Contents/PkgInfo", b"APPL????")
     components = [_package(app, name) for name in _PACKAGES]
     components += [
