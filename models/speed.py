@@ -76,7 +76,6 @@ class Chip:
 
     name: str
     bandwidth_gb_s: int
-    gpu_cores: tuple[int, ...]
     memory_gb: tuple[int, ...]
     source: str
 

@@ -25,7 +25,7 @@ _WINDOWED = {
 }  # fmt: skip
 # Architectures with a period of layers; its last layer attends to everything.
 _PERIODS = {"gemma3": 6, "gemma3_text": 6, "gemma4": 5, "gemma4_text": 5, "cohere2": 4}
-_PERIODS |= {"olmo3": 4, "gpt_oss": 2}
+_PERIODS |= {"olmo3": 4, "gpt_oss": 2, "plamo3": 8}
 _GEMMA3 = {"head_dim": 256, "sliding_window": 512}
 _DEFAULTS: dict[str, dict[str, int]] = {
     "gemma3": _GEMMA3 | {"num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 262208},
@@ -34,6 +34,7 @@ _DEFAULTS: dict[str, dict[str, int]] = {
     "gemma4": _GEMMA3 | {"num_key_value_heads": 1, "vocab_size": 262144},
     "gemma4_text": _GEMMA3 | {"num_key_value_heads": 1, "vocab_size": 262144},
     "gpt_oss": {"head_dim": 64, "num_key_value_heads": 8, "sliding_window": 128},
+    "plamo3": {"head_dim": 128, "num_key_value_heads": 4, "sliding_window": 2048},
 }
 _LATENT = {
     "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "longcat_flash",
@@ -142,7 +143,7 @@ class _Reader:
             key = (self._number("qk_nope_head_dim") or head_dim) + rope
             return Layer("full", heads * key, heads * (self._number("v_head_dim") or head_dim))
         groups = self._number("num_key_value_heads", "n_kv_heads", "num_kv_heads", at=i) or heads
-        window = self._number("sliding_window", "attention_window_size") or 0
+        window = self._number("sliding_window", "attention_window_size", "window_size") or 0
         if kind == "full":
             head_dim = self._number("global_head_dim") or head_dim
             groups = self._number("num_global_key_value_heads") or groups

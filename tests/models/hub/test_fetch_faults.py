@@ -354,6 +354,13 @@ def test_links_in_the_cache_are_not_written_through(client, tmp_path):
     assert outside.read_bytes() == b"precious"
 
 
+def test_a_repository_that_lacks_a_part_of_its_weights_is_said_to(client):
+    del client.server.repositories[NAME][OTHER_WEIGHTS]
+    with pytest.raises(Problem, match="not whole on the hub"):
+        client.fetch()
+    assert not completed(client.snapshot, home=client.home)
+
+
 def test_code_is_refused_before_anything_comes(client):
     files = client.server.repositories[NAME]
     for config, reason in (

@@ -193,6 +193,14 @@ def test_windows_of_laguna():
     assert Counter(layer.kind for layer in shape.layers) == {"full": 8, "window": 24}
 
 
+@pytest.mark.parametrize(("stated", "window"), [({}, 2048), ({"window_size": 512}, 512)])
+def test_windows_of_plamo3(stated, window):
+    config = LLAMA | {"model_type": "plamo3", "num_key_value_heads": 4, "head_dim": 128} | stated
+    assert kinds(config) == {"window": 28, "full": 4}
+    assert read_shape(config).layers[0] == Layer("window", 512, 512, window=window)
+    assert read_shape(config).layers[7] == Layer("full", 512, 512)
+
+
 def test_layers_that_share_what_others_keep():
     assert kinds(LLAMA | {"num_kv_shared_layers": 20}) == {"full": 12, "none": 20}
 
