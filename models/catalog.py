@@ -216,11 +216,9 @@ class Catalog:
 
     @property
     def targets(self) -> list[CatalogModel]:
-        """The models to chat with."""
         return [model for model in self.models.values() if model.quality]
 
     def drafters_for(self, target: str) -> list[CatalogDrafter]:
-        """Return the drafters for the target of that name."""
         return [drafter for drafter in self.drafters if drafter.suits(target)]
 
     def find(self, name: str) -> CatalogModel | None:
@@ -373,7 +371,6 @@ class _Look:
         return load_chips().chip_of(self.machine)
 
     def at(self, target: CatalogModel) -> _Seen:
-        """Return the offer of one target, before any is chosen."""
         published = self.catalog.drafters_for(target.name)
         drafter, expected = self._drafter(target, published)
         size = self.catalog.size_of(drafter, target) if drafter else None
@@ -503,14 +500,12 @@ def _kinds(published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
 
 
 def _abilities(target: CatalogModel) -> tuple[str, ...]:
-    """Return the abilities of a target, a word or two each."""
     languages = {0: "", 1: "English"}.get(target.languages, f"{target.languages} languages")
     able = ("thinks" if target.thinking else "", "tools" if target.tools else "", languages)
     return tuple(filter(None, able))
 
 
 def _has_room(long: Fit) -> bool:
-    """Whether a long context leaves enough memory."""
     return _leaves_room(long.needed_bytes, long.available_bytes)
 
 

@@ -31,16 +31,13 @@ class Language[Message]:
         self._remedy = f"Send one JSON object a line, such as {example}."
 
     def name(self, message: Message) -> str:
-        """The name of this kind of message."""
         return self._names[type(message)]
 
     def to_json(self, message: Message) -> str:
-        """A message as JSON, without the line's end."""
         fields = dataclasses.asdict(message)  # type: ignore[call-overload] # they are dataclasses
         return json.dumps({self.tag: self.name(message), **fields})
 
     def to_line(self, message: Message) -> bytes:
-        """A message as a line, with its end."""
         return self.to_json(message).encode() + b"\n"
 
     def read(self, line: bytes) -> Message:

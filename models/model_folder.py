@@ -57,7 +57,6 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """The contents of config.json."""
         if is_gguf(self.path):
             raise Problem(
                 f"{self.path} is a GGUF file, not a model folder.",
@@ -124,7 +123,8 @@ class ModelFolder:
         path = self.path / "model.safetensors.index.json"
         files = read_json_object(path).get("weight_map") if path.is_file() else None
         known = files if isinstance(files, dict) else {}
-        return MappingProxyType({name: _text(file) for name, file in known.items()})
+        text = {name: file for name, file in known.items() if isinstance(file, str)}
+        return MappingProxyType(dict.fromkeys(known, "a file without a name") | text)
 
     @cached_property
     def lacks(self) -> str:
@@ -199,12 +199,10 @@ class ModelFolder:
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
-        """All tensors of all weight files."""
         return {name: layout for header in self.headers.values() for name, layout in header.items()}
 
     @property
     def size_bytes(self) -> int:
-        """The size of the weight files."""
         return sum(path.stat().st_size for path in self.headers)
 
     @cached_property
@@ -219,7 +217,6 @@ class ModelFolder:
 
     @cached_property
     def tokens(self) -> TokenTable:
-        """The tokens of its tokenizer.json."""
         return read_table(self.path)
 
     def check(self) -> None:
@@ -338,10 +335,6 @@ def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:
     except OSError as error:
         raise Problem(f"{path} cannot be read: {error}.", "Check the disk.") from error
     return lines
-
-
-def _text(name: object) -> str:
-    return name if isinstance(name, str) else "a file without a name"
 
 
 def text_fields(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -187,12 +187,10 @@ class Fit:
 
     @property
     def pair(self) -> str:
-        """The names, for the user."""
         return f"{self.target} with {self.drafter}" if self.drafter else self.target
 
     @property
     def needed_bytes(self) -> int:
-        """The sum."""
         return (
             self.weights_bytes
             + self.cache_bytes

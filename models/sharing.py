@@ -94,7 +94,8 @@ def _check_counts(config: Mapping[str, Any], ranks: int) -> None:
     widths = {name: number(config, name) for name in _WIDTHS}
     if heads and width and kind not in _WITHOUT_KEY_HEADS:
         widths["width of attention"] = heads * width
-    group = _group_size(config)
+    settings = config.get("quantization") or config.get("quantization_config")
+    group = (number(settings, "group_size") or 1) if isinstance(settings, Mapping) else 1
     for name, inner in widths.items():
         if inner and inner % (ranks * group):
             quantized = f", in groups of {group}" if group > 1 else ""
@@ -132,11 +133,3 @@ def _check_split(config: Mapping[str, Any], ranks: int, split: Sequence[int]) ->
                 "Use fewer Macs, or a more even split.",
             )
         end -= count
-
-
-def _group_size(config: Mapping[str, Any]) -> int:
-    """Return the size of the groups in which weights are quantized; 1 if they are not."""
-    settings = config.get("quantization") or config.get("quantization_config")
-    if not isinstance(settings, Mapping):
-        return 1
-    return number(settings, "group_size") or 1

@@ -120,8 +120,6 @@ class UsualDrafts:
 
 @dataclass(frozen=True, slots=True)
 class Chips:
-    """The whole of resources/chips.json."""
-
     chips: tuple[Chip, ...]
     curves: tuple[PublishedCurve, ...]
     usual: tuple[UsualDrafts, ...]
@@ -151,7 +149,6 @@ class Chips:
         return min((each for each in self.curves if each.experts == experts), key=distance)
 
     def usual_of(self, kind: DrafterKind) -> UsualDrafts:
-        """Return the usual figures of a kind of drafter."""
         return next(each for each in self.usual if each.kind == kind)
 
 

@@ -28,14 +28,11 @@ def read(published: Published) -> DrafterDescription:
     return published.describe(
         taps=NORM,
         own_embedding=False,
-        own_head=published.has("model.embed_tokens.weight") or _has_head(published),
+        own_head=published.has("model.embed_tokens.weight")
+        or any(name.endswith("lm_head.weight") for name in published.tensors),
         verifier="",
         demands=published.demands(width=published.width(fused, 2)),
     )
-
-
-def _has_head(published: Published) -> bool:
-    return any(name.endswith("lm_head.weight") for name in published.tensors)
 
 
 def shape_of(published: Published, described: DrafterDescription) -> AssistantShape:

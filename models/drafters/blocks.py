@@ -103,7 +103,6 @@ class BlockShape:
 
     @property
     def most(self) -> int:
-        """The number of tokens that a block proposes."""
         return self.block_size - self.first_slot
 
     def rows(self, length: int) -> int:

@@ -86,7 +86,6 @@ class EagleShape:
 
 
 def read_eagle3(published: Published) -> DrafterDescription:
-    """Return the description of an EAGLE-3."""
     key, shift = published.packaging.taps
     taps: tuple[Tap, ...] = published.ids(key, shift=shift) or ()
     if published.table("eagle_config").get("use_aux_hidden_state") is False:

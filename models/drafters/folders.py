@@ -83,7 +83,6 @@ class DrafterFolder:
 
     @property
     def weights(self) -> tuple[Path, ...]:
-        """The weight files that hold its tensors."""
         headers = self.files.headers.items()
         return tuple(path for path, header in headers if not header.keys().isdisjoint(self.layouts))
 
@@ -105,7 +104,6 @@ class DrafterFolder:
 
     @cached_property
     def layouts(self) -> Mapping[str, TensorLayout]:
-        """All of its tensors."""
         prefixes = self.description.prefixes
         found = self.files.layouts
         if prefixes:
@@ -176,7 +174,11 @@ def module_folder(name: str, *, home: Path | None = None) -> Path:
 def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | None:
     """The head for a target with this fingerprint: the user's own first, then those shipped."""
     for place in (data_folder(home) / "drafters", _SHIPPED):
-        for folder in _folders(place):
+        try:
+            folders = sorted(place.iterdir())
+        except OSError:  # the folder does not exist before the first own head
+            continue
+        for folder in folders:
             try:
                 if (folder / HEAD_WEIGHTS_NAME).is_file():
                     found = describe_drafter(folder)
@@ -185,10 +187,3 @@ def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | 
             except (Problem, OSError):
                 continue  # skip broken ones; naming one explicitly reports the problem
     return None
-
-
-def _folders(place: Path) -> list[Path]:
-    try:
-        return sorted(place.iterdir())
-    except OSError:
-        return []  # the folder does not exist before the first own head

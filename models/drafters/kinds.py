@@ -116,7 +116,6 @@ class DrafterDescription:
 
     @property
     def name(self) -> str:
-        """The kind, for people."""
         return KIND_NAMES[self.kind]
 
     @property

@@ -46,12 +46,10 @@ def naming(names: Collection[str]) -> Mapping[str, str]:
 
 
 def are_heads(names: Collection[str]) -> bool:
-    """Whether all tensors are such heads'."""
     return bool(names) and all(_OUTPUT.fullmatch(name) or ".linear." in name for name in names)
 
 
 def _outputs(published: Published) -> dict[int, tuple[int, int]]:
-    """Rows and columns of the output layers, by head."""
     heads = (re.fullmatch(r"heads\.(\d+)\.output\.weight", name) for name in published.names)
     sizes = {int(head[1]): published.matrix(head[0]) for head in heads if head}
     return {head: size for head, size in sizes.items() if size is not None}

@@ -20,7 +20,6 @@ class MtpShape:
 
 
 def read(published: Published) -> DrafterDescription:
-    """The description of a module. Raises `Problem`."""
     fused = published.matrix(FUSE)
     if fused is not None and fused[1] != 2 * fused[0]:
         raise published.contradiction("it does not take an embedding and a state of one width")

@@ -163,7 +163,6 @@ class Published:
         )
 
     def contradiction(self, why: str) -> DrafterRefused:
-        """Return the refusal of a config.json and tensors that do not fit each other."""
         return DrafterRefused(
             "damaged",
             f"The config.json of {self.called} does not fit its weights: {why}.",
@@ -171,7 +170,6 @@ class Published:
         )
 
     def silence(self, missing: str) -> DrafterRefused:
-        """Return the refusal of a config.json that does not say something."""
         return DrafterRefused(
             "damaged",
             f"The config.json of {self.called} does not say {missing}.",
@@ -189,7 +187,6 @@ class Published:
         return MappingProxyType(merged)
 
     def table(self, key: str) -> Fields:
-        """Return the table under `key` of config.json; empty if there is none."""
         return table(self.config, key)
 
     @property
@@ -257,7 +254,6 @@ class Published:
         return self.packaging.names(self.tensors)
 
     def has(self, *names: str) -> bool:
-        """Whether there is a tensor of any of these names."""
         return any(name in self.names for name in names)
 
     def layout(self, name: str) -> TensorLayout:
@@ -305,7 +301,6 @@ class Published:
     # What descriptions have in common
 
     def demands(self, *, width: int | None, layers: int | None = None) -> Demands:
-        """Return the demands on the target."""
         return Demands(width, layers, self.vocabulary(), self.fingerprint())
 
     def vocabulary(self) -> int | None:
@@ -351,7 +346,6 @@ def speculators_kind(config: Fields) -> str | None:
 
 
 def table(config: Fields, key: str) -> Fields:
-    """The table under `key`; empty if there is none."""
     found = config.get(key)
     return found if isinstance(found, Mapping) else {}
 

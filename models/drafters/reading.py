@@ -94,7 +94,6 @@ def _kind_of_names(config: Mapping[str, Any], names: Collection[str]) -> Drafter
 
 
 def _is_all_mtp(config: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Whether there is nothing but an MTP module, taken out of a whole model."""
     prefixes = mtp.prefixes(config, names)
     return bool(prefixes) and all(name.startswith(prefixes) for name in names)
 
@@ -105,13 +104,14 @@ def drafts(config: Mapping[str, Any]) -> bool:
     kind = kind_of(config)
     if kind not in (None, "model") or any(key in config for key in _ANY_KEY):
         return True
+    return any(map(_ANY_NAME.search, names_of(config)))
+
+
+def names_of(config: Mapping[str, Any]) -> list[str]:
+    """Return the model type and the architectures in config.json."""
     architectures = config.get("architectures")
     names = architectures if isinstance(architectures, list) else []
-    return any(
-        _ANY_NAME.search(name)
-        for name in (config.get("model_type"), *names)
-        if isinstance(name, str)
-    )
+    return [name for name in (config.get("model_type"), *names) if isinstance(name, str)]
 
 
 def classify(
@@ -159,8 +159,11 @@ def _describe(found: Published) -> DrafterDescription:
 
 def unknown_kind(config: Mapping[str, Any], name: str) -> Problem:
     """Return the Problem of a folder called `name` that should hold a drafter."""
+    kinds = (speculators_kind(config), _architecture(config), config.get("model_type"))
+    stated = next((one_line(kind)[:60] for kind in kinds if isinstance(kind, str) and kind), "")
+    named = f" ({stated})" if stated else ""
     return Problem(
-        f"{name} holds no drafter of a kind that Slipstream knows{_stated_kind(config)}.",
+        f"{name} holds no drafter of a kind that Slipstream knows{named}.",
         f"{OTHER}, or update Slipstream.",
     )
 
@@ -183,10 +186,3 @@ def published_as(
 def _architecture(config: Mapping[str, Any]) -> str | None:
     listed = config.get("architectures")
     return listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], str) else None
-
-
-def _stated_kind(config: Mapping[str, Any]) -> str:
-    """Return config.json's name for it, in brackets."""
-    kinds = (speculators_kind(config), _architecture(config), config.get("model_type"))
-    named = next((one_line(kind)[:60] for kind in kinds if isinstance(kind, str) and kind), "")
-    return f" ({named})" if named else ""

@@ -105,7 +105,6 @@ def _is_quantized(piece: Piece) -> bool:
 
 
 def _layouts(piece: Piece, float_type: str) -> dict[str, TensorLayout]:
-    """The arrays that the piece becomes, in order."""
     if not _is_quantized(piece):
         return {piece.name: TensorLayout(float_type, piece.shape)}
     kind, (*rows, columns) = piece.source.type, piece.shape
@@ -119,7 +118,6 @@ def _layouts(piece: Piece, float_type: str) -> dict[str, TensorLayout]:
 
 
 def _same_matrix(file: GgufFile) -> bool:
-    """Whether token embedding and output layer are two quantizations of the same weights."""
     embedding, head = file.tensors[EMBEDDING], file.tensors[HEAD]
     if embedding.shape != head.shape:
         return False

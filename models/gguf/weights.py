@@ -61,7 +61,6 @@ def bits_for(kind: GGMLQuantizationType) -> int:
 
 
 def mode_for(kind: GGMLQuantizationType) -> str:
-    """Return MLX's mode of quantization for a format."""
     return "mxfp4" if kind == GGMLQuantizationType.MXFP4 else "affine"
 
 

@@ -60,7 +60,6 @@ class CachedRepository:
 
     @property
     def loose(self) -> tuple[Path, ...]:
-        """The files that belong to no snapshot."""
         return self.partial + self.orphans
 
 
@@ -188,7 +187,6 @@ class Storage:
 
     @property
     def folder(self) -> Path:
-        """The repository's folder."""
         return self.cache / repo_folder_name(repo_id=self.name, repo_type="model")
 
     def blob(self, digest: str) -> Path:

@@ -50,6 +50,7 @@ _BYTES_OF_DTYPE = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"), 1),
 }
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST_WAIT_SECONDS = 30.0
 _UNCONNECTED = (httpx2.ConnectError, httpx2.ProxyError, httpx2.TimeoutException)
 
@@ -74,12 +75,12 @@ class Hub:
         given = endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
         given = given or constants.HUGGINGFACE_CO_URL_HOME  # an empty HF_ENDPOINT names none
         self.endpoint = given.rstrip("/")
-        self.offline = offline or _is_set("HF_HUB_OFFLINE") or constants.HF_HUB_OFFLINE
+        said = os.environ.get("HF_HUB_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
+        self.offline = offline or said or constants.HF_HUB_OFFLINE
         self._token = token
         self._timeout_seconds = timeout_seconds
 
     def page(self, name: str) -> str:
-        """Return the address of the repository's page."""
         return f"{self.endpoint}/{name}"
 
     def search(self, text: str, *, limit: int = 20) -> list[SearchResult]:
@@ -262,17 +263,12 @@ def _found(facts: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
         repository=name,
         downloads=_count(facts.get("downloads")),
         likes=_count(facts.get("likes")),
-        updated=_day(facts.get("lastModified")),
+        updated=day[0] if (day := _DAY.match(str(facts.get("lastModified")))) else "",
         gated=gated,
         licence=licence(facts),
         size_bytes=_weights_bytes(facts.get("safetensors")),
         reason=reason,
     )
-
-
-def _day(value: Any) -> str:
-    found = re.match(r"\d{4}-\d\d-\d\d", value, re.ASCII) if isinstance(value, str) else None
-    return found[0] if found else ""
 
 
 def _count(value: Any) -> int:
@@ -287,10 +283,6 @@ def _weights_bytes(facts: Any) -> int | None:
     if not all(dtype in _BYTES_OF_DTYPE for dtype in parameters):
         return None
     return sum(_BYTES_OF_DTYPE[dtype] * _count(number) for dtype, number in parameters.items())
-
-
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "").upper() in constants.ENV_VARS_TRUE_VALUES
 
 
 def _body(response: httpx2.Response, *, maximum_bytes: int) -> bytes:

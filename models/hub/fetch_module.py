@@ -53,7 +53,6 @@ class _Span:
 
     @property
     def name(self) -> str:
-        """The name of the file that its bytes are kept in."""
         return f"{self.file.digest[:16]}-{self.bytes.start}-{self.bytes.stop}"
 
 

@@ -169,7 +169,6 @@ class Queue:
         return False  # no one can, where nothing can be written
 
     def _begin(self) -> Download | None:
-        """Mark the first queued download as running."""
         with self._changing() as downloads:
             for index, download in enumerate(downloads):
                 if download.status == "queued":
@@ -261,7 +260,6 @@ class Queue:
         return there is not None and there.status == "running" and not there.request
 
     def _request(self, repository: str) -> DownloadRequest:
-        """The request for the running `repository`."""
         there = self._look(repository)
         return there.request if there is not None else "cancel"
 

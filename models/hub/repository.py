@@ -65,7 +65,6 @@ class Repository:
     licence: str
 
     def file(self, name: str) -> RepositoryFile | None:
-        """The file called `name`, if it is listed."""
         return next((file for file in self.files if file.name == name), None)
 
 
@@ -193,7 +192,6 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
 
 
 def _remedy(names: Collection[str]) -> str:
-    """Return the remedy if the files are not a model's."""
     if offered := _offered(names):
         return f"Choose one of its files: {offered}."
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
@@ -221,7 +219,6 @@ def is_weights_name(name: str) -> bool:
 
 
 def is_gguf_name(name: str) -> bool:
-    """Whether it is the name of a GGUF file."""
     return _GGUF.fullmatch(name) is not None
 
 

@@ -8,6 +8,7 @@ there are. Reads configs and headers, no weights; uses no network, and changes n
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from models.architectures import known_to_mlx
 from models.drafters.folders import DrafterFolder, open_drafter, read_drafter
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
-from models.drafters.reading import drafts
+from models.drafters.reading import drafts, names_of
 from models.drafters.reading import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
@@ -174,8 +175,11 @@ def _kind_of_whole(
     config = folder.config if (snapshot.path / "config.json").is_file() else None
     if config is not None and not writes_text(config):
         return "other"
-    if not snapshot.is_whole or _lacks_weights(folder):
+    if not snapshot.is_whole:
         return "incomplete"
+    with suppress(Problem):  # the same Problem becomes its reason
+        if folder.lacks:
+            return "incomplete"
     if config is not None and any(snapshot.path.glob("*.safetensors")):
         return "model"
     if config is None and gguf_files(snapshot.path):
@@ -211,13 +215,6 @@ def in_caches(folder: Path) -> Iterator[CachedRepository]:
         yield from repositories(place)
 
 
-def _lacks_weights(folder: ModelFolder) -> bool:
-    try:
-        return bool(folder.lacks)
-    except Problem:
-        return False  # the same Problem becomes its reason
-
-
 def role_of(config: Mapping[str, Any]) -> ModelRole:
     """Return the role of the model with this config.json: chat, unless a key says otherwise."""
     if drafter_kind_of(config) == "head":
@@ -230,17 +227,10 @@ def writes_text(config: Mapping[str, Any]) -> bool:
     return (
         is_known(config)
         or role_of(config) != "chat"
-        or any(_WRITES_TEXT.search(name) for name in _names(config))
+        or any(_WRITES_TEXT.search(name) for name in names_of(config))
     )
 
 
 def is_known(config: Mapping[str, Any]) -> bool:
-    """Whether mlx-lm has the config's architecture."""
     model_type = config.get("model_type")
     return isinstance(model_type, str) and known_to_mlx(model_type)
-
-
-def _names(config: Mapping[str, Any]) -> list[str]:
-    architectures = config.get("architectures")
-    names = architectures if isinstance(architectures, list) else []
-    return [name for name in (config.get("model_type"), *names) if isinstance(name, str)]

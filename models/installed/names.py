@@ -71,7 +71,6 @@ def _short_names(model: Installed) -> set[str]:
 
 
 def parts(name: str) -> set[str]:
-    """Return a name, in full and without the organization, in small letters."""
     return {name.lower(), name.lower().rpartition("/")[2]}
 
 

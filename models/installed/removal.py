@@ -54,7 +54,7 @@ def remove_snapshot(snapshot: Path) -> int:
     """
     repository = snapshot.parent.parent
     try:
-        _require_inside(repository, *_first_hops(snapshot))
+        _require_inside(repository, *map(first_hop, (snapshot, *files(snapshot))))
         for path in files(repository / "refs"):
             if not (repository / "snapshots" / (reference(path) or ".")).is_dir() or (
                 reference(path) == snapshot.name
@@ -117,10 +117,6 @@ def remove_partial(repository: Path) -> int:
     except OSError as error:
         raise _refused(repository, error) from error
     return freed
-
-
-def _first_hops(snapshot: Path) -> list[Path]:
-    return [first_hop(path) for path in (snapshot, *files(snapshot))]
 
 
 def _require_inside(repository: Path, *paths: Path) -> None:

@@ -256,7 +256,12 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             lookahead_sizes(name)
         return NamedDrafter(name)
     if name == "mtp":
-        return NamedDrafter(name, _own_module(target))
+        if (module := own_module(target)) is None:
+            raise Problem(
+                f"{target.name} comes without an MTP module: most were left out by conversion.",
+                f"See which drafters there are: slipstream models pair --target {target.path}",
+            )
+        return NamedDrafter(name, module)
     if name == "head":
         head = find_head(target.fingerprint)
         if head is None:
@@ -291,17 +296,6 @@ def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
             f"{drafter.name} cannot draft for {target.name}: {reason[0].lower()}{reason[1:]}",
             f"See which ones can: slipstream models pair --target {target.path}",
         )
-
-
-def _own_module(target: ModelFolder) -> DrafterFolder:
-    """Return the target's own MTP module. Raises Problem if it has none."""
-    module = own_module(target)
-    if module is None:
-        raise Problem(
-            f"{target.name} comes without an MTP module: most were left out by conversion.",
-            f"See which drafters there are: slipstream models pair --target {target.path}",
-        )
-    return module
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:

@@ -190,15 +190,11 @@ def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
     for path in _folders(models_folder(home), hidden=True):
         if _BEING_REMOVED.fullmatch(path.name):
             yield next((child.name for child in _folders(path)), path.name), path
-        elif path.name == ".downloads" or _is_half_starter(path):
-            if _is_settled(path):
+        elif path.name in (".downloads", STARTER.name):
+            if _is_settled(path) and not (path / MARKER_NAME).exists():
                 yield STARTER.name, path
         elif (name := unfinished_folder(path)) and _is_settled(path):
             yield name, path
-
-
-def _is_half_starter(path: Path) -> bool:
-    return path.name == STARTER.name and not (path / MARKER_NAME).exists()
 
 
 def _is_settled(folder: Path) -> bool:

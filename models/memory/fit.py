@@ -146,7 +146,9 @@ def cache_bytes(
             held += count * (2 + BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
         elif layer.kind != "none":
             width = layer.key_width + layer.value_width
-            number = _number_bytes(value_bytes, cache_bits if layer.kind == "full" else None)
+            number: float = value_bytes
+            if cache_bits is not None and layer.kind == "full":  # 64 share a scale and a bias
+                number = cache_bits / 8 + 2 * value_bytes / 64
             copies = count * (1 + (BOOKMARKS if layer.kind == "window" else 0))
             held += copies * round(_positions(layer, context, machine) * width * number)
     return held
@@ -213,7 +215,6 @@ class _Pair:
         return low * CACHE_BLOCK
 
     def _seen(self, context: int) -> int:
-        """Return how many of `context` positions the drafter keeps."""
         return min(context, self._drafter_keeps)
 
     def _fits(self, context: int) -> bool:
@@ -265,7 +266,6 @@ class _Pair:
         return states + max(phases)
 
     def _rows(self, model: _Model) -> int:
-        """Return how many rows of a prompt the model reads at once."""
         return _chunk_rows(model.shape, self._machine)
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
@@ -334,14 +334,7 @@ def _positions(layer: Layer, context: int, machine: Machine) -> int:
     return min(aligned, layer.window + rows + 2 * CACHE_BLOCK - 1)
 
 
-def _number_bytes(value_bytes: int, bits: int | None) -> float:
-    """Return the size of a number in a cache. Quantized numbers share a scale and a bias, 64 by
-    64."""
-    return value_bytes if bits is None else bits / 8 + 2 * value_bytes / 64
-
-
 def _reason(fit: Fit) -> str:
-    """The numbers in one line."""
     parts = [("weights", fit.weights_bytes), ("cache", fit.cache_bytes)]
     parts.append(("drafter", fit.drafter_weights_bytes + fit.drafter_cache_bytes))
     parts.append(("working memory", fit.working_bytes))

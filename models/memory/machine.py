@@ -56,7 +56,6 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine on which this runs."""
     if sys.platform == "darwin":
         names = ("hw.memsize", "iogpu.wired_limit_mb")
         return mac(_sysctl("machdep.cpu.brand_string"), {name: _sysctl(name) for name in names})

@@ -126,15 +126,12 @@ def count_values(size: ModelSize) -> int:
     if size.values:
         return size.values
     settings = size.config.get("quantization") or size.config.get("quantization_config")
-    if _is_head(size) or isinstance(settings, Mapping):
+    is_head = size.network is not None and size.network.kind == "head"
+    if is_head or isinstance(settings, Mapping):
         group = settings.get("group_size") if isinstance(settings, Mapping) else None
         group = group if type(group) is int and group > 0 else 64
         return round(size.size_bytes * 8 / (_bits(size.config) + 32 / group))
     return size.size_bytes // float_bytes(size)
-
-
-def _is_head(size: ModelSize) -> bool:
-    return size.network is not None and size.network.kind == "head"
 
 
 def float_bytes(size: ModelSize) -> int:

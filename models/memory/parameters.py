@@ -29,7 +29,6 @@ class Parameters:
 
     @property
     def total(self) -> int:
-        """All weights."""
         return self.layers + self.embedding * (1 if self.tied else 2)
 
     @property
@@ -39,7 +38,6 @@ class Parameters:
 
     @property
     def active_share(self) -> float:
-        """The part of all weights that one token needs."""
         return self.active / self.total
 
     def exit_share(self, part: float) -> float:
@@ -57,7 +55,8 @@ def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
     if not (hidden and vocabulary and layers) or mlp is None or None in mixers:
         return None
     mixing = sum(mixer or 0 for mixer in mixers)
-    tied = fields.flag("tie_word_embeddings", "tie_embedding", default=_tied_by_default(fields))
+    usual = fields.model_type.startswith(("gemma", "lfm2"))
+    tied = fields.flag("tie_word_embeddings", "tie_embedding", default=usual)
     return Parameters(hidden * vocabulary, tied, mixing + mlp[0], mixing + mlp[1])
 
 
@@ -86,10 +85,6 @@ class _Fields:
         return next((value for value in values if isinstance(value, bool)), default)
 
 
-def _tied_by_default(fields: _Fields) -> bool:
-    return fields.model_type.startswith(("gemma", "lfm2"))
-
-
 def _kinds(fields: _Fields, layers: int) -> list[str]:
     """Return the kind of mixer in each layer, as `layer_types` names it."""
     types = fields.values.get("layer_types")
@@ -104,16 +99,11 @@ def _kinds(fields: _Fields, layers: int) -> list[str]:
     if interval:
         kinds = ("full_attention", "linear_attention")
         return [kinds[0] if (i + 1) % interval == 0 else kinds[1] for i in range(layers)]
-    known = fields.number("num_attention_heads", "n_head") and not _is_unusual(fields)
+    # Compressed attention, or attention joined with a state space, is not counted here.
+    unusual = ("kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size")
+    plain = all(fields.values.get(key) is None for key in unusual)
+    known = plain and fields.number("num_attention_heads", "n_head")
     return ["full_attention" if known else "unknown"] * layers
-
-
-def _is_unusual(fields: _Fields) -> bool:
-    """Whether the attention is compressed, or joined with a state space: not counted here."""
-    return any(
-        fields.values.get(key) is not None
-        for key in ("kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size")
-    )
 
 
 def _mixer(fields: _Fields, kind: str) -> int | None:
@@ -123,7 +113,8 @@ def _mixer(fields: _Fields, kind: str) -> int | None:
     if kind in ("full_attention", "sliding_attention"):
         width = fields.number("head_dim", default=hidden // heads)
         keys = fields.number("num_key_value_heads", default=heads)
-        gate = 1 if fields.flag("attn_output_gate", default=_is_gated(fields)) else 0
+        usual = fields.model_type.startswith(("qwen3_5", "qwen3_next"))
+        gate = 1 if fields.flag("attn_output_gate", default=usual) else 0
         return hidden * width * (heads * (2 + gate) + 2 * keys)
     if kind == "linear_attention":
         keys = fields.number("linear_num_key_heads") * fields.number("linear_key_head_dim")
@@ -131,10 +122,6 @@ def _mixer(fields: _Fields, kind: str) -> int | None:
         values = value_heads * fields.number("linear_value_head_dim")
         return hidden * (2 * keys + 3 * values + 2 * value_heads) if keys and values else None
     return 4 * hidden * hidden if kind == "conv" else None
-
-
-def _is_gated(fields: _Fields) -> bool:
-    return fields.model_type.startswith(("qwen3_5", "qwen3_next"))
 
 
 def _mlp(fields: _Fields, layers: int) -> tuple[int, int] | None:
@@ -157,7 +144,6 @@ def _mlp(fields: _Fields, layers: int) -> tuple[int, int] | None:
 
 
 def _inner(fields: _Fields) -> int:
-    """Return the inner width of a dense layer."""
     inner = fields.number("intermediate_size", "n_inner", "block_ff_dim")
     if fields.model_type == "lfm2" and fields.flag("block_auto_adjust_ff_dim", default=True):
         multiple = fields.number("block_multiple_of", default=256)

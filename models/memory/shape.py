@@ -169,7 +169,6 @@ class _Reader:
         return named
 
     def _named(self, i: int) -> LayerKind | None:
-        """Return the kind of this layer by the config's list of kinds."""
         pattern = self._value("hybrid_override_pattern")
         if isinstance(pattern, str) and i < len(pattern):
             kinds: dict[str, LayerKind] = {"M": "recurrent", "*": "full"}

@@ -40,12 +40,10 @@ class Plan:
 
     @property
     def fits_all(self) -> bool:
-        """Whether each machine has room for its share."""
         return all(each.fits for each in self.fits)
 
     @property
     def in_words(self) -> str:
-        """The division, in a line for the user."""
         count = len(self.fits)
         if self.mode == "tensor":
             return f"{count} Macs with a part of every layer each (tensor parallel)"
@@ -184,7 +182,6 @@ def _split(
 
 
 def _growing(fits: Sequence[Fit]) -> int:
-    """Return the bytes that grow with every layer."""
     return sum(fit.weights_bytes + fit.cache_bytes for fit in fits)
 
 
