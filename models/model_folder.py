@@ -338,7 +338,7 @@ def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:
 
 
 def text_fields(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a config.json, with those of its text model in place of others."""
+    """Return the fields of a config.json; its text model's count before the others."""
     nested = config.get("text_config")
     return {**config, **nested} if isinstance(nested, Mapping) else config
 

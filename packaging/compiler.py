@@ -1,7 +1,4 @@
-"""Compiles C with ziglang's compiler: for any platform, with the same bytes everywhere.
-
-Makes the two launchers of one source; `cblas.py` makes resources/blas.
-"""
+"""Compiles C with ziglang's compiler: for any platform, with the same bytes everywhere."""
 
 import os
 import subprocess
@@ -9,11 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import macho
-from configuration import CACHE, PACKAGING
+from configuration import CACHE
 from models.errors import Problem
 
-LAUNCHER = PACKAGING / "bundle" / "launcher.c"
 _OPTIONS = ("-std=c11", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-g0")
 
 
@@ -37,19 +32,3 @@ def compile_c(
             )
         first = done.stderr.strip().splitlines() or ["no reason given"]
         raise Problem(f"{name} does not compile: {first[0]}", f"Correct {name}.")
-
-
-def mac_target(minimum_macos: str) -> str:
-    """Zig's name for Apple silicon with this oldest system."""
-    return f"aarch64-macos.{minimum_macos}"
-
-
-def compile_launchers(folder: Path, *, name: str, target: str = "x86_64-linux-gnu.2.31") -> None:
-    """Make `name`, which runs the window, and python3 in `folder`. Raises `Problem`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for program, options in ((folder / name, ['-DMODULE="app"']), (folder / "python3", [])):
-        compile_c([LAUNCHER], program, target=target, options=options)
-        program.chmod(0o755)
-        if macho.is_macho(program):
-            # The compiler names a later SDK than there is; macOS would behave accordingly.
-            program.write_bytes(macho.without_newer_sdk(program.read_bytes()))

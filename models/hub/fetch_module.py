@@ -40,7 +40,6 @@ from models.safetensors_file import (
 
 _INDEX_NAME = "model.safetensors.index.json"
 _MOST_INDEX_BYTES = 100_000_000
-_NO_MODULE = "Choose another drafter: slipstream models pair --target NAME lists them."
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,11 @@ def weigh_module(repository: Repository, *, hub: Hub) -> int:
 
 
 class NoModule(Problem):
-    """A repository has no module that Slipstream knows."""
-
     def __init__(self, repository: Repository) -> None:
-        super().__init__(f"{repository.name} has no MTP module that Slipstream knows.", _NO_MODULE)
+        super().__init__(
+            f"{repository.name} has no MTP module that Slipstream knows.",
+            "Choose another drafter: slipstream models pair --target NAME lists them.",
+        )
 
 
 def _bring(work: Work, parts: Path) -> tuple[dict[str, Any], list[_Span]]:
@@ -141,11 +141,9 @@ def _find(work: Work, parts: Path, config: Mapping[str, Any]) -> list[_Span]:
         name: tensor.layout for _, tensors in headers.values() for name, tensor in tensors.items()
     }
     within = ("",) if alone else prefixes(config, layouts)
-    if alone:
-        found = classify(config, layouts, name=repository.name).kind == "mtp"
-    else:
-        found = classify_inside(config, layouts, name=repository.name) is not None
-    if not found:
+    read = classify if alone else classify_inside
+    found = read(config, layouts, name=repository.name)
+    if found is None or found.kind != "mtp":
         raise NoModule(repository)
     return [
         span

@@ -56,26 +56,20 @@ class Work:
                 ended, waiting = wait(waiting, LOOK_SECONDS, FIRST_EXCEPTION)
                 for worker in ended:
                     worker.result()
+                done = sum(self.done.values())
+                meter.tell(time.monotonic(), done)
                 if self.progress is not None:
-                    self.progress(self._report(meter))
+                    left = meter.seconds_left(self.total_bytes - done)
+                    rate = meter.bytes_per_second
+                    name, revision = self.repository.name, self.repository.revision
+                    self.progress(
+                        Download(name, revision, "running", done, self.total_bytes, rate, left)
+                    )
                 if waiting and self.cancelled is not None and self.cancelled():
                     raise Stopped
         finally:
             self.stop.ask()  # none is left where all went well
             wait(workers)
-
-    def _report(self, meter: "Meter") -> Download:
-        done = sum(self.done.values())
-        meter.tell(time.monotonic(), done)
-        return Download(
-            repository=self.repository.name,
-            revision=self.repository.revision,
-            status="running",
-            done_bytes=done,
-            total_bytes=self.total_bytes,
-            bytes_per_second=meter.bytes_per_second,
-            seconds_left=meter.seconds_left(self.total_bytes - done),
-        )
 
 
 class Meter:

@@ -45,7 +45,7 @@ class ModelEntry:
     def at(
         cls, name: str, folder: ModelFolder, origin: ModelOrigin, *, removable: bool = False
     ) -> "ModelEntry":
-        """Return the entry of a model of which only the place and the name are known yet."""
+        """Return the entry of a model that was not looked at yet."""
         path = str(folder.path)
         record = Installed(name, path, origin, "chat", 0, None, "", None, None, removable)
         return cls(record, folder)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import macho
 from bundle.build_python import BuildPython
 from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
@@ -30,7 +31,7 @@ from bundle.runtime import (
     openssl_version,
     runtime_wheel,
 )
-from compiler import compile_launchers, mac_target
+from compiler import compile_c
 from configuration import CACHE, REPOSITORY, TIME, Configuration, Part, Prune, excluded
 from models.errors import Problem
 from models.starter import STARTER, ensure_starter
@@ -39,6 +40,7 @@ PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
 STARTER_WEIGHTS = PACKAGES / "resources" / "starter"
 
 _OWN = ("app", "engine", "models", "resources")
+LAUNCHER = Path(__file__).with_name("launcher.c")
 
 
 def assemble_for_mac(
@@ -108,6 +110,22 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildP
     _add_packages(packages, linux(), configuration, "x86_64")
     _add_own(app, configuration, ["own"], weights=ensure_starter(home=CACHE).path)
     _compile(resources / "python" / LIBRARY, python)
+
+
+def mac_target(minimum_macos: str) -> str:
+    """Zig's name for Apple silicon with this oldest system."""
+    return f"aarch64-macos.{minimum_macos}"
+
+
+def compile_launchers(folder: Path, *, name: str, target: str = "x86_64-linux-gnu.2.31") -> None:
+    """Make `name`, which runs the window, and python3 in `folder`. Raises `Problem`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for program, options in ((folder / name, ['-DMODULE="app"']), (folder / "python3", [])):
+        compile_c([LAUNCHER], program, target=target, options=options)
+        program.chmod(0o755)
+        if macho.is_macho(program):
+            # The compiler names a later SDK than there is; macOS would behave accordingly.
+            program.write_bytes(macho.without_newer_sdk(program.read_bytes()))
 
 
 def has_starter(app: Path) -> bool:

@@ -136,6 +136,7 @@ def test_without_the_starter_both_count_alike(tmp_path):
     _assemble(without, starter=False)
     of_starter = starter_bytes(with_it, CONFIGURATION.prune)
     assert of_starter > 10_000_000
+    assert starter_bytes(without, CONFIGURATION.prune) == 0
     assert size_bytes(with_it) - of_starter == size_bytes(without)
 
 

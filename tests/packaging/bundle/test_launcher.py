@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import macho
-from compiler import LAUNCHER, compile_launchers, mac_target
+from bundle.assemble import LAUNCHER, compile_launchers, mac_target
 from configuration import PACKAGING
 
 STAND_IN = r"""

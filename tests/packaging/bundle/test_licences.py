@@ -44,9 +44,6 @@ def texts(app, key):
 def test_how_packages_say_what_licence_they_have(tmp_path, header, expression):
     said = expression or header.partition(": ")[2]
     assert licences.expression_of(packaged(tmp_path, header)) == said
-
-
-def test_no_licence_said(tmp_path):
     with pytest.raises(Problem, match="licence"):
         licences.expression_of(packaged(tmp_path, "License: ask the author nicely"))
 

@@ -12,6 +12,11 @@ DATA = bytes(range(256)) * 1_000
 PAGE = Refusal(200, body=b"<html>", headers={"Content-Type": "text/html"})
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+
+
 @pytest.fixture
 def server():
     with serving_file(DATA) as served:
