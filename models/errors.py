@@ -19,6 +19,14 @@ class Problem(Exception):
         return f"{self.message} {self.remedy}"
 
 
+def unreadable(place: object, error: OSError) -> Problem:
+    """Return the Problem of a file or a folder that the system does not let us read."""
+    return Problem(
+        f"{place} cannot be read: {error.strerror or error}.",
+        "Check that the disk is there and that you may read it.",
+    )
+
+
 def problem_of(error: Exception) -> Problem | None:
     """Return the Problem that `error` is, or that the surroundings made of it, such as a full disk.
     None for a fault of the program."""

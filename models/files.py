@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path, user_data_path, user_log_path
 
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.in_words import one_line
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -84,10 +84,7 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
     except (ValueError, RecursionError):
         value = None
     except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read the file.",
-        ) from error
+        raise unreadable(path, error) from error
     if not isinstance(value, dict):
         raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
     return value

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.files import file_stem, read_json_object
 from models.gguf.file import is_gguf, parts
 from models.gguf.importing import import_gguf
@@ -333,7 +333,7 @@ def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:
                 digest = hashlib.sha256(sample).hexdigest()
                 lines.append(json.dumps([name, layout.dtype, layout.shape, digest]))
     except OSError as error:
-        raise Problem(f"{path} cannot be read: {error}.", "Check the disk.") from error
+        raise unreadable(path, error) from error
     return lines
 
 

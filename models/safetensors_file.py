@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.files import sync
 
 MAXIMUM_HEADER_BYTES = 100_000_000  # the format's own limit
@@ -60,10 +60,7 @@ def check_safetensors(path: Path) -> dict[str, TensorLayout]:
             header_bytes = header_size(file.read(8), size_bytes, file_name=path.name)
             header = file.read(header_bytes)
     except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read the file.",
-        ) from error
+        raise unreadable(path, error) from error
     tensors = read_header(header, size_bytes - 8 - header_bytes, file_name=path.name)
     return {name: tensor.layout for name, tensor in tensors.items()}
 

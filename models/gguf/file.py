@@ -19,7 +19,7 @@ import numpy
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.gguf.ollama import as_llama_cpp_writes
 
 MAGIC = b"GGUF"
@@ -174,10 +174,7 @@ def _read_one(path: Path, *, lists_of_strings: bool) -> GgufFile:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _Header(path, data, lists_of_strings=lists_of_strings).read()
     except OSError as error:
-        raise Problem(
-            f"{path.name} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read the file.",
-        ) from error
+        raise unreadable(path.name, error) from error
 
 
 def shown(value: object) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.files import data_folder, holding, write_json
 from models.records import Download, DownloadRequest, DownloadStatus
 from models.this_process import Awake
@@ -336,10 +336,7 @@ def _parse(path: Path) -> list[Download]:
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     except OSError as error:
-        raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read the file.",
-        ) from error
+        raise unreadable(path, error) from error
     if len({each.repository.lower() for each in downloads}) < len(downloads):
         raise ValueError("a repository is listed twice")
     return downloads

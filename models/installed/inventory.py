@@ -18,7 +18,7 @@ from models.drafters.folders import DrafterFolder, open_drafter, read_drafter
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.drafters.reading import drafts, names_of
 from models.drafters.reading import kind_of as drafter_kind_of
-from models.errors import Problem
+from models.errors import Problem, unreadable
 from models.gguf.config import mlx_config
 from models.gguf.file import is_gguf, parts, read_gguf
 from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
@@ -93,11 +93,7 @@ def describe(entry: ModelEntry, *, home: Path | None = None) -> ModelEntry:
     except Problem as problem:
         return ModelEntry(model, folder).refused(problem)
     except OSError as error:
-        unreadable = Problem(
-            f"{folder.path} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read it.",
-        )
-        return ModelEntry(model, folder).refused(unreadable)
+        return ModelEntry(model, folder).refused(unreadable(folder.path, error))
     bits, context = folder.quantization_bits, folder.context_length
     return ModelEntry(replace(model, quantization_bits=bits, context_length=context), folder)
 
