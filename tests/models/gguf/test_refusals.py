@@ -92,6 +92,16 @@ def test_no_gguf_at_all(tmp_path, subtests):
                 import_gguf(tmp_path / "a.gguf", tmp_path / "out")
 
 
+def test_tensors_that_overlap(tmp_path):
+    TinyGguf().write(tmp_path / "a.gguf")
+    data, name = bytearray((tmp_path / "a.gguf").read_bytes()), b"blk.0.ffn_up.weight"
+    offset = data.index(name) + len(name) + 4 + 2 * 8 + 4  # after its shape and its format
+    data[offset : offset + 8] = bytes(8)
+    (tmp_path / "a.gguf").write_bytes(data)
+    with pytest.raises(Problem, match="overlaps another"):
+        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+
+
 @pytest.mark.parametrize("architecture", KINDS)
 def test_every_truncation_is_refused(tmp_path, architecture):
     TinyGguf(architecture).write(tmp_path / "a.gguf")

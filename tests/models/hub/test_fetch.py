@@ -16,6 +16,7 @@ from models.hub.fetch import (
     remaining_bytes,
 )
 from models.hub.marks import mark_path, unmark
+from models.hub.watching import WINDOW_SECONDS, Meter
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
@@ -183,9 +184,11 @@ def test_a_stopped_download_goes_on_where_it_was(client):
     server.hold_after = 120_000
 
     def cancelled():
-        if server.held.is_set():
+        partial = client.folder.rglob("*.incomplete")
+        came = server.held.is_set() and any(path.stat().st_size for path in partial)
+        if came:
             server.release.set()  # the connections break; the pauses after that are cut short
-        return server.held.is_set()
+        return came
 
     with pytest.raises(Stopped):
         client.fetch(cancelled=cancelled, wait_seconds=600.0)
@@ -266,3 +269,44 @@ def test_contents_that_are_the_same_come_once(client):
     assert seen[-1].done_bytes == seen[-1].total_bytes
     assert client.is_right()
     assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer
+
+
+# How fast a download is, by what was received over the last seconds.
+
+
+def test_no_rate_is_known_at_first():
+    meter = Meter()
+    assert meter.bytes_per_second == 0.0
+    assert meter.seconds_left(100) is None
+    meter.tell(5.0, 1_000_000)  # was there before
+    assert meter.bytes_per_second == 0.0
+    meter.tell(5.0, 1_000_500)  # in no time
+    assert meter.bytes_per_second == 0.0
+
+
+def test_a_steady_stream():
+    meter = Meter()
+    for second in range(30):
+        meter.tell(float(second), 500 + 100 * second)
+    assert meter.bytes_per_second == 100.0
+    assert meter.seconds_left(1_000) == 10.0
+    assert meter.seconds_left(0) == 0.0
+
+
+def test_what_was_long_ago_does_not_count():
+    meter = Meter()
+    for second in range(10):
+        meter.tell(float(second), 1_000_000 * second)
+    for second in range(10, 10 + 2 * int(WINDOW_SECONDS)):
+        meter.tell(float(second), 9_000_000)
+    assert meter.bytes_per_second == 0.0
+    assert meter.seconds_left(1_000) is None
+
+
+def test_a_file_that_was_thrown_away_starts_the_count_afresh():
+    meter = Meter()
+    for second in range(5):
+        meter.tell(float(second), 1_000 * second)
+    meter.tell(5.0, 0)
+    meter.tell(6.0, 10)
+    assert meter.bytes_per_second == 10.0

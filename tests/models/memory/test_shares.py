@@ -108,7 +108,9 @@ def test_a_refusal_names_the_mac():
     assert "right" not in refused.value.message
 
 
-def test_only_rank_0_makes_room_for_a_drafter():
+def test_only_rank_0_makes_logits_and_has_room_for_a_drafter():
+    first, second = planned(60, 60).fits
+    assert second.working_bytes < first.working_bytes
     drafter = ModelSize("small", 2 * GB, SMOL)
     for made in (planned(60, 60, drafter=drafter), planned(60, 60, drafter=drafter, mode="tensor")):
         first, second = made.fits
