@@ -276,8 +276,6 @@ def test_configs_are_utf_8(folder):
 
 
 # What MLX can build is known without importing it.
-
-
 def test_the_list_of_others_is_that_of_mlx_lm():
     assert mlx_lm.utils.MODEL_REMAPPING.keys() == BUILT_AS_ANOTHER
 
@@ -295,8 +293,6 @@ def test_not_known(subtests):
 
 
 # A folder as libraries read it: with a template, with its makers' words, without marks.
-
-
 TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 

@@ -279,8 +279,6 @@ def test_the_pinned_starter_is_not_changed_by_accident():
 
 
 # The address of a wheel, also from a pip that has other insides.
-
-
 ROOT = Path(models.__file__).parents[1]
 ASK = "from models.wheel_address import main; main(sys.argv[1])"
 

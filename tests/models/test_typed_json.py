@@ -124,8 +124,6 @@ def test_what_the_record_itself_refuses_stays_refused():
 
 
 # Messages survive their lines, and what is wrong with any other line is said.
-
-
 @dataclass(frozen=True)
 class Add:
     numbers: tuple[int, ...]

@@ -338,8 +338,6 @@ def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
 
 
 # Reading a header with and without its lists of strings.
-
-
 LISTS = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
 
 
@@ -367,8 +365,6 @@ def test_a_string_that_is_passed_over_must_end_in_the_file(path, length):
 
 
 # K-quants keep their codes where MLX has a place for them, and lose little elsewhere.
-
-
 def random_k_rows(kind, block_bytes, scale_offsets):
     random = numpy.random.default_rng(3)
     blocks = random.integers(0, 256, (12, block_bytes), dtype=numpy.uint8)

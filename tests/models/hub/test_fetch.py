@@ -272,8 +272,6 @@ def test_contents_that_are_the_same_come_once(client):
 
 
 # How fast a download is, by what was received over the last seconds.
-
-
 def test_no_rate_is_known_at_first():
     meter = Meter()
     assert meter.bytes_per_second == 0.0
