@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF, QPalette
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 from app.conversations.answer_steps import laid_out
@@ -71,6 +71,7 @@ class ApprovalCard(Card):
         for decision, words, tip in _BUTTONS:
             button = self.buttons[decision] = QPushButton(words)
             button.setToolTip(tip)
+            button.setProperty("chief", decision == "once")  # see the style sheet
             button.setAutoDefault(True)  # so that Return presses it when it has the focus
             button.clicked.connect(partial(self._decide, decision))
         buttons = [*self.buttons.values()]
@@ -95,21 +96,7 @@ class ApprovalCard(Card):
             self.arguments.setPlainText(clean(laid_out(call.arguments)))
             for button in self.buttons.values():  # a button that was pressed would be pressed again
                 button.clearFocus()
-        self._mark_the_first()
         self._check()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and self._approval is not None:
-            self._mark_the_first()
-
-    def _mark_the_first(self) -> None:
-        """Fill the button that runs the call once with the colour of what is chosen."""
-        colours, roles = QPalette(self.palette()), QPalette.ColorRole
-        for group in (QPalette.ColorGroup.Active, QPalette.ColorGroup.Inactive):
-            colours.setColor(group, roles.Button, colours.color(roles.Highlight))
-            colours.setColor(group, roles.ButtonText, colours.color(roles.HighlightedText))
-        self.buttons["once"].setPalette(colours)
 
     def _check(self) -> None:
         """Show the fault in the arguments, if any. Such a call can only be refused."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QWidget
 
@@ -67,15 +66,6 @@ def test_what_a_person_wrote_stays_until_another_call_is_asked_about(card):
     assert card.arguments.toPlainText() == '{"path": "mine.md"}'
     card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1")))
     assert "notes.md" in card.arguments.toPlainText()
-
-
-def test_the_button_that_runs_once_is_filled_in_every_theme(card):
-    for ground in ("#1060c0", "#80b0ff"):
-        theme = card.palette()
-        theme.setColor(QPalette.ColorRole.Highlight, ground)
-        card.window().setPalette(theme)
-        once, refuse = (card.buttons[way].palette().button().color() for way in ("once", "refuse"))
-        assert once == QColor(ground) != refuse
 
 
 def test_no_name_is_active_content(card):
