@@ -18,10 +18,10 @@ _AGES = (  # the least seconds, and the name
 )  # fmt: skip
 _SIZE = re.compile(r"(a|e)?\d+(\.\d+)?[mb]|\d+x\d+b", re.IGNORECASE)
 _PACKAGING = re.compile(  # what a name says of files, not of the model
-    r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|i?q\d|k|m|s|\.gguf",
+    r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|(mx|nv)fp\d|i?q\d|k|m|s|\.gguf",
     re.IGNORECASE,
 )
-_FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
+_SPELLED = {word.lower(): word for word in "SmolLM2 SmolLM GPT OSS DSpark DFlash v0.3".split()}
 _LONG_SECONDS = 99 * 3600.0
 
 
@@ -81,7 +81,9 @@ def short_model(name: str) -> str:
     """Return a model's name as people say it: "smollm2-135m-instruct" becomes "SmolLM2 135M"."""
     words = [word for word in re.split(r"[-_ ]+", name) if not _PACKAGING.fullmatch(word)]
     spoken = (
-        word.upper() if _SIZE.fullmatch(word) else _FAMILIES.get(word, word[:1].upper() + word[1:])
+        word.upper()
+        if _SIZE.fullmatch(word)
+        else _SPELLED.get(word.lower(), word[:1].upper() + word[1:])
         for word in words
     )
     return " ".join(spoken) or name

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.in_words import ago, clean, left, one_line, share, size
+from models.in_words import ago, clean, left, one_line, share, short_model, size
 
 
 def test_sizes_and_times(subtests):
@@ -27,6 +27,9 @@ def test_sizes_and_times(subtests):
         (ago(90), "1 minute ago"),
         (ago(3 * 86_400), "3 days ago"),
         (ago(800 * 86_400), "2 years ago"),
+        (short_model("gpt-oss-20b-MXFP4-Q8"), "GPT OSS 20B"),
+        (short_model("Mistral-7B-Instruct-v0.3-4bit"), "Mistral 7B v0.3"),
+        (short_model("qwen3_8b_dspark"), "Qwen3 8B DSpark"),
     ]:
         with subtests.test(words=words):
             assert words == expected
