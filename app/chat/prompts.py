@@ -16,6 +16,7 @@ from app.conversations.stored_json import read_or
 from models.in_words import one_line
 
 _MOST_SHOWN = 6  # lines
+_GAP = 3  # pixels around each
 _PROMPT = Qt.ItemDataRole.UserRole
 
 
@@ -62,6 +63,7 @@ class PromptList(QListWidget):
         self.keep: Callable[[Prompts], object] = len
         self.setAccessibleName("Saved prompts")
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSpacing(_GAP)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the message field has it
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
@@ -88,7 +90,8 @@ class PromptList(QListWidget):
                 item.setData(_PROMPT, prompt)
                 item.setToolTip(prompt.text)
         self.setCurrentRow(0)
-        self.setFixedHeight(self.sizeHintForRow(0) * min(len(found), _MOST_SHOWN) + 4)
+        line = self.sizeHintForRow(0) + 2 * _GAP
+        self.setFixedHeight(line * min(len(found), _MOST_SHOWN) + 4)
         self.setVisible(bool(found))
 
     def take_key(self, event: QKeyEvent) -> bool:
