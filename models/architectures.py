@@ -1,9 +1,11 @@
-"""The architectures that mlx-lm can build, found without importing it."""
+"""What a config.json says, and the architectures that mlx-lm can build, without importing it."""
 
 import importlib.util
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 # The keys of mlx_lm.utils.MODEL_REMAPPING; a test compares them.
 BUILT_AS_ANOTHER = frozenset({
@@ -30,3 +32,16 @@ def known_to_mlx(model_type: str) -> bool:
         (Path(place) / "models" / f"{model_type}.py").is_file()
         for place in found.submodule_search_locations or ()
     )
+
+
+def text_fields(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a config.json; its text model's count before the others."""
+    nested = config.get("text_config")
+    return {**config, **nested} if isinstance(nested, Mapping) else config
+
+
+def number(config: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first positive whole number under `keys`, of the text model or of the whole; None
+    without one."""
+    values = (table.get(key) for table in (text_fields(config), config) for key in keys)
+    return next((value for value in values if type(value) is int and value > 0), None)

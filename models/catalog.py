@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from models import in_words
-from models.architectures import known_to_mlx
+from models.architectures import known_to_mlx, number
 from models.drafters.kinds import DrafterDescription, DrafterKind, plain_name
 from models.errors import Problem
 from models.files import read_json_object
@@ -24,7 +24,7 @@ from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters, has_experts
 from models.memory.shape import Shape, read_shape
 from models.memory.shares import plan
-from models.model_folder import MOST_LAYERS, number
+from models.model_folder import MOST_LAYERS
 from models.records import MODULE_NAME, Choice, Fit, Installed, PairOffer
 from models.speed import (
     WORTH,

@@ -21,7 +21,8 @@ _PACKAGING = re.compile(  # what a name says of files, not of the model
     r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|(mx|nv)fp\d|i?q\d|k|m|s|\.gguf",
     re.IGNORECASE,
 )
-_SPELLED = {word.lower(): word for word in "SmolLM2 SmolLM GPT OSS DSpark DFlash v0.3".split()}
+_SPELLINGS = ("SmolLM2", "SmolLM", "GPT", "OSS", "DSpark", "DFlash", "v0.3")
+_SPELLED = {word.lower(): word for word in _SPELLINGS}
 _LONG_SECONDS = 99 * 3600.0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.architectures import known_to_mlx
+from models.architectures import known_to_mlx, number, text_fields
 from models.errors import Problem, unreadable
 from models.files import file_stem, read_json_object
 from models.gguf.file import is_gguf, parts
@@ -335,16 +335,3 @@ def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:
     except OSError as error:
         raise unreadable(path, error) from error
     return lines
-
-
-def text_fields(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a config.json; its text model's count before the others."""
-    nested = config.get("text_config")
-    return {**config, **nested} if isinstance(nested, Mapping) else config
-
-
-def number(config: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the first positive whole number under `keys`, of the text model or of the whole; None
-    without one."""
-    values = (table.get(key) for table in (text_fields(config), config) for key in keys)
-    return next((value for value in values if type(value) is int and value > 0), None)

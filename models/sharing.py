@@ -7,9 +7,9 @@ Knows architectures and counts; nothing of memory, and nothing of how the Macs a
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from models.architectures import number
 from models.errors import Problem
 from models.memory.shape import read_shape
-from models.model_folder import number
 
 Mode = Literal["pipeline", "tensor"]
 MODES: tuple[Mode, ...] = ("pipeline", "tensor")  # the first that fits is taken

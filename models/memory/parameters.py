@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.model_folder import text_fields
+from models.architectures import text_fields
 
 _LARGEST = 10**9  # larger numbers in a config are ignored
 

@@ -90,7 +90,7 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monke
 
 
 def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
-    monkeypatch.setattr("engine.core.cache.Timeline.states", lambda *_: None)
+    monkeypatch.setattr("engine.core.cache_arrays.states", lambda *_: None)
     told = hosted([Load("1", str(folder)), *map(about_a_document, "gh"), Keep("k")])
     assert not kept()
     assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
