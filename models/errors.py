@@ -27,6 +27,25 @@ def unreadable(place: object, error: OSError) -> Problem:
     )
 
 
+def unwritable(
+    words: str,
+    error: OSError,
+    *,
+    otherwise: str = "Check that you may write there.",
+    then: str = "",
+) -> Problem:
+    """Return the Problem of a file or a folder that cannot be written, as `words` say. `otherwise`:
+    the remedy unless the disk is full; `then`: a second one."""
+    return Problem(
+        f"{words}: {error.strerror or error}.", f"{_remedy(error, otherwise)} {then}".strip()
+    )
+
+
+def _remedy(error: OSError, otherwise: str) -> str:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "Make room on the disk." if full else otherwise
+
+
 def problem_of(error: Exception) -> Problem | None:
     """Return the Problem that `error` is, or that the surroundings made of it, such as a full disk.
     None for a fault of the program."""
@@ -35,6 +54,5 @@ def problem_of(error: Exception) -> Problem | None:
     if isinstance(error, Problem) or not isinstance(error, OSError):
         return error if isinstance(error, Problem) else None
     place = "" if error.filename is None else f"{str(error.filename)[:200]}: "
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "Make room on the disk." if full else "Check that it is there, and yours to use."
+    remedy = _remedy(error, "Check that it is there, and yours to use.")
     return Problem(f"{place}{error.strerror or error}.", remedy)

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path, user_data_path, user_log_path
 
-from models.errors import Problem, unreadable
+from models.errors import Problem, unreadable, unwritable
 from models.in_words import one_line
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -96,10 +96,7 @@ def write_json(path: Path, value: object) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(value, indent=1))
     except OSError as error:
-        raise Problem(
-            f"{path.name} cannot be written in {path.parent}: {error.strerror or error}.",
-            "Make room on the disk, and check that you may write there.",
-        ) from error
+        raise unwritable(f"{path.name} cannot be written in {path.parent}", error) from error
 
 
 def file_stem(title: str) -> str:
@@ -181,10 +178,7 @@ def holding(path: Path) -> AbstractContextManager[object]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(path.with_name(f".{path.name}.lock")).acquire()
     except OSError as error:
-        raise Problem(
-            f"{path.parent} cannot be made or written: {error.strerror or error}.",
-            "Make room on the disk, and check that you may write there.",
-        ) from error
+        raise unwritable(f"{path.parent} cannot be made or written", error) from error
 
 
 @contextmanager
@@ -218,10 +212,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
             f"Another process is making {folder}.", "Wait until it has finished."
         ) from error
     except OSError as error:
-        raise Problem(
-            f"{folder} cannot be written: {error.strerror or error}.",
-            "Make room on the disk, or choose another folder.",
-        ) from error
+        other = "Choose another folder."
+        raise unwritable(f"{folder} cannot be written", error, otherwise=other) from error
 
 
 def unfinished_folder(path: Path) -> str | None:

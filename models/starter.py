@@ -23,7 +23,7 @@ from urllib.request import url2pathname
 
 from filelock import FileLock
 
-from models.errors import Problem
+from models.errors import Problem, unwritable
 from models.files import HOME_VARIABLE, file_sha256, models_folder, replacing, write_text
 from models.gguf.importing import import_gguf
 from models.model_folder import ModelFolder, inspect
@@ -136,10 +136,9 @@ def ensure_starter(
                 return here
             _make(folder, starter, locate=locate, begins=begins, progress=progress)
     except OSError as error:
-        raise Problem(
-            f"The starter model cannot be stored in {models}: {error.strerror or error}.",
-            f"Make room on the disk, or set {HOME_VARIABLE} to another folder.",
-        ) from error
+        words = f"The starter model cannot be stored in {models}"
+        other = f"Set {HOME_VARIABLE} to another folder."
+        raise unwritable(words, error, otherwise=other) from error
     return inspect(folder)
 
 

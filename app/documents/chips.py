@@ -354,6 +354,6 @@ def chip_of_sent(sent: SentDocument, pictures: Path) -> Chip:
     """Return the chip of a document in a message that was sent. `pictures`: their folder."""
     picture = picture_of(sent, pictures)
     path = None if picture is None else Path(picture.path)
-    lost = ": not on this Mac" if sent.pixels and picture is None else ""
+    lost = ": its copy was deleted" if sent.pixels and picture is None else ""
     words = f"{sent.in_words}{lost}"
     return Chip(sent.name, words, shows=not lost, removes=not sent.deleted, picture=path)

@@ -20,7 +20,7 @@ from app.theme.dialog import Dialog
 from app.theme.labels import plain_label
 
 _RADIUS = 5.0
-_GONE = "The picture is no longer on this Mac."
+_GONE = "The picture’s copy was deleted."
 _DIALOG = QSize(960, 720)
 
 

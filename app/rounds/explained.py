@@ -57,8 +57,8 @@ FIGURES: dict[str, str] = {
     "length": "The average number of tokens from one pass of the target, forced tokens included. "
     "Plain decoding gives 1.",
     "draft": "The number of tokens in the latest draft, and the reason. Before each round "
-    "Slipstream chooses the drafter and the number of tokens, by their cost on this Mac and by how "
-    "many were accepted. 0 is plain decoding.",
+    "Slipstream chooses the drafter and the number of tokens, by their cost on this machine and by "
+    "how many were accepted. 0 is plain decoding.",
     "cache": "The share of the prompt that was cached, and so was not read again.",
     "positions": "How often the token at this position of a draft was accepted. The share falls "
     "along a draft: everything after a rejected token is discarded. A faint bar means fewer "

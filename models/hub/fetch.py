@@ -5,20 +5,20 @@ hash that the hub publishes; only then are links put into the snapshot, config.j
 mark (marks.py) after that. Until then nothing there can be mistaken for a model.
 """
 
-import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from models.drafters.reading import classify, kind_of
-from models.errors import Problem
+from models.errors import Problem, unwritable
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
 from models.hub.repository import Repository, RepositoryFile, needed
 from models.hub.stopping import Stopped, apart
+from models.hub.transfer import RESUMES
 from models.hub.watching import Work
 from models.in_words import size
 from models.model_folder import ModelFolder, refuse_absurd, refuse_code
@@ -78,12 +78,8 @@ def remaining_bytes(
 
 
 def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> Problem:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "Make room on the disk" if full else "Check that you may write there"
-    return Problem(
-        f"{repository.name} cannot be stored in {storage.cache}: {error.strerror or error}.",
-        f"{remedy} and try again: the download resumes where it stopped.",
-    )
+    words = f"{repository.name} cannot be stored in {storage.cache}"
+    return unwritable(words, error, then=RESUMES)
 
 
 def _resolved(cache: Path | None) -> Path:

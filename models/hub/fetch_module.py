@@ -19,7 +19,7 @@ from typing import Any
 from models.drafters.folders import module_folder
 from models.drafters.mtp import module_config, prefixes
 from models.drafters.reading import classify, classify_inside
-from models.errors import Problem
+from models.errors import Problem, unwritable
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub
 from models.hub.repository import Repository, RepositoryFile, is_weights_name
@@ -86,10 +86,8 @@ def fetch_module(
             write_json(made / "config.json", config)
         shutil.rmtree(parts, ignore_errors=True)
     except OSError as error:
-        raise Problem(
-            f"The MTP module of {repository.name} cannot be stored: {error.strerror or error}.",
-            "Make room on the disk, and try again.",
-        ) from error
+        words = f"The MTP module of {repository.name} cannot be stored"
+        raise unwritable(words, error, then="Try again.") from error
     return folder
 
 

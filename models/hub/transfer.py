@@ -15,13 +15,14 @@ from pathlib import Path
 import httpx2
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-from models.errors import Problem
+from models.errors import Problem, unwritable
 from models.files import file_sha256, publish
 from models.hub.problems import pause_seconds, status_of
 from models.hub.stopping import Stop
 from models.network import connection_trouble, naming_variables, network_variables, require_file
 
 ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled)  # what clients raise
+RESUMES = "Try again: the download resumes where it stopped."
 _TIMEOUT_SECONDS = 30.0
 _NOT_SATISFIABLE = 416  # there is nothing from that byte on
 _AS_IT_IS = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
@@ -182,10 +183,8 @@ def fetch_file(
             )
         publish(partial, path)
     except OSError as error:
-        raise Problem(
-            f"{path.name} cannot be stored in {path.parent}: {error.strerror or error}.",
-            "Make room on the disk and try again: the download resumes where it stopped.",
-        ) from error
+        words = f"{path.name} cannot be stored in {path.parent}"
+        raise unwritable(words, error, then=RESUMES) from error
     return path
 
 

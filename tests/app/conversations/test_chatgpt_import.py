@@ -61,6 +61,22 @@ def test_the_tree_is_kept_and_the_machinery_left_out(store):
     assert contents(store.switch(second.id).result()) == ["Why?", "Second.", "[image]\n\nAnd this?"]
 
 
+def test_marks_of_sources_become_links_and_files_are_named():
+    mark = "\ue200cite\ue202turn0search3\ue201"
+    for said, more, content in (
+        (f"It is so{mark}.", {"content_references": [{"matched_text": mark, "alt": " ([A](b))"}]},
+         "It is so ([A](b))."),
+        (f"So{mark} or【12†source】 so.", {"content_references": [{"matched_text": "or"}, 7]},
+         "So or so."),
+        ("See【3:0†a.pdf】", {"attachments": [{"name": "a.pdf"}, {"name": 7}]},
+         "See\n\n[file: a.pdf]"),
+        ("", {"attachments": [{"name": "a.pdf"}]}, "[file: a.pdf]"),
+        ("Ask 【the keeper】.", {}, "Ask 【the keeper】."),
+    ):  # fmt: skip
+        chat = one(export({"a": node(None, "user", said, metadata=more)}, is_archived=True))
+        assert ([entry.content for entry in chat.entries], chat.archived) == ([content], True)
+
+
 def zipped(**files):
     """A .zip of files, named with `__` for a dot."""
     data = BytesIO()
@@ -108,11 +124,6 @@ def test_any_damage_to_a_zip_gives_chats_or_a_problem(start, noise):
         assert parse(bytes(data))
 
 
-def test_without_a_current_node_something_is_shown():
-    for current in (None, "nowhere", 7, "root"):
-        assert one(export(MAPPING, current_node=current)).branch(), current
-
-
 def test_a_circle_is_a_problem():
     mapping = {"a": node("c", "user", "x"), "b": node("a", "user", "x"), "c": node("b", "user")}
     with pytest.raises(Problem, match="In conversation 1: the messages run in a circle"):
@@ -130,7 +141,9 @@ def test_a_tree_may_be_very_deep(store):
     assert len(store.branch(added.id).result()) == 5_000
 
 
-def test_conversations_without_messages_are_left_out():
+def test_without_a_current_node_something_is_shown_and_without_messages_nothing():
+    for current in (None, "nowhere", 7, "root"):
+        assert one(export(MAPPING, current_node=current)).branch(), current
     empty = {"title": "Empty", "mapping": {"root": {"message": None, "parent": None}}}
     full = {"title": "Full", "mapping": MAPPING}
     assert [chat.title for chat in parse(json.dumps([empty, full, empty]).encode())] == ["Full"]

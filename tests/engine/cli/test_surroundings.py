@@ -14,6 +14,7 @@ from tests.support.models.hub_server import HubServer, serving_hub
 from tests.support.mostly_slow import mostly_slow
 
 MODEL = str(ROOT / "tests" / "data" / "stories260K")
+ANOTHER_PROJECT = str(ROOT / "tests" / "data" / "another_project")  # with a package named models
 LONG = "a" * 300
 NO_PORT = "http://127.0.0.1:9"
 SHORT = ("--max-tokens", "3", "--no-cache")
@@ -52,6 +53,7 @@ SURROUNDINGS: dict[str, tuple[dict[str, str], str]] = {
     "a long home": ({"SLIPSTREAM_HOME": f"/tmp/{LONG}"}, ""),
     "nobody's cache": ({"HF_HUB_CACHE": "~nosuch/x"}, ""),
     "a file as cache": ({"HF_HUB_CACHE": "/etc/passwd"}, ""),
+    "another project": ({"PYTHONPATH": ANOTHER_PROJECT}, ""),
 }
 COMMANDS: dict[str, tuple[str, ...]] = {
     "--help": ("--help",),
@@ -134,6 +136,7 @@ def test_any_path_may_be_written(command: str, tmp_path: Path, hub: HubServer) -
         [
             (("--version",), {}, ">/dev/full", 2, "Make room on the disk"),
             (("models", "list"), {"HF_HUB_DOWNLOAD_TIMEOUT": "abc"}, "", 2, "DOWNLOAD_TIMEOUT"),
+            (("models", "list"), {"PYTHONPATH": ANOTHER_PROJECT}, "", 0, ""),
             (("models", "list"), {"PYTHONIOENCODING": "ascii"}, "", 0, ""),
             (("generate", "--target", MODEL, "--prompt", "x", *SHORT), {}, "<&-", 0, "tokens/s"),
             (COMMANDS["generate"], {"PYTHONIOENCODING": "ascii"}, "", 0, "tokens/s"),
@@ -141,7 +144,10 @@ def test_any_path_may_be_written(command: str, tmp_path: Path, hub: HubServer) -
             (COMMANDS["generate"], {"TMPDIR": "/nope"}, "", 2, "TMPDIR"),
             (COMMANDS["generate"], {}, "2>/dev/full", 0, ""),
         ],
-        quick=[(("--version",), {}, ">/dev/full", 2, "Make room on the disk")],
+        quick=[
+            (("--version",), {}, ">/dev/full", 2, "Make room on the disk"),
+            (("models", "list"), {"PYTHONPATH": ANOTHER_PROJECT}, "", 0, ""),
+        ],
     ),
 )
 def test_what_is_done_there(words, variables, shell, code, says, tmp_path, hub):

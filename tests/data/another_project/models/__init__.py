@@ -1,0 +1,1 @@
+raise SystemExit("a package of another project was imported")
