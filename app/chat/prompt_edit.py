@@ -61,6 +61,7 @@ class PromptEdit(QPlainTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._placeholder, self._composes = "", False
         self.enter_sends = True
         self._joins = False  # whether some block may continue the line before
         self._most_lines = _MOST_LINES
@@ -138,6 +139,13 @@ class PromptEdit(QPlainTextEdit):
         if event.preeditString() or event.commitString():
             self._take_selection()
         super().inputMethodEvent(event)
+        self._composes = bool(event.preeditString())
+        self.setPlaceholderText(self._placeholder)
+
+    def setPlaceholderText(self, text: str) -> None:
+        """Show `text` while the field is empty. Qt would draw it over words that are composed."""
+        self._placeholder = text
+        super().setPlaceholderText("" if self._composes else text)
 
     def event(self, event: QEvent) -> bool:
         if (

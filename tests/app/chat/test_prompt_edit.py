@@ -129,7 +129,9 @@ def test_it_grows_with_its_font(field):
     assert field.height() > 2 * height
 
 
-def test_what_it_asks_for_is_as_large_as_what_is_written(field, qtbot):
+def test_what_it_asks_for_is_as_large_as_what_is_written_and_hides_where_words_are_composed(
+    field, qtbot
+):
     window = QWidget()
     qtbot.addWidget(window)
     window.setStyleSheet(STYLE_SHEET)  # with which no part takes its font from another
@@ -139,6 +141,15 @@ def test_what_it_asks_for_is_as_large_as_what_is_written(field, qtbot):
     font.setPointSizeF(3 * font.pointSizeF())
     field.setFont(font)
     assert field.viewport().font().pointSizeF() == font.pointSizeF()
+    field.setPlaceholderText("Write a message")
+    for composed, shown in (
+        ("ni", ""),
+        ("", "Write a message"),
+        ("n", ""),
+        ("", "Write a message"),
+    ):
+        QApplication.sendEvent(field, QInputMethodEvent(composed, []))
+        assert field.placeholderText() == shown
 
 
 @pytest.mark.parametrize("before", ["", "written ", "a\nb\n"])
