@@ -397,7 +397,7 @@ class EngineProcess(QObject):
             self._log.note(f"a line of {len(line)} bytes that is not a response")
             if not self._client.excuses(line):
                 # Something may be missing: no answer is better than one with a gap.
-                self._fail("It sent something that is no response.")
+                self._fail("It sent something that is not a response.")
             return
         except OtherVersion as other:
             self._fail(other.message, remedy=other.remedy)

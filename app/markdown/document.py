@@ -431,12 +431,12 @@ class TextDocument:
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
 
-    def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
+    def _rejected_in(self, first: int, following: int) -> list[RejectedSpan]:
         """Return the visible ones of these spans: none in calls, in folded reasoning, or in its
         marks."""
         shown = [
             one
-            for one in self._rejected[first:behind]
+            for one in self._rejected[first:following]
             if self._stream.kind_at(one.source) != "call"
             if not any(start <= one.source < end for start, end in self._hidden.values())
         ]

@@ -96,10 +96,10 @@ class _State(StateInline):
         while end < self.posMax and self.src[end] == self.src[start]:
             end += 1
         before = self.src[start - 1] if start > 0 else " "
-        behind = self.src[end] if end < self.posMax else " "
-        spaces = tuple(isWhiteSpace(ord(c)) for c in (before, behind))
-        cjk = tuple(map(_is_cjk, (before, behind)))
-        marks = tuple(isMdAsciiPunct(ord(c)) or isPunctChar(c) for c in (before, behind))
+        following = self.src[end] if end < self.posMax else " "
+        spaces = tuple(isWhiteSpace(ord(c)) for c in (before, following))
+        cjk = tuple(map(_is_cjk, (before, following)))
+        marks = tuple(isMdAsciiPunct(ord(c)) or isPunctChar(c) for c in (before, following))
         foreign = tuple(mark and not wide for mark, wide in zip(marks, cjk, strict=True))
         opens = not spaces[1] and (not foreign[1] or spaces[0] or marks[0] or cjk[0])
         closes = not spaces[0] and (not foreign[0] or spaces[1] or marks[1] or cjk[1])

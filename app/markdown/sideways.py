@@ -197,9 +197,9 @@ class Sideways(QObject):
 
     def _bring_into_sight(self, wide: _Wide, place: int, area: QRect) -> None:
         before = area.left() + CODE_PADDING - place
-        behind = place - area.right() + CODE_PADDING
-        if wide.bar is not None and max(before, behind) > 0:
-            wide.bar.setValue(wide.bar.value() + (behind if behind > 0 else -before))
+        following = place - area.right() + CODE_PADDING
+        if wide.bar is not None and max(before, following) > 0:
+            wide.bar.setValue(wide.bar.value() + (following if following > 0 else -before))
 
     def _measure(self, panel: _Panel) -> None:
         """Measure the width of its new lines, and of the last line measured before."""
@@ -285,10 +285,10 @@ class Sideways(QObject):
             return QRect()
         document, first = self._view.document(), parts[0]
         rect = document.documentLayout().blockBoundingRect
-        behind = document.findBlock(parts[-1].lastPosition() + 1)
+        following = document.findBlock(parts[-1].lastPosition() + 1)
         left = round(usual_left(first))
         top = round(rect(first.firstCursorPosition().block()).top() - first.format().cellPadding())
-        bottom = round(rect(behind).top())
+        bottom = round(rect(following).top())
         return QRect(left, top - 1, self._view.viewport().width() - left, bottom - top)
 
     def _panel_area(self, panel: _Panel) -> QRect:

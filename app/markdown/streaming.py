@@ -339,8 +339,8 @@ class StreamingMarkdown(_StreamingText):
             if begun:
                 return FinishedPart((), place.anew(place.source, place.after), fences)
             items = items_of(aside, place.asides, source=place.source, after=place.after)
-            behind = ReadingPlace(place.source, "summary", asides=place.asides + 1)
-            return FinishedPart(items, behind)
+            following = ReadingPlace(place.source, "summary", asides=place.asides + 1)
+            return FinishedPart(items, following)
         kind, begin, end = self._stretch_at(place.source)
         closed = end <= len(self.text)
         if closed and place.source >= end:
@@ -364,8 +364,8 @@ class StreamingMarkdown(_StreamingText):
         if part is None and closed:
             items = self._tail(text, place)
             after = items[-1].block.shape if items else place.after
-            behind = place.anew(end, "reasoning" if kind == "reasoning" else after)
-            part = FinishedPart(items, behind, (*fences, *_panels(items)))
+            following = place.anew(end, "reasoning" if kind == "reasoning" else after)
+            part = FinishedPart(items, following, (*fences, *_panels(items)))
         if part is None or kind != "reasoning":
             return part
         return replace(part, items=_reasoned(part.items))
@@ -495,9 +495,9 @@ class StreamingMarkdown(_StreamingText):
         nothing, such as bold text, goes on."""
         ends = [
             run.source + 1 - place.source
-            for run, behind in pairwise(all_runs(block.items))
+            for run, following in pairwise(all_runs(block.items))
             if run.text == BREAK and replace(run.style, small=False) == Style()
-            if not behind.style.href
+            if not following.style.href
         ]
         ends = [n for n in ends if window[n - 1] == "\n" and window.count("\n", 0, n) <= settled]
         continued = _continued(block, place) if block.kind == "blockquote_open" else None
@@ -522,11 +522,11 @@ class StreamingMarkdown(_StreamingText):
     ) -> FinishedPart | None:
         """Return a paragraph up to the last of these ends at which nothing else begins."""
         for end in reversed(ends[-_TRIED:]):
-            behind = place.at(place.source + end, "row", continued=continued)
+            following = place.at(place.source + end, "row", continued=continued)
             above = self._read_blocks(window[:end], place)
-            below = self._read_blocks(window[end:], behind)
+            below = self._read_blocks(window[end:], following)
             if len(above) == 1 and below and _goes_on(above[0].items, below[0].items):
-                part = _part(above, place, behind.source)
+                part = _part(above, place, following.source)
                 return replace(part, next=replace(part.next, after="row", continued=continued))
         return None
 
@@ -550,8 +550,8 @@ class StreamingMarkdown(_StreamingText):
     def _finished_plain(self, place: ReadingPlace, window: str) -> FinishedPart:
         """Return a too large block as plain text, as far as it was looked at."""
         items = plain_lines(window, base=place.source, after=place.after)
-        behind = place.at(place.source + len(window), "plain", joined=not window.endswith("\n"))
-        return FinishedPart(tuple(within(items, place.folds)), behind)
+        following = place.at(place.source + len(window), "plain", joined=not window.endswith("\n"))
+        return FinishedPart(tuple(within(items, place.folds)), following)
 
     def _finished_row(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         """Return the rest of a line that was cut, or as much of it as is looked at once."""

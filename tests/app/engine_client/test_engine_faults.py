@@ -21,7 +21,7 @@ from engine.process.supervision import KILLED
 from engine.request import ChatMessage, Prompt, Request
 from tests.support.app.engine_listener import Listener
 
-UNREADABLE = "It sent something that is no response."
+UNREADABLE = "It sent something that is not a response."
 HELLO = [ChatMessage("user", "Hello, and tell me about the treasure under the oak.")]
 MODEL = Path("/models/some")
 TO_A_LOADED_MODEL = ["STARTING", "EMPTY", "ready", "LOADING", "loading", "LOADED", "loaded"]

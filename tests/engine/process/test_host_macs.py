@@ -204,7 +204,7 @@ def test_what_no_macs_can_do_is_said_before_they_are_joined(
 
 
 def test_what_no_macs_can_do_leaves_the_model_here(made, two, folder):
-    told = hosted([Load("1", folder), Load("2", folder, "nobody", macs=two), generate("g")])
+    told = hosted([Load("1", folder), Load("2", folder, "nonsense", macs=two), generate("g")])
     assert [each.generation for each in of(Failed, told)] == ["2"]
     assert of(Done, told)
     assert not of(Unloaded, told)
