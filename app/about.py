@@ -5,26 +5,20 @@ Knows versions, places and the doctor's checks; no conversations.
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import (
-    QApplication,
-    QGridLayout,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QGridLayout, QWidget
 
 from app.commands import CommandRunner
 from app.layout import column_of, row_of
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
+from app.theme.style import text_button
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too
@@ -75,25 +69,18 @@ class AboutDialog(Dialog):
         ):
             facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
             facts.addWidget(label(value), row, 1)
-        log = _button("Show log", lambda: self.shown.emit(places.log))
+        log = text_button("Show log", lambda: self.shown.emit(places.log))
         log.setEnabled(places.log is not None)
         actions = row_of(
-            _button("Show data folder", lambda: self.shown.emit(places.data)),
+            text_button("Show data folder", lambda: self.shown.emit(places.data)),
             log,
-            _button("Copy system information", self.facts_asked.emit),
+            text_button("Copy system information", self.facts_asked.emit),
         )
         if README.is_file():
-            actions.addWidget(_button("Read me", lambda: self.shown.emit(README)))
+            actions.addWidget(text_button("Read me", lambda: self.shown.emit(README)))
         parts = (title, words, facts, actions, closing(self))
         column_of(*parts, on=self, margins=(20, 18, 20, 14), gap=12)
         self.setMinimumWidth(560)
-
-
-def _button(text: str, act: Callable[[], Any]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(lambda: act())
-    return button
 
 
 class ProblemReport(QObject):

@@ -46,7 +46,8 @@ class ChoiceBox(QComboBox):
     chosen = Signal(str)
     task_chosen = Signal(str)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, choices: tuple[Choice, ...] = (), value: str = "") -> None:
+        """`name` is for screen readers."""
         super().__init__()
         self._items = ItemModel(self)
         self._value = ""
@@ -56,6 +57,8 @@ class ChoiceBox(QComboBox):
         self.setSizeAdjustPolicy(self.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMaxVisibleItems(20)
         self.activated.connect(self._on_activated)
+        self.set_choices(choices)
+        self.set_value(value)
 
     @property
     def value(self) -> str:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from app.layout import row_of
+from app.theme.style import text_button
 
 _SAID_MS = 1500
 _WIDEST = 640  # pixels of an address
@@ -21,9 +22,7 @@ class CopyField(QWidget):
         self.field.setReadOnly(True)
         self.field.setAccessibleName(name)
         self.button = CopyButton(f"Copy the {name.lower()}", self.field.text)
-        self.show_button = QPushButton("Show")
-        self.show_button.setAccessibleName(f"Show the {name.lower()}")
-        self.show_button.setAutoDefault(False)
+        self.show_button = text_button("Show", name=f"Show the {name.lower()}")
         self.show_button.setCheckable(True)
         self.show_button.setVisible(secret)
         self.show_button.toggled.connect(self._reveal)

@@ -5,17 +5,14 @@ Knows which settings there are and how they are shown. Changes are sent as signa
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFontDatabase
 from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFormLayout,
-    QPlainTextEdit,
-    QPushButton,
-    QTabWidget,
     QToolButton,
     QWhatsThis,
     QWidget,
@@ -38,7 +35,7 @@ from app.settings import (
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
-from app.theme.style import TABS, Theme
+from app.theme.style import Theme, quiet_tabs, text_area, text_button
 from models.in_words import size
 
 _SYSTEM_FONT = "System font"
@@ -53,8 +50,8 @@ _DRAFTS = (
     Choice(DraftsInText.OFF, "Off", "Only the finished text"),
 )
 _KEYS = (
-    Choice("enter", "Enter", "Shift+Enter starts a new line"),
-    Choice("ctrl", CTRL_ENTER, "Enter starts a new line"),
+    Choice("True", "Enter", "Shift+Enter starts a new line"),
+    Choice("False", CTRL_ENTER, "Enter starts a new line"),
 )
 
 _PARALLEL = "Each answer uses memory. Changing this reloads the model."
@@ -101,11 +98,7 @@ class SettingsDialog(Dialog):
         self._settings, self._theme, self._opening = settings, theme, opening
         self._new = settings_from_json(settings.new_settings) or DEFAULTS
         self.setWindowTitle("Settings")
-        pages = QTabWidget()
-        pages.setDocumentMode(True)
-        pages.setAccessibleName("Pages")
-        pages.tabBar().setDrawBase(False)
-        pages.setStyleSheet(TABS)
+        pages = quiet_tabs("Pages")
         pages.addTab(self._general(), "General")
         pages.addTab(self._appearance(), "Appearance")
         pages.addTab(self._new_conversations(), "New conversations")
@@ -113,8 +106,6 @@ class SettingsDialog(Dialog):
         pages.addTab(self._storage(folders), "Storage")
         column_of((pages, 1), closing(self), on=self)
         self.setMinimumWidth(620)
-        for button in self.findChildren(QPushButton):
-            button.setAutoDefault(False)  # Enter in a field presses none of them
 
     def show_kept(self, size_bytes: int) -> None:
         """Show the size of the cache of documents."""
@@ -126,90 +117,20 @@ class SettingsDialog(Dialog):
     # Pages
 
     def _general(self) -> QWidget:
-        form, settings = _Form(), self._settings
-        key = "enter" if settings.enter_sends else "ctrl"
-        form.choose(
-            "Send messages with", _KEYS, key, self._keep("enter_sends", lambda key: key == "enter")
-        )
-        form.check(
-            "Notifications",
-            "Notify me when an answer is ready",
-            settings.notifications,
-            self._keep("notifications"),
-        )
-        tools = QPushButton("Set up…")
-        tools.setAccessibleName("Set up tools")
-        tools.clicked.connect(self.tools_asked)
+        form = _Form()
+        form.add("Send messages with", self._choice("enter_sends", _KEYS))
+        words = "Notify me when an answer is ready"
+        form.add("Notifications", self._tick("notifications", words))
+        tools = text_button("Set up…", self.tools_asked.emit, name="Set up tools")
         form.add("Tools", _row(plain_label("Choose the tools that models may call"), tools))
         return form
 
     def _appearance(self) -> QWidget:
-        form, settings = _Form(), self._settings
-        form.choose("Theme", _THEMES, settings.theme, self._keep("theme"))
+        form = _Form()
+        form.add("Theme", self._choice("theme", _THEMES))
         families = [f for f in QFontDatabase.families() if not QFontDatabase.isPrivateFamily(f)]
         fonts = (Choice("", _SYSTEM_FONT), *(Choice(family, family) for family in families))
-        form.choose("Font", fonts, settings.font_family, self._keep("font_family"))
-        form.add("Text size", self._size_box())
-        drafts = settings.drafts_in_text
-        form.choose("Drafts in the text", _DRAFTS, drafts, self._keep("drafts_in_text"))
-        return form
-
-    def _speed(self) -> QWidget:
-        form, settings = _Form(), self._settings
-        numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
-        form.choose(
-            "Parallel answers",
-            tuple(Choice(number, number) for number in numbers),
-            str(settings.parallel),
-            self._keep("parallel"),
-            help=_PARALLEL,
-        )
-        learn = "Use past answers to draft faster"
-        form.check("Past answers", learn, settings.learn, self._keep("learn"), help=_LEARN)
-        return form
-
-    def _storage(self, folders: Mapping[str, Path]) -> QWidget:
-        form, keep = _Form(), self._keep("keep_documents")
-        words = "Cache documents on disk"
-        form.check("Documents", words, self._settings.keep_documents, keep, help=_CACHE)
-        self._kept, self._delete = plain_label(), QPushButton("Delete cache")
-        self._delete.setEnabled(False)
-        self._delete.clicked.connect(self.deletion_asked)
-        form.add("", _row(self._kept, self._delete))
-        for name, folder in folders.items():
-            form.add(name, self._folder_row(name, folder))
-        return form
-
-    def _new_conversations(self) -> QWidget:
-        form = _Form()
-        presets = (*BUILT_IN, *presets_from_json(self._settings.presets))
-        samplings = {preset.name: preset.sampling for preset in presets}
-        chosen = find_preset(self._new.sampling, presets)
-        form.choose(
-            "Sampling",
-            tuple(Choice(own.name, own.name, own.line or "Your preset") for own in presets),
-            chosen.name if chosen else "",
-            lambda name: self._keep_new(sampling=samplings[name]),
-        )
-        max_tokens = NumberBox(MAX_TOKENS)
-        max_tokens.setValue(self._new.max_tokens)
-        max_tokens.valueChanged.connect(lambda tokens: self._keep_new(max_tokens=round(tokens)))
-        form.add(MAX_TOKENS.name, max_tokens)
-        form.choose(
-            "When the context is full",
-            OVERFLOWS,
-            self._new.overflow,
-            lambda chosen: self._keep_new(overflow=chosen),
-        )
-        prompt, keep_prompt = QPlainTextEdit(), self._keep("new_system_prompt")
-        prompt.setPlainText(self._settings.new_system_prompt)
-        prompt.setTabChangesFocus(True)
-        prompt.setPlaceholderText("Instructions for the model in each new conversation")
-        prompt.textChanged.connect(lambda: keep_prompt(prompt.toPlainText()))
-        form.add("System prompt", prompt, help=_EXISTING)
-        return form
-
-    def _size_box(self) -> QWidget:
+        form.add("Font", self._choice("font_family", fonts))
         self._size = QDoubleSpinBox()
         self._size.setDecimals(1)
         self._size.setRange(LEAST_FONT_POINTS, MOST_FONT_POINTS)
@@ -217,30 +138,80 @@ class SettingsDialog(Dialog):
         self._size.setAccessibleName("Text size")
         self._size.setValue(self._theme.points)
         self._size.valueChanged.connect(self._keep("font_points"))
-        normal = QPushButton("Default")
-        normal.clicked.connect(self._choose_normal_size)
-        return _row(self._size, normal)
+        normal = text_button("Default", self._choose_normal_size)
+        form.add("Text size", _row(self._size, normal))
+        form.add("Drafts in the text", self._choice("drafts_in_text", _DRAFTS))
+        return form
 
-    def _folder_row(self, name: str, folder: Path) -> QWidget:
-        path = plain_label(str(folder))
-        path.setWordWrap(True)
-        path.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        button = QPushButton("Open")
-        button.setAccessibleName(f"Open the folder: {name}")
-        button.setEnabled(folder.is_dir())
-        button.clicked.connect(lambda: self._opening(folder))
-        return _row(path, button)
+    def _speed(self) -> QWidget:
+        form = _Form()
+        numbers = map(str, range(1, MOST_PARALLEL + 1))
+        parallel = self._choice("parallel", tuple(Choice(number, number) for number in numbers))
+        form.add("Parallel answers", parallel, help=_PARALLEL)
+        learn = self._tick("learn", "Use past answers to draft faster")
+        form.add("Past answers", learn, help=_LEARN)
+        return form
 
-    # Changes
+    def _storage(self, folders: Mapping[str, Path]) -> QWidget:
+        form = _Form()
+        cache = self._tick("keep_documents", "Cache documents on disk")
+        form.add("Documents", cache, help=_CACHE)
+        self._kept = plain_label()
+        self._delete = text_button("Delete cache", self.deletion_asked.emit)
+        self._delete.setEnabled(False)
+        form.add("", _row(self._kept, self._delete))
+        for name, folder in folders.items():
+            act, path = partial(self._opening, folder), plain_label(wraps=True, selectable=True)
+            button = text_button("Open", act, name=f"Open the folder: {name}")
+            path.setText(str(folder))
+            button.setEnabled(folder.is_dir())
+            form.add(name, _row(path, button))
+        return form
 
-    def _keep(
-        self, name: str, read: Callable[[Any], object] = lambda value: value
-    ) -> Callable[[Any], None]:
-        """Return what stores a choice, as `read` returns it, as the setting with this name."""
+    def _new_conversations(self) -> QWidget:
+        form, new = _Form(), self._new
+        presets = (*BUILT_IN, *presets_from_json(self._settings.presets))
+        samplings = {preset.name: preset.sampling for preset in presets}
+        chosen = find_preset(new.sampling, presets)
+        names = tuple(Choice(own.name, own.name, own.line or "Your preset") for own in presets)
+        sampling = ChoiceBox("", names, chosen.name if chosen else "")
+        sampling.chosen.connect(lambda name: self._keep_new(sampling=samplings[name]))
+        form.add("Sampling", sampling)
+        max_tokens = NumberBox(MAX_TOKENS)
+        max_tokens.setValue(new.max_tokens)
+        max_tokens.valueChanged.connect(lambda tokens: self._keep_new(max_tokens=round(tokens)))
+        form.add(MAX_TOKENS.name, max_tokens)
+        overflow = ChoiceBox("", OVERFLOWS, new.overflow)
+        overflow.chosen.connect(lambda chosen: self._keep_new(overflow=chosen))
+        form.add("When the context is full", overflow)
+        hint = "Instructions for the model in each new conversation"
+        prompt = text_area(self._settings.new_system_prompt, hint=hint)
+        keep_prompt = self._keep("new_system_prompt")
+        prompt.textChanged.connect(lambda: keep_prompt(prompt.toPlainText()))
+        form.add("System prompt", prompt, help=_EXISTING)
+        return form
+
+    # Boxes that are bound to a setting
+
+    def _choice(self, name: str, choices: tuple[Choice, ...]) -> ChoiceBox:
+        """Return a box for the setting `name`. The values of `choices` are as they are stored."""
+        box = ChoiceBox("", choices, str(getattr(self._settings, name)))
+        box.chosen.connect(self._keep(name))
+        return box
+
+    def _tick(self, name: str, words: str) -> EdgedCheckBox:
+        box = EdgedCheckBox(words)
+        box.setAccessibleName(words)
+        box.setChecked(getattr(self._settings, name))
+        box.toggled.connect(self._keep(name))
+        return box
+
+    def _keep(self, name: str) -> Callable[[object], None]:
+        """Return what stores a value as the setting with this name."""
         of_theme = name in ("theme", "font_family", "font_points")
 
-        def keep(value: Any) -> None:
-            setattr(self._settings, name, read(value))
+        def keep(value: object) -> None:
+            setattr(self._settings, name, value)
             if of_theme:
                 self._theme.refresh()
             else:
@@ -281,30 +252,6 @@ class _Form(QWidget):
             widget.setAccessibleDescription(help)
         field = _row(widget, _help(name, help)) if help else widget
         self._rows.addRow(plain_label(name, buddy=widget), field)
-
-    def check(
-        self, name: str, words: str, on: bool, chosen: Callable[[bool], None], *, help: str = ""
-    ) -> None:
-        box = EdgedCheckBox(words)
-        box.setAccessibleName(words)
-        box.setChecked(on)
-        box.toggled.connect(chosen)
-        self.add(name, box, help=help)
-
-    def choose(
-        self,
-        name: str,
-        choices: tuple[Choice, ...],
-        value: str,
-        chosen: Callable[[str], None],
-        *,
-        help: str = "",
-    ) -> None:
-        box = ChoiceBox(name)
-        box.set_choices(choices)
-        box.set_value(value)
-        box.chosen.connect(chosen)
-        self.add(name, box, help=help)
 
 
 def _help(name: str, text: str) -> QToolButton:

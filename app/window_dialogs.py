@@ -17,7 +17,6 @@ from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
 from app.chat.rounds_side import RoundsSide
-from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
 from app.conversations.answer_steps import line, texts_of
 from app.documents.controller import DocumentsController
@@ -32,7 +31,6 @@ from app.rounds.replay_page import replay_page
 from app.rounds.trace import Replay, to_document
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
-from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps, in_thread
@@ -227,32 +225,29 @@ class WindowDialogs(QObject):
     def show_server(self) -> None:
         """Show the panel of the local server, which stays open next to the chat."""
         application = self._application
-        engine, loader = application.engine, application.loader
-
-        def control(panel: ServerPanel) -> None:
-            controller = ServerController(
-                panel, application.server, application.settings, loaded=lambda: loader.loaded
-            )
-            for change in (loader.loaded_now, loader.failed, engine.unloaded, engine.died):
-                change.connect(controller.show)
-
-        self._show_panel(ServerPanel, control)
+        make = partial(ServerPanel, application.server, application.settings)
+        self._show_panel(ServerPanel, make)
 
     def show_tools(self) -> None:
         """Show the panel of tools, which stays open next to the chat."""
-        self._show_panel(ToolsPanel, lambda panel: ToolsController(panel, self._application.tools))
+
+        def make(*, parent: QWidget) -> ToolsPanel:
+            panel = ToolsPanel(parent)
+            ToolsController(panel, self._application.tools)
+            return panel
+
+        self._show_panel(ToolsPanel, make)
 
     def show_macs(self) -> None:
         """Show the panel of several Macs, which stays open next to the chat."""
-        self._show_panel(MacsPanel, lambda panel: MacsController(panel, self._application.macs))
+        self._show_panel(MacsPanel, partial(MacsPanel, self._application.macs))
 
-    def _show_panel[P: QDialog](self, kind: type[P], control: Callable[[P], object]) -> None:
+    def _show_panel(self, kind: type[QDialog], make: Callable[..., QDialog]) -> None:
         """Show the panel of this kind in front, after making it if needed."""
         panel = self._window.findChild(kind)
         if panel is None:
-            panel = kind(self._window)
+            panel = make(parent=self._window)
             panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            control(panel)
         panel.show()
         panel.raise_()
         panel.activateWindow()

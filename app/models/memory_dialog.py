@@ -2,22 +2,20 @@
 the caches, and when the model is unloaded. Knows the loader and the settings."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QDialogButtonBox,
-    QFormLayout,
-    QSizePolicy,
-    QWidget,
-)
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from app.choice_box import Choice, ChoiceBox
 from app.layout import column_of
 from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.theme.dialog import Dialog
-from app.theme.labels import ToneLabel
+from app.theme.labels import ToneLabel, accepting
 from engine.process.protocol import Memory
 
-_CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+_CONTEXTS = (
+    Choice("0", "As the model allows"),
+    *(Choice(str(1024 << double), f"{1024 << double:,} tokens") for double in range(8)),
+)
 _CACHES = (
     Choice("0", "Full", "Exact, and the fastest"),
     Choice("8", "Half (8-bit)", "Half the memory, after the first 5,000 tokens"),
@@ -39,20 +37,10 @@ class MemoryDialog(Dialog):
         self._loader = loader
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Context and memory")
-        self.context = ChoiceBox("Longest conversation")
-        self.caches = ChoiceBox("Conversation cache")
-        self.rest = ChoiceBox("Unload when not in use")
-        self.context.set_choices(
-            (
-                Choice("0", "As the model allows"),
-                *(Choice(str(number), f"{number:,} tokens") for number in _CONTEXTS),
-            )
-        )
-        self.caches.set_choices(_CACHES)
-        self.rest.set_choices(_MINUTES)
-        self.context.set_value(str(loader.memory.context))
-        self.caches.set_value(str(loader.memory.cache_bits))
-        self.rest.set_value(str(settings.unload_minutes))
+        memory, rest = loader.memory, str(settings.unload_minutes)
+        self.context = ChoiceBox("Longest conversation", _CONTEXTS, str(memory.context))
+        self.caches = ChoiceBox("Conversation cache", _CACHES, str(memory.cache_bits))
+        self.rest = ChoiceBox("Unload when not in use", _MINUTES, rest)
         words = ToneLabel()
         words.say(
             f"For {loader.names[0]}. A model that does not fit in memory with a conversation of "
@@ -65,13 +53,8 @@ class MemoryDialog(Dialog):
             box.setMinimumContentsLength(20)
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             rows.addRow(box.accessibleName(), box)
-        buttons = QDialogButtonBox(
-            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
-        )
-        buttons.button(QDialogButtonBox.StandardButton.Ok).setText("Apply")
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
-        column_of(words, rows, buttons, on=self, margins=(18, 16, 18, 14), gap=14)
+        parts = (words, rows, accepting(self, "Apply"))
+        column_of(*parts, on=self, margins=(18, 16, 18, 14), gap=14)
         self.setMinimumWidth(440)
         self.accepted.connect(self._apply)
 

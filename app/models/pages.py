@@ -3,6 +3,7 @@
 Knows widgets only. An empty page always says why it is empty.
 """
 
+from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
@@ -31,9 +32,10 @@ from app.models.offers import (
     speed_line,
 )
 from app.models.row_data import RowData
-from app.models.rows import Rows
+from app.models.rows import Rows, show_action
 from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.style import text_button
 from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 
@@ -97,25 +99,15 @@ class PairCard(Card):
 
     def __init__(self) -> None:
         super().__init__(radius=10)
-        self._offer_state: OfferState | None = None
+        self._shown: OfferState | None = None
+        small = partial(ToneLabel, tone="muted", scale=0.92)
         self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
-        self._title = ToneLabel(scale=1.5, bold=True)
-        self._note = ToneLabel(tone="warning")
-        self._good_for = ToneLabel()
-        self._speed = ToneLabel(bold=True)
-        self._facts = ToneLabel(tone="muted", scale=0.92)
-        self._drafters = ToneLabel(tone="muted", scale=0.92)
-        self._memory = ToneLabel(tone="muted", scale=0.92)
-        self._bar = ThinBar(ink="good")
-        self._state = ToneLabel(tone="muted", scale=0.92)
-        self._progress = ThinBar()
-        self.button = QPushButton()
-        self._arrange()
-        self.button.clicked.connect(self._ask)
-
-    def _arrange(self) -> None:
+        self._title, self._note = ToneLabel(scale=1.5, bold=True), ToneLabel(tone="warning")
+        self._good_for, self._speed = ToneLabel(), ToneLabel(bold=True)
+        self._facts, self._drafters, self._memory, self._state = small(), small(), small(), small()
+        self._bar, self._progress = ThinBar(ink="good"), ThinBar()
+        self.button = text_button("", self._ask)
         self.button.setProperty("chief", True)  # see the style sheet
-        self.button.setAutoDefault(False)
         self.button.setMinimumSize(QSize(150, 34))
         self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         text = column_of(
@@ -137,47 +129,32 @@ class PairCard(Card):
 
     def show_state(self, state: OfferState) -> None:
         """Show this offer."""
-        self._offer_state = state
-        offer, action = state.offer, state.action
-        self._above.say(CHOICES[offer.choice])
-        self._title.say(spoken_name(offer.target))
+        self._shown, offer = state, state.offer
+        said = {
+            self._above: CHOICES[offer.choice],
+            self._title: spoken_name(offer.target),
+            self._note: offer.note,
+            self._good_for: f"Good for {offer.good_for}",
+            self._speed: speed_line(offer),
+            self._facts: offer_facts(offer),
+            self._drafters: drafters_line(offer),
+            self._memory: memory_line(offer),
+        }
+        for label, words in said.items():
+            label.say(words)
+        self.setAccessibleName(". ".join(words.rstrip(".") for words in said.values() if words))
         self._title.setToolTip(offer.target)
-        self._note.say(offer.note, "warning")
-        self._speed.say(speed_line(offer))
         self._speed.setToolTip(sources_text(offer) if offer.sources else "")
-        self._good_for.say(f"Good for {offer.good_for}")
-        self._facts.say(offer_facts(offer))
-        self._drafters.say(drafters_line(offer))
-        self._memory.say(memory_line(offer))
         self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
         self._bar.setAccessibleName("Memory")
-        warns = state.failed is not None
-        self._state.say(state.status_text, "warning" if warns else "muted")
+        self._state.say(state.status_text, "warning" if state.failed else "muted")
         self._progress.show_share(state.progress)
         self._progress.setAccessibleName(f"Progress of {offer_title(offer)}")
-        self.button.setText(action.text)
-        self.button.setEnabled(not action.reason)
-        self.button.setToolTip(action.reason)
-        self.button.setAccessibleName(f"{action.text}: {offer_title(offer)}")
-        self.button.setAccessibleDescription(action.reason)
-        self.setAccessibleName(
-            ". ".join(
-                part.rstrip(".")
-                for part in (
-                    f"{CHOICES[offer.choice]}: {offer_title(offer)}",
-                    offer.note,
-                    f"Good for {offer.good_for}",
-                    speed_line(offer),
-                    offer_facts(offer),
-                    memory_line(offer),
-                )
-                if part
-            )
-        )
+        show_action(self.button, state.action, f": {offer_title(offer)}")
 
     def _ask(self) -> None:
-        if self._offer_state is not None:
-            self.asked.emit(self._offer_state.key, self._offer_state.action.name)
+        if self._shown is not None:
+            self.asked.emit(self._shown.key, self._shown.action.name)
 
 
 class OffersPage(Page):
@@ -230,12 +207,10 @@ class SearchPage(Page):
         self.field.setAccessibleName("Search the hub")
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(_LONGEST_SEARCH)
-        self._search = QPushButton("Search")
-        self._search.setAutoDefault(False)
-        row = row_of((self.field, 1), self._search, margins=(0, 0, 8, 0))
+        search = text_button("Search", self._ask)
+        row = row_of((self.field, 1), search, margins=(0, 0, 8, 0))
         self.column.insertLayout(0, row)
         self.field.returnPressed.connect(self._ask)
-        self._search.clicked.connect(self._ask)
         self.setFocusProxy(self.field)
 
     def _ask(self) -> None:
@@ -256,8 +231,7 @@ class TitledPage(Page):
 
     def add_button(self, text: str) -> QPushButton:
         """Add a button at the right of the title."""
-        button = QPushButton(text)
-        button.setAutoDefault(False)
+        button = text_button(text)
         self._row.addWidget(button)
         return button
 
@@ -275,12 +249,10 @@ class PageStatus(QWidget):
         self.kind: StatusKind = "none"
         self._words = ToneLabel(tone="muted")
         self._busy = QProgressBar()
-        self._retry = QPushButton("Try again")
+        self._retry = text_button("Try again", self.retry_asked.emit)
         self._busy.setRange(0, 0)
         self._busy.setTextVisible(False)
         self._busy.setFixedSize(160, 6)
-        self._retry.setAutoDefault(False)
-        self._retry.clicked.connect(self.retry_asked)
         self._words.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         below = ((part, Qt.AlignmentFlag.AlignHCenter) for part in (self._busy, self._retry))
         column_of(FREE, self._words, *below, Free(2), on=self, margins=(24, 4, 24, 4), gap=10)

@@ -319,13 +319,6 @@ class PairPage(QFrame):
         if self.isVisible():
             self.fit()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = colours_of(self)
-        with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(colours.paper))
-            painter.setPen(QColor(colours.bar))
-            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-
 
 class Pill(QAbstractButton):
     """A rounded button with the names of the model and its drafts, and a sign that it opens."""

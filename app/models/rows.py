@@ -14,10 +14,19 @@ from PySide6.QtWidgets import (
 )
 
 from app.layout import FREE, column_of, row_of
-from app.models.row_data import RowData
+from app.models.row_data import Action, RowData
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.style import colours_of
+from app.theme.style import colours_of, text_button
 from app.theme.thin_bar import ThinBar
+
+
+def show_action(button: QPushButton, action: Action, subject: str) -> None:
+    """Show an action on a button; `subject` follows its text for screen readers."""
+    button.setText(action.text)
+    button.setEnabled(not action.reason)
+    button.setToolTip(action.reason)
+    button.setAccessibleName(f"{action.text}{subject}")
+    button.setAccessibleDescription(action.reason)
 
 
 class LibraryRow(QWidget):
@@ -109,21 +118,15 @@ class LibraryRow(QWidget):
                 self._buttons.get(focused, self).setFocus()
         for action in self.data.actions:
             button = self._buttons[action.name]
-            button.setText(action.text)
             if action.reason and button.hasFocus():
                 self.setFocus()  # instead of moving to the next widget
-            button.setEnabled(not action.reason)
-            button.setToolTip(action.reason)
-            button.setAccessibleName(f"{action.text} {self.data.title}")
-            button.setAccessibleDescription(action.reason)
+            show_action(button, action, f" {self.data.title}")
 
     def _ask(self, name: str) -> None:
         self.asked.emit(self.data.subject or self.data.key, name)
 
     def _make_button(self, name: str) -> QPushButton:
-        button = QPushButton()
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: self._ask(name))
+        button = text_button("", lambda: self._ask(name))
         self._actions.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         return button
 

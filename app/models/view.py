@@ -6,14 +6,14 @@ Knows its widgets. The presenter fills the pages, and the controller carries out
 
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QPushButton, QTabWidget, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.layout import Free, column_of, row_of
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import TABS
+from app.theme.style import quiet_tabs, text_button
 
 _BACK = QKeySequence("Ctrl+[")
 _WIDEST = 1040  # pixels: in a wider row the button is far from its text
@@ -47,27 +47,19 @@ class LibraryView(QWidget):
             "disk": self.disk,
         }
         self.line = StatusLine(wraps=True)
-        self._tabs = QTabWidget()
-        self._back = QPushButton("\u2039  Back")
+        self._tabs = quiet_tabs("Library")
+        where = "Back to the conversation"
+        self._back = text_button("\u2039  Back", self.leave, name=where, tip=f"{where} (Esc)")
         self._arrange()
-        self._back.clicked.connect(self.leave)
         self._tabs.currentChanged.connect(lambda place: self.shown.emit(self.page))
 
     def _arrange(self) -> None:
-        self._tabs.setDocumentMode(True)
-        self._tabs.tabBar().setDrawBase(False)
-        self._tabs.tabBar().setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # also after a click
-        self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
-        self._tabs.setStyleSheet(TABS)
-        self._tabs.setAccessibleName("Library")
         for page, title in zip(
             self.pages.values(),
             ("For this machine", "Search", "Draft models", "Downloads", "On this machine"),
             strict=True,
         ):
             self._tabs.addTab(page, title)
-        self._back.setAccessibleName("Back to the conversation")
-        self._back.setToolTip("Back to the conversation (Esc)")
         above = row_of(self._back, plain_label("Library", bold=True), (self.line, 1), gap=12)
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)

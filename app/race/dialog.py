@@ -2,12 +2,12 @@
 clocks."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QRect, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QPixmap
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import files
 from app.layout import FREE, column_of, row_of
@@ -19,7 +19,7 @@ from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import figures_font, scaled_font
+from app.theme.style import figures_font, scaled_font, text_area, text_button
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict
@@ -67,16 +67,13 @@ class RaceDialog(Dialog):
         self.verdict = StatusLine(wraps=True, strong=True)
         self.result_line = StatusLine(wraps=True)
         self.verdict.setFont(scaled_font(self.font(), 1.9, bold=True))
-        self.question = QPlainTextEdit(messages[-1].content)
-        self.question.setAccessibleName("The question that both answer")
-        self.question.setTabChangesFocus(True)
-        self.question.setReadOnly(bool(messages[-1].attached))
-        self.question.setFixedHeight(4 + 3 * self.question.fontMetrics().lineSpacing())
-        self._copy = self._button("Copy result", self.copy)
-        self._share = self._button("Share picture…", self.share)
-        self._export = self._button("Export…", self.export)
-        self._start = self._button("", lambda: (self.stop if self._running else self.start)())
-        self._close = self._button("Close", self.reject)
+        name, asked = "The question that both answer", messages[-1]
+        self.question = text_area(asked.content, name=name, lines=3, fixed=bool(asked.attached))
+        self._copy = text_button("Copy result", self.copy)
+        self._share = text_button("Share picture…", self.share)
+        self._export = text_button("Export…", self.export)
+        self._start = text_button("", lambda: (self.stop if self._running else self.start)())
+        self._close = text_button("Close", self.reject)
         self.setWindowTitle("Race: plain against speculative decoding")
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.setSizeGripEnabled(True)
@@ -98,12 +95,6 @@ class RaceDialog(Dialog):
         window = self.parentWidget()
         size = window.window().size() if window else QGuiApplication.primaryScreen().availableSize()
         self.resize(max(980, round(0.94 * size.width())), max(620, round(0.92 * size.height())))
-
-    def _button(self, text: str, act: Callable[[], object]) -> QPushButton:
-        button = QPushButton(text)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: act())
-        return button
 
     def start(self) -> None:
         """Start the race, unless one is running."""

@@ -6,7 +6,6 @@ Knows `engine.request`, which validates settings; not where settings and presets
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,8 +18,6 @@ from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
     QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
@@ -39,6 +36,7 @@ from app.sampling.presets import (
 )
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
+from app.theme.style import text_area, text_button
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 
@@ -48,17 +46,19 @@ LONGEST_SCHEMA = 1 << 20  # characters
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A number of the settings that can be edited. `row`: the title above it; `key`:
-    the field of a `Sampling` or a `Request`. The number is whole if it has no `decimals`."""
+    """A number of the settings that can be edited; `key`: the field of a `Sampling` or a `Request`.
+    `span`: the least, the largest and the step. Its `effect` is off at the value `off`, if any."""
 
-    row: str
     key: str
     name: str
-    low: float
-    high: float
-    step: float
-    tip: str
+    span: tuple[float, float, float]
+    effect: str
+    off: int | None = None
     decimals: int = 4
+
+    @property
+    def tip(self) -> str:
+        return self.effect if self.off is None else f"{self.effect}; {self.off} turns it off"
 
     @property
     def line(self) -> str:
@@ -66,72 +66,30 @@ class NumberField:
         return f"{self.name}: {self.tip[0].lower()}{self.tip[1:]}."
 
 
-_SAMPLING, _PENALTIES = "Sampling", "Repetition penalties"
-MAX_TOKENS = NumberField(
-    "", "max_tokens", "Max tokens", 1, _MOST, 128, "The longest answer, in tokens", 0
+_LONGEST = "The longest answer, in tokens"
+MAX_TOKENS = NumberField("max_tokens", "Max tokens", (1, _MOST, 128), _LONGEST, decimals=0)
+_GREEDY = "0 always picks the likeliest token (greedy)"
+_NUCLEUS = "Keeps the likeliest tokens, up to this probability in total"
+_ONLY = "Keeps only this many of the likeliest tokens"
+_RELATIVE = "Keeps tokens at least this likely, relative to the likeliest"
+_SAMPLING = (
+    NumberField("temperature", "Temperature", (0, 100, 0.1), _GREEDY),
+    NumberField("top_p", "Top-p", (0, 1, 0.05), _NUCLEUS, 1),
+    NumberField("top_k", "Top-k", (0, _MOST, 10), _ONLY, 0, decimals=0),
+    NumberField("min_p", "Min-p", (0, 1, 0.01), _RELATIVE, 0),
 )
-FIELDS = (
-    NumberField(
-        _SAMPLING,
-        "temperature",
-        "Temperature",
-        *(0, 100, 0.1),
-        "0 always picks the likeliest token (greedy)",
-    ),
-    NumberField(
-        _SAMPLING,
-        "top_p",
-        "Top-p",
-        *(0, 1, 0.05),
-        "Keeps the likeliest tokens, up to this probability in total; 1 turns it off",
-    ),
-    NumberField(
-        _SAMPLING,
-        "top_k",
-        "Top-k",
-        *(0, _MOST, 10),
-        "Keeps only this many of the likeliest tokens; 0 turns it off",
-        0,
-    ),
-    NumberField(
-        _SAMPLING,
-        "min_p",
-        "Min-p",
-        *(0, 1, 0.01),
-        "Keeps tokens at least this likely, relative to the likeliest; 0 turns it off",
-    ),
-    NumberField(
-        _PENALTIES,
-        "repetition_penalty",
-        "Repetition",
-        *(0.01, 100, 0.05),
-        "Lowers the scores of tokens that have occurred by this factor; 1 turns it off",
-    ),
-    NumberField(
-        _PENALTIES,
-        "presence_penalty",
-        "Presence",
-        *(-100, 100, 0.1),
-        "Subtracted once from the score of a token that has occurred; 0 turns it off",
-    ),
-    NumberField(
-        _PENALTIES,
-        "frequency_penalty",
-        "Frequency",
-        *(-100, 100, 0.1),
-        "Subtracted for each time that a token has occurred; 0 turns it off",
-    ),
-    NumberField(
-        _PENALTIES,
-        "penalty_window",
-        "Penalty window",
-        *(1, 1 << 20, 16),
-        "How many recent tokens the penalties look at",
-        0,
-    ),
+_LOWERED = "Lowers the scores of tokens that have occurred by this factor"
+_ONCE = "Subtracted once from the score of a token that has occurred"
+_EACH_TIME = "Subtracted for each time that a token has occurred"
+_WINDOW = "How many recent tokens the penalties look at"
+_PENALTIES = (
+    NumberField("repetition_penalty", "Repetition", (0.01, 100, 0.05), _LOWERED, 1),
+    NumberField("presence_penalty", "Presence", (-100, 100, 0.1), _ONCE, 0),
+    NumberField("frequency_penalty", "Frequency", (-100, 100, 0.1), _EACH_TIME, 0),
+    NumberField("penalty_window", "Penalty window", (1, 1 << 20, 16), _WINDOW, decimals=0),
 )
+FIELDS = (*_SAMPLING, *_PENALTIES)
 """The fields of a `Sampling` that can be edited."""
-
 
 OVERFLOWS: tuple[Choice, ...] = (
     Choice("middle", "Leave out the middle", "The first turn and the latest ones are read"),
@@ -163,17 +121,19 @@ class SamplingDialog(Dialog):
         self._keep = keep
         self._shown = settings or defaults
         self._filling = False
-        self._prompt = QPlainTextEdit(system_prompt)
+        self._prompt = text_area(system_prompt, hint="Instructions for the model", lines=5)
         self._preset = ChoiceBox("Preset")
-        self._save = QPushButton("Save as…")
-        self._remove = QPushButton("Remove")
+        self._save = text_button("Save as…", self._ask_name)
+        self._remove = text_button("Remove", self._remove_preset)
         self._boxes = {field.key: NumberBox(field) for field in FIELDS}
         self._max_tokens = NumberBox(MAX_TOKENS)
-        self._overflow = ChoiceBox("When the context is full")
+        self._overflow = ChoiceBox("When the context is full", OVERFLOWS)
         self._seed = QLineEdit()
-        self._stops = QPlainTextEdit()
+        self._stops = text_area(lines=3)
         self._schema = QLineEdit()
-        self._open_schema = QPushButton("Open…")
+        self._open_schema = text_button(
+            "Open…", self._ask_for_schema, name="Open a file with a JSON schema"
+        )
         self._line = StatusLine(wraps=True)
         standard = QDialogButtonBox.StandardButton
         self._buttons = QDialogButtonBox(standard.Ok | standard.Cancel | standard.RestoreDefaults)
@@ -186,24 +146,18 @@ class SamplingDialog(Dialog):
         self.show_request(self._shown)
 
     def _arrange(self) -> None:
-        self._prompt.setTabChangesFocus(True)
-        self._prompt.setPlaceholderText("Instructions for the model")
-        self._prompt.setFixedHeight(5 * self._prompt.fontMetrics().lineSpacing() + 12)
         self._seed.setPlaceholderText("random")
         self._seed.setToolTip("The same seed gives the same answer to the same question")
         self._seed.setMaxLength(20)
-        self._stops.setTabChangesFocus(True)
         self._stops.setToolTip("\\n is a line break, \\t a tab")
-        self._stops.setFixedHeight(3 * self._stops.fontMetrics().lineSpacing() + 12)
         self._schema.setPlaceholderText("None: the answer may be any text")
         self._schema.setMaxLength(LONGEST_SCHEMA)
         self._schema.setToolTip("The answer follows this schema")
-        self._open_schema.setAccessibleName("Open a file with a JSON schema")
         self._line.setMinimumHeight(2 * self._line.fontMetrics().lineSpacing())
         presets = row_of((self._preset, 1), self._save, self._remove)
         parts: list[Part] = [_title("System prompt", self._prompt), self._prompt, 10]
         parts += [_title("Preset", self._preset), presets, 10]
-        for title, fields in groupby(FIELDS, lambda field: field.row):
+        for title, fields in (("Sampling", _SAMPLING), ("Repetition penalties", _PENALTIES)):
             boxes = {field.name: self._boxes[field.key] for field in fields}
             parts += [_title(title), _named(boxes), 10]
         stops = "Stop sequences, one per line"
@@ -224,12 +178,8 @@ class SamplingDialog(Dialog):
         self._seed.textChanged.connect(self._on_change)
         self._stops.textChanged.connect(self._on_change)
         self._schema.textChanged.connect(self._on_change)
-        self._open_schema.clicked.connect(self._ask_for_schema)
-        self._overflow.set_choices(OVERFLOWS)
         self._overflow.chosen.connect(self._on_change)
         self._preset.chosen.connect(self._choose_preset)
-        self._save.clicked.connect(self._ask_name)
-        self._remove.clicked.connect(self._remove_preset)
         self._buttons.accepted.connect(self._apply)
         self._buttons.rejected.connect(self.reject)
         restore = self._buttons.button(QDialogButtonBox.StandardButton.RestoreDefaults)
@@ -389,9 +339,10 @@ class NumberBox(QDoubleSpinBox):
     def __init__(self, field: NumberField) -> None:
         super().__init__()
         self.field = field
+        least, most, step = field.span
         self.setDecimals(field.decimals)
-        self.setRange(field.low, field.high)
-        self.setSingleStep(field.step)
+        self.setRange(least, most)
+        self.setSingleStep(step)
         self.setToolTip(field.tip)
         self.setAccessibleDescription(field.tip)
         self.setMinimumWidth(80)

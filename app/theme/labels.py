@@ -40,6 +40,16 @@ def closing(dialog: QDialog) -> QDialogButtonBox:
     return buttons
 
 
+def accepting(dialog: QDialog, verb: str) -> QDialogButtonBox:
+    """Return the buttons that accept a dialog, with this verb, or cancel it."""
+    standard = QDialogButtonBox.StandardButton
+    buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
+    buttons.button(standard.Ok).setText(verb)
+    buttons.accepted.connect(dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return buttons
+
+
 def set_tone(label: QLabel, tone: Tone) -> None:
     """Write a label in this tone, also after the theme has changed."""
     label.setForegroundRole(_ROLES[tone])

@@ -57,23 +57,17 @@ class Palette:
 
     def of(self, fate: Fate) -> str:
         """Return the colour of tokens with this fate, as text on `paper`, `card` or `code`."""
-        match fate:
-            case "accepted":
-                return self.accepted
-            case "correction":
-                return self.correction
-            case "bonus":
-                return self.bonus
-            case "plain":
-                return self.plain
-            case "forced":
-                return self.forced
-            case "rejected":
-                return self.rejected
-            case "discarded":
-                return self.faded
-            case "drafted":
-                return self.muted
+        colours: dict[Fate, str] = {
+            "accepted": self.accepted,
+            "correction": self.correction,
+            "bonus": self.bonus,
+            "plain": self.plain,
+            "forced": self.forced,
+            "rejected": self.rejected,
+            "discarded": self.faded,
+            "drafted": self.muted,
+        }
+        return colours[fate]
 
 
 LIGHT = Palette(
@@ -151,6 +145,18 @@ DARK = Palette(
 )
 
 
+_LINES: dict[Fate, LineStyle] = {
+    "accepted": "solid",
+    "correction": "dash",
+    "bonus": "dot",
+    "forced": "dash dot",
+    "rejected": "strike",
+    "discarded": "dash strike",
+    "plain": "none",
+    "drafted": "none",
+}
+
+
 def palette_for(background: str) -> Palette:
     """Return the palette of a window whose background is `background`."""
     return DARK if contrast(background, "#ffffff") > contrast(background, "#000000") else LIGHT
@@ -158,21 +164,7 @@ def palette_for(background: str) -> Palette:
 
 def line_of(fate: Fate) -> LineStyle:
     """Return the line under a token with this fate, or through it."""
-    match fate:
-        case "accepted":
-            return "solid"
-        case "correction":
-            return "dash"
-        case "bonus":
-            return "dot"
-        case "forced":
-            return "dash dot"
-        case "rejected":
-            return "strike"
-        case "discarded":
-            return "dash strike"
-        case "plain" | "drafted":
-            return "none"
+    return _LINES[fate]
 
 
 def tinted(surface: str, colour: str) -> str:

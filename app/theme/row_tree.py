@@ -14,15 +14,6 @@ from PySide6.QtWidgets import (
 from app.theme.style import zoomed
 from models.in_words import one_line
 
-_STYLE = """
-QTreeWidget {
-    border: 1px solid palette(mid); border-radius: 6px; padding: 4px; background: palette(base);
-    selection-background-color: palette(midlight); selection-color: palette(text); outline: none;
-}
-QTreeWidget:focus { border-color: palette(link); }
-QTreeWidget::item { padding: 3px 0; }
-"""
-
 
 class RowTree(QTreeWidget):
     """Has two columns and no header; `wide` is the width of the names, in pixels."""
@@ -30,7 +21,6 @@ class RowTree(QTreeWidget):
     def __init__(self, name: str, *, wide: float) -> None:
         super().__init__()
         self.setAccessibleName(name)
-        self.setStyleSheet(_STYLE)
         self.setItemDelegate(_Quiet(self))
         self.setColumnCount(2)
         self.setColumnWidth(0, zoomed(self, wide))

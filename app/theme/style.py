@@ -9,15 +9,41 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QPlainTextEdit,
+    QPushButton,
+    QTabWidget,
+    QToolButton,
+    QToolTip,
+    QWidget,
+)
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, palette_for
 
+# The looks of a window and its dialogs, in the colours of the application's palette: see `Theme`.
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
+QTabBar::tab {
+    border: 0; border-bottom: 2px solid transparent; padding: 8px 12px; margin: 0 2px;
+    color: palette(placeholder-text);
+}
+QTabBar::tab:hover { color: palette(text); }
+QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
+QTabBar::tab:selected:focus {
+    background: palette(midlight); border-bottom: 2px solid palette(link);
+}
+RowTree {
+    border: 1px solid palette(mid); border-radius: 6px; padding: 4px; background: palette(base);
+    selection-background-color: palette(midlight); selection-color: palette(text); outline: none;
+}
+RowTree:focus { border-color: palette(link); }
+RowTree::item { padding: 3px 0; }
+PairPage { border: 1px solid palette(shadow); background: palette(base); }
 """
 # At the end of the sheet, where they win over the buttons' usual looks.
 _CHIEF_AND_LINKS = """
@@ -34,18 +60,6 @@ QPushButton:flat {
 }
 QPushButton:flat:hover { text-decoration: underline; }
 QPushButton:flat:focus { border-color: palette(link); }
-"""
-TABS = """
-QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
-QTabBar::tab {
-    border: 0; border-bottom: 2px solid transparent; padding: 8px 12px; margin: 0 2px;
-    color: palette(placeholder-text);
-}
-QTabBar::tab:hover { color: palette(text); }
-QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
-QTabBar::tab:selected:focus {
-    background: palette(midlight); border-bottom: 2px solid palette(link);
-}
 """
 if sys.platform != "darwin":  # a Mac's scroll bars and buttons are well as they are
     STYLE_SHEET += """
@@ -261,6 +275,47 @@ def sign_button(text: str, name: str, act: Callable[[], object], *, keys: str = 
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     button.clicked.connect(act)
     return button
+
+
+def quiet_tabs(name: str) -> QTabWidget:
+    """Return pages with tabs; `name` is for screen readers."""
+    tabs = QTabWidget()
+    tabs.setDocumentMode(True)
+    tabs.setAccessibleName(name)
+    bar = tabs.tabBar()
+    bar.setDrawBase(False)
+    bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # also after a click
+    bar.setCursor(Qt.CursorShape.PointingHandCursor)
+    return tabs
+
+
+def text_button(
+    text: str, act: Callable[[], object] | None = None, *, name: str = "", tip: str = ""
+) -> QPushButton:
+    """Return a button that Enter in a field does not press. `name` is for screen readers, if the
+    text is not enough."""
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.setAccessibleName(name)
+    button.setToolTip(tip)
+    if act is not None:
+        button.clicked.connect(lambda: act())
+    return button
+
+
+def text_area(
+    text: str = "", *, name: str = "", hint: str = "", lines: int = 0, fixed: bool = False
+) -> QPlainTextEdit:
+    """Return a field for a plain text, which Tab leaves. `name` is for screen readers, and `hint`
+    is shown while it is empty. It is as high as this many `lines`; a `fixed` text is only read."""
+    area = QPlainTextEdit(text)
+    area.setTabChangesFocus(True)
+    area.setReadOnly(fixed)
+    area.setAccessibleName(name)
+    area.setPlaceholderText(hint)
+    if lines:
+        area.setFixedHeight(lines * area.fontMetrics().lineSpacing() + 12)
+    return area
 
 
 def scaled_font(font: QFont, scale: float = 1.0, *, bold: bool = False) -> QFont:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app import files
 from app.steps import Stepper, Steps
+from app.theme.dialog import ask
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place, Row, rows_of
@@ -137,12 +138,11 @@ class ToolsController(QObject):
             kept = tuple(one for one in now.folders if one != place.name)
             self._toolbox.change(replace(now, folders=kept))
             return
-        words = f"Remove {one_line(place.server)}?"
-        box = QMessageBox(QMessageBox.Icon.Warning, "", words, parent=self._panel)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setInformativeText("Its command, its keys and its switches are forgotten.")
-        remove = box.addButton("Remove", QMessageBox.ButtonRole.DestructiveRole)
-        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
-        remove.clicked.connect(lambda: self._toolbox.change(self._now.without(place.server)))
-        box.open()
+        question = f"Remove {one_line(place.server)}?"
+        detail = "Its command, its keys and its switches are forgotten."
+
+        def remove() -> None:
+            self._toolbox.change(self._now.without(place.server))
+
+        box = ask(self._panel, "Remove a server", question, detail, verb="Remove", then=remove)
+        box.setIcon(QMessageBox.Icon.Warning)

@@ -7,20 +7,14 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QPlainTextEdit,
-    QPushButton,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QTreeWidgetItem, QWidget
 
+from app.layout import column_of, row_of
 from app.theme.dialog import Dialog
 from app.theme.icons import sign_icon
 from app.theme.labels import ToneLabel, closing
 from app.theme.row_tree import RowTree
-from app.theme.style import STYLE_SHEET, colours_of, zoomed
+from app.theme.style import colours_of, text_area, text_button, zoomed
 from app.tools.server_rows import Place, Row
 from engine.tools.protocol import OWN
 from models.in_words import clean, one_line
@@ -44,29 +38,16 @@ class ToolsPanel(Dialog):
         self.items: dict[Place, QTreeWidgetItem] = {}
         self._rows: dict[Place, Row] = {}
         self.setWindowTitle("Tools")
-        self.setStyleSheet(STYLE_SHEET)
-        self.line, self.text = ToneLabel(tone="warning"), QPlainTextEdit()
+        self.line = ToneLabel(tone="warning")
+        self.text = text_area(name="About the chosen row", fixed=True)
         self.tree = RowTree("Servers and their tools", wide=250)
-        self.add, self.folder = QPushButton("Add a server…"), QPushButton("Add a folder…")
-        self.restart, self.edit = QPushButton("Restart"), QPushButton("Edit…")
-        self.remove = QPushButton("Remove")
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
-        self.text.setAccessibleName("About the chosen row")
+        self.add, self.restart = text_button("Add a server…"), text_button("Restart")
+        self.folder = text_button("Add a folder…", tip="A folder that the file tools may read")
+        self.edit, self.remove = text_button("Edit…"), text_button("Remove")
         self.add.setProperty("chief", True)  # see the style sheet
-        self.folder.setToolTip("A folder that the file tools may read")
-        buttons = QHBoxLayout()
-        for button in (self.add, self.folder, self.restart, self.edit, self.remove):
-            button.setAutoDefault(False)
-            buttons.addWidget(button)
-        buttons.addWidget(closing(self), 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 18, 20, 14)
-        column.setSpacing(12)
-        column.addWidget(self.line)
-        column.addWidget(self.tree, 3)
-        column.addWidget(self.text, 2)
-        column.addLayout(buttons)
+        acts = (self.add, self.folder, self.restart, self.edit, self.remove)
+        parts = (self.line, (self.tree, 3), (self.text, 2), row_of(*acts, (closing(self), 1)))
+        column_of(*parts, on=self, margins=(20, 18, 20, 14), gap=12)
         self.setMinimumSize(zoomed(self, 640), 440)
         wished = QSize(zoomed(self, 820), zoomed(self, 680))
         self.resize(wished.boundedTo(self.screen().availableSize()))

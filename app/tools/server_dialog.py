@@ -8,18 +8,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import (
-    QDialogButtonBox,
-    QPlainTextEdit,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialogButtonBox, QTreeWidgetItem, QWidget
 
+from app.layout import column_of
 from app.theme.dialog import Dialog
-from app.theme.labels import StatusLine, ToneLabel
+from app.theme.labels import StatusLine, ToneLabel, accepting
 from app.theme.row_tree import RowTree
-from app.theme.style import STYLE_SHEET, zoomed
+from app.theme.style import text_area, zoomed
 from app.tools.written_servers import hidden, servers_in, shown
 from engine.tools.protocol import Server
 from models.errors import Problem
@@ -58,13 +53,10 @@ class ServerDialog(Dialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Edit {one_line(server.name)}" if server else "Add a server")
-        self.setStyleSheet(STYLE_SHEET)
         self._edited = server
-        self.text = QPlainTextEdit(hidden(server)[0] if server else "")
-        self.text.setTabChangesFocus(True)
+        name, written = "Command, address or JSON", hidden(server)[0] if server else ""
+        self.text = text_area(written, name=name, hint=_EXAMPLES)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.text.setAccessibleName("Command, address or JSON")
-        self.text.setPlaceholderText(_EXAMPLES)
         self.line = StatusLine(wraps=True)
         self.list = RowTree("Servers in other programs", wide=150)
         self.list.setRootIsDecorated(False)
@@ -74,24 +66,17 @@ class ServerDialog(Dialog):
         ]
         for item, _ in self._found:
             item.setCheckState(0, Qt.CheckState.Unchecked)
-        roles = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(roles.Ok | roles.Cancel)
-        self.ok = buttons.button(roles.Ok)
-        self.ok.setText("Save" if server else "Add")
+        buttons = accepting(self, "Save" if server else "Add")
+        self.ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
         how, copy = ToneLabel(tone="muted"), ToneLabel(tone="muted")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 16, 18, 14)
-        column.setSpacing(10)
-        for part in (how, self.text, self.line, copy, self.list, buttons):
-            column.addWidget(part)
+        parts = (how, self.text, self.line, copy, self.list, buttons)
+        column_of(*parts, on=self, margins=(18, 16, 18, 14), gap=10)
         how.say(_EDIT if server else _WRITE)
         copy.say(_FOUND if found else "")
         self.list.setVisible(bool(found))
         self.resize(zoomed(self, 600), 460)
         self.text.textChanged.connect(self._follow)
         self.list.itemChanged.connect(self._follow)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
         self._follow()
 
     @property

@@ -277,7 +277,8 @@ def tools_panel(stage: Stage) -> Shown:
         State("files", "running", files, "files 0.2.0", "Ask before you write."),
         State("git", "failed", message="There is no program uvx.", remedy="Install uv."),
     )
-    window, panel = stage.window(), ToolsPanel()
+    window = stage.window()
+    panel = ToolsPanel(window)
     setup = Configuration(servers, trusted=frozenset({"files"}), folders=("/Users/me/Notes",))
     setup = setup.switched(*own, files[0], on=True)
     pairs = list(zip((Server(OWN), *servers), states, strict=True))
