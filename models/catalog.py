@@ -6,7 +6,7 @@ downloads, and uses no network: names on the hub, sizes and acceptance are as go
 that each entry states. Its tests check that the catalog that ships is consistent.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -320,26 +320,14 @@ def offers(
     seen = [each if each.fit.fits else _together(each, macs, free_bytes) for each in seen]
     chosen = _choices(seen, machine, free_bytes)
 
-    def order(each: _Seen) -> tuple[bool, bool, bool, bool, float]:
-        offer = each.offer
-        choice = chosen.get(each.target.name)
-        return (
-            choice != "best",
-            choice is None,
-            bool(offer.reason),
-            bool(offer.caution),
-            -each.target.quality,
-        )
-
-    seen.sort(key=order)
-    return [
-        replace(
-            each.offer,
-            choice=chosen.get(each.target.name, ""),
-            recommended=chosen.get(each.target.name) == "best",
-        )
-        for each in seen
-    ]
+    found = []
+    for each in sorted(seen, key=lambda each: -each.target.quality):
+        choice = chosen.get(each.target.name, "")
+        found.append(replace(each.offer, choice=choice, recommended=choice == "best"))
+    return sorted(
+        found,
+        key=lambda one: (not one.recommended, not one.choice, bool(one.reason), bool(one.caution)),
+    )
 
 
 @dataclass(frozen=True)
@@ -564,27 +552,20 @@ def _choices(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) ->
     best = max(roomy, key=lambda each: (each.target.quality, each.offer.installed))
     chosen: dict[str, Choice] = {best.target.name: "best"}
 
-    def left(lacking: int) -> list[_Seen]:
-        least = best.target.quality - lacking
-        return [
+    kinds: tuple[tuple[Choice, int, Callable[[PairOffer], float], float], ...] = (
+        ("quickest", _QUICKER_LACKS, lambda offer: offer.tokens_per_second or 0.0, 1.0),
+        ("smallest", _SMALLER_LACKS, lambda offer: 1 / max(offer.needed_bytes, 1), 1.5),
+    )
+    for choice, lacking, measure, times in kinds:
+        least, enough = best.target.quality - lacking, times * measure(best.offer)
+        better = [
             each
             for each in roomy
-            if each.target.quality >= least and each.target.name not in chosen
+            if each.target.quality >= least
+            and each.target.name not in chosen
+            and measure(each.offer) > enough > 0
         ]
-
-    speed = best.offer.tokens_per_second
-    quicker = [
-        each for each in left(_QUICKER_LACKS) if (each.offer.tokens_per_second or 0) > (speed or 0)
-    ]
-    if speed is not None and quicker:
-        quickest = max(quicker, key=lambda each: each.offer.tokens_per_second or 0)
-        chosen[quickest.target.name] = "quickest"
-    smaller = [
-        each
-        for each in left(_SMALLER_LACKS)
-        if 1.5 * each.offer.needed_bytes < best.offer.needed_bytes
-    ]
-    if smaller:
-        smallest = min(smaller, key=lambda each: each.offer.needed_bytes)
-        chosen[smallest.target.name] = "smallest"
+        if better:
+            first = max(better, key=lambda each: measure(each.offer))
+            chosen[first.target.name] = choice
     return chosen

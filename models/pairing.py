@@ -214,11 +214,9 @@ class _Judge:
             return Candidate("head", "head", False, reason, installed=False, obstacle="not trained")
         size = weigh(folder)
         needed = self._fit(size)
+        found = Candidate("head", "head", False, "", size_bytes=size.size_bytes)
         ratio = self._ratio(needed, None)
-        found = Candidate("head", "head", True, "", ratio, size_bytes=size.size_bytes)
-        if not needed.fits:
-            return replace(found, works=False, reason=needed.reason, obstacle="no room")
-        return replace(found, reason=_sentence("It was trained for these weights", _cost(ratio)))
+        return _weighed(found, needed, ratio, "It was trained for these weights", _cost(ratio))
 
     def model(self, entry: ModelEntry, drafter: str) -> Candidate:
         """Judge an installed model, or a head of another target."""
@@ -242,12 +240,8 @@ class _Judge:
             kind = ascii(config.get("model_type"))[:60]
             reason = f"mlx-lm does not know its architecture, {kind}."
             return replace(refused, reason=reason, obstacle="unsupported")
-        difference, shared, tokens = (
-            _difference(self._target, folder),
-            1.0,
-            "It has the target's tokens",
-        )
-        if difference is not None:
+        shared, tokens = 1.0, "It has the target's tokens"
+        if (difference := _difference(self._target, folder)) is not None:
             parts = shared_parts(self._target.tokens, folder.tokens)
             if refused.kind != "model" or max(parts) < LEAST_SHARED:
                 there = difference.between("the target", "this model")
@@ -257,17 +251,8 @@ class _Judge:
             tokens = f"It has another tokenizer: {shared:.0%} of its tokens are shared, expect less"
         needed = self._fit(weigh(DrafterFolder.of_model(folder)))
         ratio = self._ratio(needed, config)
-        if not needed.fits:
-            return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
-        reason = _sentence(tokens, _cost(ratio), rollback_note(config))
-        return replace(
-            refused,
-            works=True,
-            reason=reason,
-            cost_ratio=ratio,
-            obstacle="",
-            shared_tokens=shared,
-        )
+        found = _weighed(refused, needed, ratio, tokens, _cost(ratio), rollback_note(config))
+        return replace(found, shared_tokens=shared) if found.works else found
 
     def own_module(self) -> list[Candidate]:
         """Judge the MTP module that came with the target; empty if the target never had one."""
@@ -296,12 +281,8 @@ class _Judge:
         if reason:
             return replace(refused, reason=reason, obstacle="other target")
         needed = self._fit(weigh(folder))
-        ratio = self._ratio_of(needed, drafter)
-        if not needed.fits:
-            return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
-        note = verifier_note(drafter, self._name)
-        reason = _sentence("Its sizes fit the target", note, _cost(ratio))
-        return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
+        ratio, note = self._ratio_of(needed, drafter), verifier_note(drafter, self._name)
+        return _weighed(refused, needed, ratio, "Its sizes fit the target", note, _cost(ratio))
 
     def _fit(self, drafter: ModelSize) -> Fit:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
@@ -324,6 +305,13 @@ class _Judge:
         if ours is None or theirs is None or not needed.weights_bytes:
             return None
         return needed.drafter_weights_bytes * theirs / (needed.weights_bytes * ours)
+
+
+def _weighed(found: Candidate, needed: Fit, ratio: float | None, *why: str) -> Candidate:
+    """Return a drafter that suits the target: it works, for these reasons, if there is room."""
+    if not needed.fits:
+        return replace(found, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
+    return replace(found, works=True, reason=_sentence(*why), cost_ratio=ratio, obstacle="")
 
 
 def _difference(target: ModelFolder, drafter: ModelFolder) -> TokenDifference | None:
