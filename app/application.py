@@ -19,7 +19,6 @@ from app.engine_client.engine_process import EngineProcess
 from app.markdown.formulas import FormulaLayouts
 from app.models.library import Library
 from app.models.loader import ModelLoader
-from app.models.pair_choice import PairChoice
 from app.models.readiness import Readiness
 from app.race.race import Race
 from app.server.local_server import LocalServer
@@ -28,6 +27,7 @@ from app.steps import Stepper, Steps
 from app.theme.style import Theme
 from app.tools.toolbox import Toolbox
 from engine.documents.reading import read_document
+from engine.process.protocol import Loaded
 from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
@@ -70,12 +70,8 @@ class Application(QObject):
         self.answers = Answers(store, engine, tools=tools, target=self._target, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
-        self.pairs = PairChoice(
-            loader, self.answers, settings=settings, library=library, parent=self
-        )
-        self.macs = SeveralMacs(
-            engine, loader, self.pairs, settings=settings, commands=cluster, parent=self
-        )
+        loader.busy = lambda: self.answers.busy
+        self.macs = SeveralMacs(engine, loader, settings=settings, commands=cluster, parent=self)
         self.titles = TitleWriter(
             store,
             engine,
@@ -91,7 +87,9 @@ class Application(QObject):
         self.answers.begun.connect(self.listing.refresh)
         self.titles.titled.connect(self.listing.refresh)
         self.settings_changed.connect(self._learn_or_forget)
-        self.settings_changed.connect(self.pairs.load_again)
+        self.answers.finished.connect(loader.load_next)
+        self.settings_changed.connect(loader.load_again)
+        loader.loaded_now.connect(self._on_loaded)
         files.set_last_folder(settings.last_folder)
 
     def begin(self) -> None:
@@ -108,6 +106,13 @@ class Application(QObject):
         self.tools.begin()
         if self.settings.server_at_start:
             self.server.switch(True)
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        """Ask for the models on this machine once, and for the drafters of another target."""
+        if not self.library.inventory.answered:
+            self.library.refresh()
+        if loaded.target != self.library.target:
+            self.library.refresh_candidates(loaded.target)
 
     def _target(self) -> Path | None:
         loaded = self.loader.loaded

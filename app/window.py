@@ -144,7 +144,6 @@ class Window(QMainWindow):
         )
         self.pair_controller = PairController(
             self.pair_bar,
-            application.pairs,
             self.loader,
             self.engine,
             self.answers,
@@ -499,7 +498,7 @@ class Window(QMainWindow):
 
     def offer_pair(self, pair: Pair) -> None:
         """Offer to use a pair that has finished downloading."""
-        use = Offer("Use it", lambda: self.application.pairs.use(pair))
+        use = Offer("Use it", lambda: self.loader.use(pair))
         self.notices.say(
             "library", f"{target_name(pair.target)} has finished downloading.", "good", offer=use
         )

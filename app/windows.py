@@ -62,8 +62,6 @@ class Windows(QObject):
             parent=self,
         )
         library = self.library_controller
-        library.chosen.connect(application.pairs.use)
-        library.drafter_chosen.connect(application.pairs.use_drafter)
         library.forgotten.connect(self._on_forgotten)
         library.ready.connect(self._on_ready)
         library.reported.connect(self._report)

@@ -11,7 +11,6 @@ from PySide6.QtCore import QObject, Signal
 from app.commands import CommandRunner, RunningCommand
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
-from app.models.pair_choice import PairChoice
 from app.settings import Settings
 from engine.cluster.states import RankState
 from engine.process.protocol import CHECKED, Ranks
@@ -35,7 +34,6 @@ class SeveralMacs(QObject):
         self,
         engine: EngineProcess,
         loader: ModelLoader,
-        pairs: PairChoice,
         *,
         settings: Settings,
         commands: CommandRunner | None = None,
@@ -43,8 +41,7 @@ class SeveralMacs(QObject):
     ) -> None:
         """`commands` replaces the runner that begins with `cluster_command`."""
         super().__init__(parent)
-        self._engine, self._loader, self._pairs = engine, loader, pairs
-        self._settings = settings
+        self._engine, self._loader, self._settings = engine, loader, settings
         self._commands = commands or CommandRunner(
             cluster_command(), name="The check of the Macs", read=CHECKED.read, parent=self
         )
@@ -149,7 +146,7 @@ class SeveralMacs(QObject):
 
     def _load_again(self) -> None:
         if not self._loader.resting:
-            self._pairs.reload()
+            self._loader.reload()
 
     def _on_line(self, check: RunningCommand, line: Ranks) -> None:
         if check is self._check:

@@ -1,22 +1,31 @@
-"""Carries out what the user asks for in the Library, and loads a pair that was chosen when its
-download finishes.
+"""Shows the Library's pages, carries out what the user asks for there, and loads a pair that was
+chosen when its download finishes.
 
-It has one view, in the window that opened it last. The loader knows how
-a model is loaded.
+It has one view, in the window that opened it last. Only the visible page is kept up to date; the
+others are refreshed when they are opened. The loader knows how a model is loaded.
 """
 
+from collections.abc import Callable
 from functools import cached_property, partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
-from app.models import formatting
+from app.models.formatting import short_name, target_name
 from app.models.library import Library
 from app.models.loader import ModelLoader
-from app.models.offers import offer_key, offer_title
-from app.models.presenter import LibraryPresenter
-from app.models.row_data import ActionName, LoadedPair
+from app.models.offers import offer_key, offer_states, offer_title
+from app.models.row_data import (
+    ActionName,
+    LoadedPair,
+    candidate_rows,
+    disk_rows,
+    disk_summary,
+    download_rows,
+    found_rows,
+    named_row,
+)
 from app.models.view import LibraryView, PageName
 from app.settings import Pair, Settings
 from app.theme.dialog import ask
@@ -31,23 +40,24 @@ class LibraryController(QObject):
     """Attributes: `view`; `pending_offer`, the offer to be used when its download finishes.
 
     Signals:
-        chosen(Pair): load this pair.
-        drafter_chosen(str): draft with this value of `--drafter`.
         forgotten(): a folder that the user opened was removed from the lists.
         ready(Pair): this pair finished downloading, but another was chosen in the meantime.
         reported(str): an event while the Library is not shown.
         left(): the window that showed the view shows its conversation again.
     """
 
-    chosen = Signal(object)
-    drafter_chosen = Signal(str)
     forgotten = Signal()
     ready = Signal(object)
     reported = Signal(str)
     left = Signal()
 
     def __init__(
-        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QObject
+        self,
+        library: Library,
+        loader: ModelLoader,
+        *,
+        settings: Settings,
+        parent: QObject,
     ) -> None:
         super().__init__(parent)
         self._library, self._loader = library, loader
@@ -70,13 +80,6 @@ class LibraryController(QObject):
         """The view, made when it is opened first: most windows never show it."""
         view = LibraryView()
         self._connect(view)
-        self._presenter = LibraryPresenter(
-            self._library,
-            view,
-            loaded=self._loaded,
-            opened=self._settings.opened_paths,
-            pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
-        )
         return view
 
     def _made(self) -> bool:
@@ -92,7 +95,7 @@ class LibraryController(QObject):
         self._library.refresh_offers()
         self._refresh_candidates()
         self.view.show_page(page)
-        self._presenter.refresh()
+        self.refresh()
 
     def leave(self, window: QWidget) -> None:
         """Give the conversation of `window` its place back if the view has it."""
@@ -109,6 +112,12 @@ class LibraryController(QObject):
 
     def _connect(self, view: LibraryView) -> None:
         library = self._library
+        library.inventory.changed.connect(self.refresh)
+        library.offers.changed.connect(lambda: self.refresh("offers"))
+        library.found.changed.connect(lambda: self.refresh("search"))
+        library.candidates.changed.connect(lambda: self.refresh("drafters"))
+        library.downloads.changed.connect(self.refresh)
+        view.shown.connect(lambda page: self.refresh())
         view.left.connect(self.left)
         view.offers.asked.connect(self._on_offer)
         view.search.asked.connect(self._on_found)
@@ -124,6 +133,99 @@ class LibraryController(QObject):
         view.pause_all.clicked.connect(lambda: self._for_all("pause"))
         view.resume_all.clicked.connect(lambda: self._for_all("resume"))
         view.add_folder.clicked.connect(self._ask_for_folder)
+
+    # Pages
+
+    def refresh(self, *changed: PageName) -> None:
+        """Refresh the visible page if it is one of `changed`, or if `changed` is empty."""
+        self.view.set_download_count(len(self._library.downloads.all))
+        show: dict[PageName, Callable[[], None]] = {
+            "offers": self._show_offers,
+            "search": self._show_found,
+            "drafters": self._show_drafters,
+            "downloads": self._show_downloads,
+            "disk": self._show_disk,
+        }
+        page = self.view.page
+        if self.view.isVisible() and page in (changed or show):
+            show[page]()
+
+    def _show_offers(self) -> None:
+        library = self._library
+        states = offer_states(
+            library.offers.value,
+            inventory=library.inventory.value,
+            downloads=library.downloads.all,
+            loaded=self._loaded(),
+            pending=offer_key(self.pending_offer) if self.pending_offer else "",
+        )
+        self.view.offers.show_offers(
+            states,
+            asking="Checking what fits this machine…" if library.offers.asking else "",
+            problem=library.offers.problem,
+        )
+
+    def _show_found(self) -> None:
+        library = self._library
+        found, searched = library.found, library.searched
+        nothing = f"The hub has no model called “{searched}”. Try fewer words, or part of a name."
+        inventory, downloads = library.inventory.value, library.downloads.all
+        rows = found_rows(found.value, inventory=inventory, downloads=downloads)
+        if found.answered:
+            rows += named_row(searched, found.value, inventory=inventory, downloads=downloads)
+        self.view.search.show_rows(
+            rows,
+            asking=f"Searching the hub for “{searched}”…" if found.asking else "",
+            problem=found.problem,
+            empty=nothing if found.answered else "Search the hub for a model by name.",
+        )
+
+    def _show_drafters(self) -> None:
+        library = self._library
+        name = target_name(library.target) if library.target else ""
+        self.view.drafters.set_title(f"Draft models for {name}" if name else "Draft models")
+        self.view.drafters.show_rows(
+            candidate_rows(
+                library.candidates.value,
+                self._loaded(),
+                inventory=library.inventory.value,
+                downloads=library.downloads.all,
+                opened=self._settings.opened_paths("drafters"),
+            ),
+            asking="Comparing installed models with it…" if library.candidates.asking else "",
+            problem=library.candidates.problem,
+            empty="No draft model is known for this model."
+            if name
+            else "No model is loaded. Load one to see which draft models work with it.",
+        )
+
+    def _show_downloads(self) -> None:
+        downloads, inventory = self._library.downloads, self._library.inventory
+        rows = download_rows(downloads.all)
+        offered = {action.name for row in rows for action in row.actions if not action.reason}
+        self.view.pause_all.setEnabled("pause" in offered)
+        self.view.resume_all.setEnabled("resume" in offered)
+        self.view.downloads.set_title("Current downloads" if downloads.all else "")
+        self.view.downloads.show_rows(
+            rows,
+            asking="Reading the download queue…"
+            if inventory.asking and not inventory.answered
+            else "",
+            problem=None if inventory.answered else inventory.problem,
+            empty="No downloads. Choose a pair for this machine, or search.",
+        )
+
+    def _show_disk(self) -> None:
+        inventory = self._library.inventory
+        self.view.disk.set_title(disk_summary(inventory.value) if inventory.answered else "")
+        self.view.disk.show_rows(
+            disk_rows(
+                inventory.value, self._loaded(), opened=self._settings.opened_paths("targets")
+            ),
+            asking="Looking for models on this machine…" if inventory.asking else "",
+            problem=inventory.problem,
+            empty="No models yet. Choose a pair for this machine, or search.",
+        )
 
     # Requests
 
@@ -152,13 +254,13 @@ class LibraryController(QObject):
             case "forget":
                 self._forget("drafters", drafter)
             case _:
-                self.drafter_chosen.emit(drafter)
+                self._loader.draft(drafter=drafter)
 
     def _forget(self, kind: str, path: str) -> None:
         """Remove a path that the user opened from the lists."""
         self._settings.forget_path(kind, path)
         self.forgotten.emit()
-        self._presenter.refresh()
+        self.refresh()
 
     def _on_download(self, repository: str, action: ActionName) -> None:
         downloads = self._library.downloads
@@ -256,15 +358,15 @@ class LibraryController(QObject):
     def _use(self, name: str) -> None:
         installed = self._find(name)
         if installed is not None:
-            self._load(self._pair(installed), formatting.short_name(installed.name))
+            self._load(self._pair(installed), short_name(installed.name))
         elif name in self._settings.paths("targets"):
             length = self._loader.pair.draft_length
-            self._load(Pair(name, "auto", length), formatting.target_name(name))
+            self._load(Pair(name, "auto", length), target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name
         self._say(f"Loading {name}…")
-        self.chosen.emit(pair)
+        self._loader.use(pair)
 
     def _pair(self, target: Installed, drafter: Installed | None = None) -> Pair:
         """Return the pair for the loader. Without a drafter, the engine chooses one."""
@@ -283,7 +385,7 @@ class LibraryController(QObject):
             self._loading = ""
         if self._visible():
             self._refresh_candidates()
-            self._presenter.refresh()
+            self.refresh()
 
     def _on_not_loaded(self, problem: Problem) -> None:
         """Show the problem in the Library too; the window shows it in any case."""

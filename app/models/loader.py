@@ -1,8 +1,10 @@
-"""Has the engine load a pair: the last one, or the starter model, which may need a download.
+"""Has the engine load the pair that the user chose, perhaps after a download of the starter model.
 
-Knows which targets must be prepared first, and how to ask the engine; shows nothing.
+Knows which targets must be prepared first, what must wait for the end of an answer, and how to ask
+the engine; shows nothing.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -20,7 +22,7 @@ from models.errors import Problem
 class ModelLoader(QObject):
     """Attributes: `pair`, the chosen pair; `loaded`, the engine's pair; `fetching`; `resting`,
     whether the model was unloaded until the next request; `problem`, why it has none, None
-    while a model is loaded or loading.
+    while a model is loaded or loading; `busy`, which returns whether an answer is being written.
 
     Signals:
         chosen(): `pair` changed.
@@ -58,7 +60,10 @@ class ModelLoader(QObject):
         self.fetching = False
         self.resting = False
         self.problem: Problem | None = None
+        self.busy: Callable[[], bool] = lambda: False
         self._asked = self._wanted  # of the loaded pair
+        self._next: Pair | None = None  # to be loaded when the answer has finished
+        self._opened: dict[str, str] = {}  # opened by the user and not loaded yet, by kind
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
         for signal in (engine.happened, engine.told_guest):
@@ -91,6 +96,55 @@ class ModelLoader(QObject):
         """Load nothing more: the engine is about to stop."""
         self._idle.stop()
         self._commands.close()
+
+    def use(self, pair: Pair) -> None:
+        """Load this pair now, or when the current answer has finished."""
+        self._next = pair
+        self.load_next()
+
+    def load_next(self) -> None:
+        """Load the pair that waits for the end of an answer, if none is being written."""
+        if self._next is not None and not self.busy():
+            pair, self._next = self._next, None
+            self.load(pair)
+
+    def reload(self) -> None:
+        """Load the chosen pair again, in any case."""
+        self.use(self._next or self.pair)
+
+    def load_again(self) -> None:
+        """Load the chosen pair again if it is `outdated`."""
+        if self.outdated:
+            self.reload()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the engine was loaded with other settings than the current ones: for answers at
+        once, for earlier answers, or for documents kept on disk."""
+        return self.loaded is not None and self._asked != self._wanted
+
+    def change(self, wanted: Pair) -> None:
+        """Load another target; for the same target, change only what differs."""
+        pair = self.pair
+        if wanted.target != pair.target:
+            self.load(wanted)
+        elif wanted != pair:
+            length = wanted.draft_length
+            self.draft(
+                drafter=wanted.drafter if wanted.drafter != pair.drafter else None,
+                draft_length=length if length != pair.draft_length else None,
+            )
+
+    def open_target(self, path: Path) -> None:
+        """Load a model's folder or a GGUF file. When it has loaded, it is listed from then on."""
+        self._opened["targets"] = str(path)
+        self.load(Pair(str(path), "auto", self.pair.draft_length))
+
+    def open_drafter(self, drafter: Path) -> None:
+        """Draft with the model or head in this folder. When it has loaded, it is listed from then
+        on."""
+        self._opened["drafters"] = str(drafter)
+        self.draft(drafter=str(drafter))
 
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
@@ -130,12 +184,6 @@ class ModelLoader(QObject):
         if memory != self.memory:
             self._settings.keep_memory(self.pair.target, memory)
             self.load(self.pair)
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the engine was loaded with other settings than the current ones: for answers at
-        once, for earlier answers, or for documents kept on disk."""
-        return self.loaded is not None and self._asked != self._wanted
 
     @property
     def _wanted(self) -> tuple[int, bool, bool]:
@@ -224,6 +272,7 @@ class ModelLoader(QObject):
 
     def _fail(self, problem: Problem) -> None:
         """Return to the pair that is still loaded, if any."""
+        self._opened.clear()
         if self.loaded is not None:
             self._choose(self._last_loaded)
         else:
@@ -236,7 +285,11 @@ class ModelLoader(QObject):
         self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
+        for kind, now in (("targets", self.pair.target), ("drafters", loaded.drafter)):
+            if self._opened.pop(kind, "") == now != "":
+                self._settings.remember_path(kind, now)
         self.loaded_now.emit(loaded)
+        self.load_again()  # the settings may have changed meanwhile
 
     def _on_unloaded(self) -> None:
         self.loaded = None

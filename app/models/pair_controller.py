@@ -14,7 +14,6 @@ from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
-from app.models.pair_choice import PairChoice
 from app.settings import Pair, Settings
 from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
@@ -30,7 +29,6 @@ class PairController(QObject):
     def __init__(
         self,
         bar: PairBar,
-        choice: PairChoice,
         loader: ModelLoader,
         engine: EngineProcess,
         answers: Answers,
@@ -39,7 +37,7 @@ class PairController(QObject):
         library: Library,
     ) -> None:
         super().__init__(bar)
-        self._bar, self._choice, self._loader, self._answers = bar, choice, loader, answers
+        self._bar, self._loader, self._answers = bar, loader, answers
         self._settings, self._library = settings, library
         self.show_choices()
         self._show_pair()
@@ -67,21 +65,21 @@ class PairController(QObject):
 
     def ask_for_folder(self) -> None:
         """Ask for a model's folder."""
-        files.ask_for_folder(self._bar, "Choose a model\u2019s folder", self._choice.open_target)
+        files.ask_for_folder(self._bar, "Choose a model\u2019s folder", self._loader.open_target)
 
     def ask_for_file(self) -> None:
         """Ask for a GGUF file."""
-        files.ask_to_open(self._bar, "Choose a GGUF file", _GGUF, self._choice.open_target)
+        files.ask_to_open(self._bar, "Choose a GGUF file", _GGUF, self._loader.open_target)
 
     def _ask_for_drafter(self) -> None:
         files.ask_for_folder(
             self._bar,
             "Choose the folder of a draft model",
-            self._choice.open_drafter,
+            self._loader.open_drafter,
         )
 
     def _change(self, target: str, drafter: str, length: str) -> None:
-        self._choice.change(Pair("" if target == _STARTER else target, drafter, length))
+        self._loader.change(Pair("" if target == _STARTER else target, drafter, length))
 
     def show_choices(self) -> None:
         """Fill the boxes of the bar."""

@@ -14,7 +14,7 @@ def test_loading_waits_for_the_end_of_the_answer(open_window, until):
     window.composer.set_text("Go on.")
     window.composer.send()
     until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
-    window.application.pairs.use(Pair("/models/better", "auto", "auto"))
+    window.loader.use(Pair("/models/better", "auto", "auto"))
     assert window.loader.pair.target == ""
     window.engine.restart()  # which ends the answer
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
@@ -63,7 +63,7 @@ def test_a_gguf_file_is_imported_first(open_window, until, tmp_path):
 
     window = open_window("ready take load take load serve", loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
-    window.application.pairs.open_target(file)
+    window.loader.open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert heard == ["", str(file)]
     assert box(window, "Model").currentText() == "large.gguf"
@@ -78,7 +78,7 @@ def test_a_damaged_gguf_file_leaves_the_old_model_loaded(open_window, until, tmp
 
     window = open_window(loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
-    window.application.pairs.open_target(tmp_path / "large.gguf")
+    window.loader.open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.status == "loaded"
     assert window.loader.loaded is not None
@@ -93,7 +93,7 @@ def test_a_drafter_folder_is_listed_from_then_on(open_window, until, tmp_path):
     (tmp_path / "small").mkdir()
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    window.application.pairs.open_drafter(tmp_path / "small")
+    window.loader.open_drafter(tmp_path / "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
     assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
     choose(window, "Draft model", "None")
@@ -106,7 +106,7 @@ def test_a_drafter_folder_that_is_refused_is_not_listed(open_window, until, tmp_
     (tmp_path / "empty").mkdir()
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    window.application.pairs.open_drafter(tmp_path / "empty")
+    window.loader.open_drafter(tmp_path / "empty")
     assert window.pair_bar.drafter == str(tmp_path / "empty")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.drafter == "auto"
@@ -117,7 +117,7 @@ def test_a_drafter_folder_that_is_refused_is_not_listed(open_window, until, tmp_
 def test_a_target_that_is_refused_is_not_listed(open_window, until, tmp_path):
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    window.application.pairs.open_target(tmp_path)
+    window.loader.open_target(tmp_path)
     until(lambda: "engine" in window.notices.texts)
     assert window.settings.paths("targets") == ()
     assert box(window, "Model").findText(tmp_path.name) == -1
