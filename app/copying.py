@@ -45,13 +45,14 @@ class CopyField(QWidget):
 class CopyButton(QPushButton):
     """Copies a text, and shows "Copied" for a moment."""
 
-    def __init__(self, name: str, text: Callable[[], str]) -> None:
-        super().__init__("Copy")
+    def __init__(self, name: str, text: Callable[[], str], *, label: str = "Copy") -> None:
+        """`name` is for screen readers."""
+        super().__init__(label)
         self._text = text
         self.setAccessibleName(name)
         self.setAutoDefault(False)
         self._back = QTimer(self, singleShot=True, interval=_SAID_MS)
-        self._back.timeout.connect(lambda: self.setText("Copy"))
+        self._back.timeout.connect(lambda: self.setText(label))
         self.clicked.connect(self._copy)
 
     def _copy(self) -> None:

@@ -9,7 +9,7 @@ from app.layout import column_of
 from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.theme.dialog import Dialog
-from app.theme.labels import ToneLabel, accepting
+from app.theme.labels import accepting, plain_label
 from engine.process.protocol import Memory
 
 _CONTEXTS = (
@@ -27,6 +27,10 @@ _MINUTES = (
     Choice("15", "After 15 minutes"),
     Choice("60", "After an hour"),
 )
+_WORDS = (
+    "For {}. A model that does not fit in memory with a conversation of this length is not loaded. "
+    "Changes load the model again."
+)
 
 
 class MemoryDialog(Dialog):
@@ -41,11 +45,7 @@ class MemoryDialog(Dialog):
         self.context = ChoiceBox("Longest conversation", _CONTEXTS, str(memory.context))
         self.caches = ChoiceBox("Conversation cache", _CACHES, str(memory.cache_bits))
         self.rest = ChoiceBox("Unload when not in use", _MINUTES, rest)
-        words = ToneLabel()
-        words.say(
-            f"For {loader.names[0]}. A model that does not fit in memory with a conversation of "
-            "this length is not loaded. Changes load the model again."
-        )
+        words = plain_label(_WORDS.format(loader.names[0]), wraps=True)
         rows = QFormLayout()
         rows.setSpacing(10)
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QProgressBar,
-    QPushButton,
     QSizePolicy,
     QWidget,
 )
@@ -31,7 +30,7 @@ from app.choice_box import Choice, ChoiceBox
 from app.layout import FREE, Part, column_of, row_of
 from app.models.formatting import drafter_name, drafts_in_words, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
-from app.theme.style import colours_of, zoomed
+from app.theme.style import colours_of, text_button, zoomed
 from models import in_words
 from models.records import Candidate, Installed
 
@@ -92,7 +91,7 @@ class PairBar(QWidget):
         self._status = StatusLine()
         self._progress = QProgressBar(self)  # over the lower edge, so that nothing moves
         self._failure = StatusLine(wraps=True)
-        self._retry = QPushButton("Try again")
+        self._retry = text_button("Try again", self.retry_asked.emit)
         self._arrange()
         self.set_targets(())
         self.set_drafters(drafter_choices(()))
@@ -105,7 +104,6 @@ class PairBar(QWidget):
         self.page.library.clicked.connect(self.library_asked)
         self.page.memory.clicked.connect(self.memory_asked)
         self._pill.clicked.connect(self.open)
-        self._retry.clicked.connect(self.retry_asked)
         self.setAccessibleName("Models")
         self.set_empty()
 
@@ -277,11 +275,10 @@ class PairPage(QFrame):
         self._lines = {box: ToneLabel(tone="muted", scale=0.92) for box in self.boxes}
         self.facts = ToneLabel(tone="muted", scale=0.92)
         self._meaning = ToneLabel(tone="muted", scale=0.92)
-        self.library, self.memory = QPushButton("Library"), QPushButton("Context and memory…")
+        self.library = text_button("Library", self.close)
+        self.memory = text_button("Context and memory…", self.close)
         self._arrange()
         self._meaning.say(_MEANING)
-        for button in (self.library, self.memory):
-            button.clicked.connect(self.close)
 
     def _arrange(self) -> None:
         parts: list[Part] = []

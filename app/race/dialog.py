@@ -5,11 +5,12 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QRect, Qt, QTimer
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import files
+from app.copying import CopyButton
 from app.layout import FREE, column_of, row_of
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.replay.player import AnswerPlayer
@@ -35,7 +36,6 @@ _RULES = (
     "Both always take the likeliest token, so they must write the same text. They take turns, and "
     "each clock runs only in its own turns."
 )
-_SAID_MS = 1_500  # how long a button shows that it has copied
 
 
 class RaceDialog(Dialog):
@@ -69,7 +69,7 @@ class RaceDialog(Dialog):
         self.verdict.setFont(scaled_font(self.font(), 1.9, bold=True))
         name, asked = "The question that both answer", messages[-1]
         self.question = text_area(asked.content, name=name, lines=3, fixed=bool(asked.attached))
-        self._copy = text_button("Copy result", self.copy)
+        self._copy = CopyButton("Copy the result", self._summary, label="Copy result")
         self._share = text_button("Share picture…", self.share)
         self._export = text_button("Export…", self.export)
         self._start = text_button("", lambda: (self.stop if self._running else self.start)())
@@ -136,16 +136,12 @@ class RaceDialog(Dialog):
             lines.append(track.answer.text)
         return "\n\n".join(lines) + "\n"
 
-    def copy(self) -> None:
-        """Copy the result and the figures."""
-        if self._result is None:
-            return
-        lines = [result_text(self._result)]
+    def _summary(self) -> str:
+        """The result and the figures."""
+        lines = [result_text(self._result)] if self._result else []
         for track in self.tracks.values():
             lines.append(f"{track.title}: {track.clock.text()}; {track.figures.text()}")
-        QGuiApplication.clipboard().setText("\n".join(lines))
-        self._copy.setText("Copied")
-        QTimer.singleShot(_SAID_MS, self, lambda: self._copy.setText("Copy result"))
+        return "\n".join(lines)
 
     def export(self) -> None:
         """Ask for a file for the report, and write it."""

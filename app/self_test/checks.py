@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from typing import Any
 
 from app.display import has_display
 from app.self_test.facts import Fact, Observed, read_facts
-from app.self_test.served import ServedAnswer, ask_server
+from app.self_test.served import ask_server
 from engine.process.supervision import how_it_ended
 from models.errors import Problem
 from models.installed.resolve import open_target
@@ -44,34 +44,16 @@ class WindowRun:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTestReport:
-    """The printed report. `failures` has a line for each failure. Parts that were not observed are
-    empty, and so is `bundle` outside a bundle."""
-
-    passed: bool
-    failures: tuple[str, ...]
-    versions: dict[str, str] = field(default_factory=dict)
-    machine: dict[str, str] = field(default_factory=dict)
-    window: dict[str, Any] = field(default_factory=dict)
-    engine: dict[str, Any] = field(default_factory=dict)
-    pair: dict[str, Any] = field(default_factory=dict)
-    answer: dict[str, Any] = field(default_factory=dict)
-    server: ServedAnswer | None = None
-    bundle: dict[str, Any] = field(default_factory=dict)
-    seconds: float
-
-
 def main(picture: Path | None = None, *, command: Sequence[str] = ()) -> int:
     """Test, and print the report; print each failure to standard error. Returns 0 without failures.
 
     `picture` is the path for a PNG of the window. `command` replaces the window's.
     """
     report = examine(picture, command=tuple(command) or window_command())
-    print(json.dumps(asdict(report), indent=2), flush=True)
-    for failure in report.failures:
+    print(json.dumps(report, indent=2), flush=True)
+    for failure in report["failures"]:
         print(failure, file=sys.stderr)
-    return 0 if report.passed else 1
+    return 0 if report["passed"] else 1
 
 
 def window_command() -> tuple[str, ...]:
@@ -91,8 +73,9 @@ def bundle_of(program: Path) -> Path | None:
 
 def examine(
     picture: Path | None, *, command: Sequence[str], window_seconds: float = _WINDOW_SECONDS
-) -> SelfTestReport:
-    """Run all tests, one after another, as some measure times."""
+) -> dict[str, Any]:
+    """Run all tests, one after another, as some measure times. Returns the report to be printed:
+    `failures` has a line for each, and parts that were not observed are empty."""
     began = time.monotonic()
     bundle = bundle_of(Path(sys.executable))
     before = file_states(bundle) if bundle else {}
@@ -125,19 +108,19 @@ def examine(
     versions = {"slipstream": metadata.version("slipstream"), "python": platform.python_version()}
     for part in (window, engine):
         versions |= {name: part.pop(name) for name in _VERSIONS if name in part}
-    return SelfTestReport(
-        passed=not failures,
-        failures=tuple(failures),
-        versions=versions,
-        machine={"system": platform.platform(), "architecture": platform.machine()},
-        window=window,
-        engine=engine,
-        pair=_part(observed.pair),
-        answer=_part(observed.answer),
-        server=served,
-        bundle={"path": str(bundle), "unchanged": unchanged} if bundle else {},
-        seconds=round(time.monotonic() - began, 3),
-    )
+    return {
+        "passed": not failures,
+        "failures": failures,
+        "versions": versions,
+        "machine": {"system": platform.platform(), "architecture": platform.machine()},
+        "window": window,
+        "engine": engine,
+        "pair": _part(observed.pair),
+        "answer": _part(observed.answer),
+        "server": asdict(served) if served else None,
+        "bundle": {"path": str(bundle), "unchanged": unchanged} if bundle else {},
+        "seconds": round(time.monotonic() - began, 3),
+    }
 
 
 _VERSIONS = ("pyside6", "qt", "mlx", "mlx_lm")

@@ -89,8 +89,8 @@ class ServerPanel(Dialog):
         grid.setColumnStretch(1, 1)
         self.lines.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         self.lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        copy, about = CopyButton("Copy the lines", self.lines.toPlainText), ToneLabel(tone="muted")
-        about.say(_OTHER_MODELS)
+        copy = CopyButton("Copy the lines", self.lines.toPlainText)
+        about = plain_label(_OTHER_MODELS, tone="muted", wraps=True)
         choice = row_of((self.programs, 1), copy)
         for title, parts in (
             ("Requests", ((self.requests, 1), self.clients)),

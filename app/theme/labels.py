@@ -224,11 +224,10 @@ class StatusLine(QWidget):
         self.tone: Tone = "muted"
         self._strong = strong
         self.text = ""
-        self._wraps = wraps
-        self._sign, self._words = plain_label(), plain_label(wraps=wraps, selectable=True)
+        self._sign, self._words = plain_label(), plain_label(wraps=True, selectable=True)
         if not wraps:
+            self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
             self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-            self._words.setMinimumWidth(60)
         row_of(self._sign, (self._words, 1), on=self, margins=0, gap=6)
         self.say("")
 
@@ -237,27 +236,13 @@ class StatusLine(QWidget):
         self.tone = tone
         self.text = text
         self._words.setAccessibleName(f"Warning: {text}" if tone == "warning" else text)
+        self._words.setText(text)
         self._recolour()
-        self._fit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
-            self._fit()
-
-    def _fit(self) -> None:
-        shown = self.text
-        if not self._wraps:
-            shown = self._words.fontMetrics().elidedText(
-                shown, Qt.TextElideMode.ElideRight, self._words.width()
-            )
-        if self._words.text() != shown:
-            self._words.setText(shown)
 
     def _recolour(self) -> None:
         usual: Tone = "text" if self._strong else "muted"

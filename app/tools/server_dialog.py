@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QTreeWidgetItem, QWidget
 
 from app.layout import column_of
 from app.theme.dialog import Dialog
-from app.theme.labels import StatusLine, ToneLabel, accepting
+from app.theme.labels import StatusLine, accepting, plain_label
 from app.theme.row_tree import RowTree
 from app.theme.style import text_area, zoomed
 from app.tools.written_servers import hidden, servers_in, shown
@@ -68,11 +68,11 @@ class ServerDialog(Dialog):
             item.setCheckState(0, Qt.CheckState.Unchecked)
         buttons = accepting(self, "Save" if server else "Add")
         self.ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
-        how, copy = ToneLabel(tone="muted"), ToneLabel(tone="muted")
+        how = plain_label(_EDIT if server else _WRITE, tone="muted", wraps=True)
+        copy = plain_label(_FOUND, tone="muted", wraps=True)
         parts = (how, self.text, self.line, copy, self.list, buttons)
         column_of(*parts, on=self, margins=(18, 16, 18, 14), gap=10)
-        how.say(_EDIT if server else _WRITE)
-        copy.say(_FOUND if found else "")
+        copy.setVisible(bool(found))
         self.list.setVisible(bool(found))
         self.resize(zoomed(self, 600), 460)
         self.text.textChanged.connect(self._follow)

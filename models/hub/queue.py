@@ -343,8 +343,6 @@ def _parse(path: Path) -> list[Download]:
 
 
 def _download(entry: object) -> Download:
-    if isinstance(entry, dict) and "standing" in entry:  # the older word for it
-        entry = {"status": entry["standing"], **entry}
     download = decode(Download, entry, place="download", ignore_unknown=True)
     sound = (
         download.repository

@@ -393,11 +393,3 @@ def test_the_repository_of_a_download(subtests):
     ]:
         with subtests.test(named=named):
             assert repository_of(Download(named, "", "queued", 0, 0)) == repository
-
-
-def test_a_queue_of_an_older_version_goes_on(queue, tmp_path):
-    old = {name: value for name, value in SOUND.items() if name != "status"}
-    old["standing"] = "paused"
-    (tmp_path / FILE_NAME).write_text(json.dumps({"downloads": [old]}))
-    assert statuses(queue) == {SOUND["repository"]: "paused"}
-    assert queue.notice == ""
