@@ -15,10 +15,9 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QGridLayout, QWidget
 
 from app.commands import CommandRunner
-from app.layout import column_of, row_of
+from app.layout import column_of, row_of, text_button
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
-from app.theme.style import text_button
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too

@@ -6,8 +6,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
-from app.layout import row_of
-from app.theme.style import text_button
+from app.layout import row_of, text_button
 
 _SAID_MS = 1500
 _WIDEST = 640  # pixels of an address

@@ -1,9 +1,11 @@
-"""Columns and rows of widgets, written as they are seen: `column_of(title, row_of(field, button))`.
+"""Columns and rows of widgets, written as they are seen: `column_of(title, row_of(field, button))`;
+and widgets that are all made alike.
 
 A part is a widget, a layout, a number of pixels that are left free, or `Free` room; with a number,
 `(field, 1)`, it takes that share of the free room, and with an alignment only the room it needs.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
@@ -12,7 +14,10 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLayout,
+    QPlainTextEdit,
+    QPushButton,
     QScrollArea,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -52,6 +57,47 @@ def scrolled(page: QWidget, name: str) -> QScrollArea:
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setWidget(page)
     area.setAccessibleName(name)
+    return area
+
+
+def quiet_tabs(name: str) -> QTabWidget:
+    """Return pages with tabs; `name` is for screen readers."""
+    tabs = QTabWidget()
+    tabs.setDocumentMode(True)
+    tabs.setAccessibleName(name)
+    bar = tabs.tabBar()
+    bar.setDrawBase(False)
+    bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # also after a click
+    bar.setCursor(Qt.CursorShape.PointingHandCursor)
+    return tabs
+
+
+def text_button(
+    text: str, act: Callable[[], object] | None = None, *, name: str = "", tip: str = ""
+) -> QPushButton:
+    """Return a button that Enter in a field does not press. `name` is for screen readers, if the
+    text is not enough."""
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.setAccessibleName(name)
+    button.setToolTip(tip)
+    if act is not None:
+        button.clicked.connect(lambda: act())
+    return button
+
+
+def text_area(
+    text: str = "", *, name: str = "", hint: str = "", lines: int = 0, fixed: bool = False
+) -> QPlainTextEdit:
+    """Return a field for a plain text, which Tab leaves. `name` is for screen readers, and `hint`
+    is shown while it is empty. It is as high as this many `lines`; a `fixed` text is only read."""
+    area = QPlainTextEdit(text)
+    area.setTabChangesFocus(True)
+    area.setReadOnly(fixed)
+    area.setAccessibleName(name)
+    area.setPlaceholderText(hint)
+    if lines:
+        area.setFixedHeight(lines * area.fontMetrics().lineSpacing() + 12)
     return area
 
 

@@ -22,7 +22,7 @@ from app.chat.conversation import DEFAULTS
 from app.chat.prompt_edit import CTRL_ENTER
 from app.choice_box import Choice, ChoiceBox
 from app.conversations.records import settings_from_json, settings_to_json
-from app.layout import column_of, row_of
+from app.layout import column_of, quiet_tabs, row_of, text_area, text_button
 from app.sampling.dialog import MAX_TOKENS, OVERFLOWS, NumberBox
 from app.sampling.presets import BUILT_IN, find_preset, presets_from_json
 from app.settings import (
@@ -35,7 +35,7 @@ from app.settings import (
 from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
-from app.theme.style import Theme, quiet_tabs, text_area, text_button
+from app.theme.style import Theme
 from models.in_words import size
 
 _SYSTEM_FONT = "System font"

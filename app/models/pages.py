@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.layout import FREE, Free, column_of, row_of
+from app.layout import FREE, Free, column_of, row_of, text_button
 from app.models.formatting import spoken_name
 from app.models.offers import (
     CHOICES,
@@ -35,7 +35,6 @@ from app.models.row_data import RowData
 from app.models.rows import Rows, show_action
 from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.style import text_button
 from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 

@@ -27,10 +27,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.layout import FREE, Part, column_of, row_of
+from app.layout import FREE, Part, column_of, row_of, text_button
 from app.models.formatting import drafter_name, drafts_in_words, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
-from app.theme.style import colours_of, text_button, zoomed
+from app.theme.style import colours_of, zoomed
 from models import in_words
 from models.records import Candidate, Installed
 

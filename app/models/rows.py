@@ -13,10 +13,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, row_of, text_button
 from app.models.row_data import Action, RowData
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.style import colours_of, text_button
+from app.theme.style import colours_of
 from app.theme.thin_bar import ThinBar
 
 

@@ -10,10 +10,9 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from app.layout import Free, column_of, row_of
+from app.layout import Free, column_of, quiet_tabs, row_of, text_button
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import quiet_tabs, text_button
 
 _BACK = QKeySequence("Ctrl+[")
 _WIDEST = 1040  # pixels: in a wider row the button is far from its text

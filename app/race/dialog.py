@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import files
 from app.copying import CopyButton
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, row_of, text_area, text_button
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.replay.player import AnswerPlayer
 from app.rounds import figures
@@ -20,7 +20,7 @@ from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import figures_font, scaled_font, text_area, text_button
+from app.theme.style import figures_font, scaled_font
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict

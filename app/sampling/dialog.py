@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.choice_box import Choice, ChoiceBox
-from app.layout import FREE, Part, column_of, row_of
+from app.layout import FREE, Part, column_of, row_of, text_area, text_button
 from app.sampling.presets import (
     BUILT_IN,
     LONGEST_NAME,
@@ -36,7 +36,6 @@ from app.sampling.presets import (
 )
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, plain_label
-from app.theme.style import text_area, text_button
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 

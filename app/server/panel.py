@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QSpinBox, QWidget
 
 from app.choice_box import Choice, ChoiceBox
 from app.copying import CopyButton, CopyField
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, quiet_tabs, row_of, text_area, text_button
 from app.models.formatting import target_name
 from app.server.local_server import LocalServer, ServerState
 from app.settings import LEAST_PORT, MOST_PORT, Settings
@@ -20,7 +20,6 @@ from app.theme.dialog import Dialog
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.row_tree import RowTree
-from app.theme.style import quiet_tabs, text_area, text_button
 from engine.server.clients import ClientSetup, client_setups
 from engine.server.status import ModelState, ModelStatus, RequestStatus
 from engine.server.target import name_of

@@ -9,15 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QGuiApplication, QPalette
-from PySide6.QtWidgets import (
-    QApplication,
-    QPlainTextEdit,
-    QPushButton,
-    QTabWidget,
-    QToolButton,
-    QToolTip,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, palette_for
@@ -275,47 +267,6 @@ def sign_button(text: str, name: str, act: Callable[[], object], *, keys: str = 
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     button.clicked.connect(act)
     return button
-
-
-def quiet_tabs(name: str) -> QTabWidget:
-    """Return pages with tabs; `name` is for screen readers."""
-    tabs = QTabWidget()
-    tabs.setDocumentMode(True)
-    tabs.setAccessibleName(name)
-    bar = tabs.tabBar()
-    bar.setDrawBase(False)
-    bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # also after a click
-    bar.setCursor(Qt.CursorShape.PointingHandCursor)
-    return tabs
-
-
-def text_button(
-    text: str, act: Callable[[], object] | None = None, *, name: str = "", tip: str = ""
-) -> QPushButton:
-    """Return a button that Enter in a field does not press. `name` is for screen readers, if the
-    text is not enough."""
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.setAccessibleName(name)
-    button.setToolTip(tip)
-    if act is not None:
-        button.clicked.connect(lambda: act())
-    return button
-
-
-def text_area(
-    text: str = "", *, name: str = "", hint: str = "", lines: int = 0, fixed: bool = False
-) -> QPlainTextEdit:
-    """Return a field for a plain text, which Tab leaves. `name` is for screen readers, and `hint`
-    is shown while it is empty. It is as high as this many `lines`; a `fixed` text is only read."""
-    area = QPlainTextEdit(text)
-    area.setTabChangesFocus(True)
-    area.setReadOnly(fixed)
-    area.setAccessibleName(name)
-    area.setPlaceholderText(hint)
-    if lines:
-        area.setFixedHeight(lines * area.fontMetrics().lineSpacing() + 12)
-    return area
 
 
 def scaled_font(font: QFont, scale: float = 1.0, *, bold: bool = False) -> QFont:

@@ -9,12 +9,12 @@ from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QTreeWidgetItem, QWidget
 
-from app.layout import column_of, row_of
+from app.layout import column_of, row_of, text_area, text_button
 from app.theme.dialog import Dialog
 from app.theme.icons import sign_icon
 from app.theme.labels import ToneLabel, closing
 from app.theme.row_tree import RowTree
-from app.theme.style import colours_of, text_area, text_button, zoomed
+from app.theme.style import colours_of, zoomed
 from app.tools.server_rows import Place, Row
 from engine.tools.protocol import OWN
 from models.in_words import clean, one_line

@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QDialogButtonBox, QTreeWidgetItem, QWidget
 
-from app.layout import column_of
+from app.layout import column_of, text_area
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, accepting, plain_label
 from app.theme.row_tree import RowTree
-from app.theme.style import text_area, zoomed
+from app.theme.style import zoomed
 from app.tools.written_servers import hidden, servers_in, shown
 from engine.tools.protocol import Server
 from models.errors import Problem

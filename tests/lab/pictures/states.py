@@ -277,8 +277,7 @@ def tools_panel(stage: Stage) -> Shown:
         State("files", "running", files, "files 0.2.0", "Ask before you write."),
         State("git", "failed", message="There is no program uvx.", remedy="Install uv."),
     )
-    window = stage.window()
-    panel = ToolsPanel(window)
+    panel = ToolsPanel(window := stage.window())
     setup = Configuration(servers, trusted=frozenset({"files"}), folders=("/Users/me/Notes",))
     setup = setup.switched(*own, files[0], on=True)
     pairs = list(zip((Server(OWN), *servers), states, strict=True))
