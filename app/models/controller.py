@@ -52,12 +52,7 @@ class LibraryController(QObject):
     left = Signal()
 
     def __init__(
-        self,
-        library: Library,
-        loader: ModelLoader,
-        *,
-        settings: Settings,
-        parent: QObject,
+        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._library, self._loader = library, loader
@@ -107,7 +102,7 @@ class LibraryController(QObject):
         self._watch.stop()
         if self._made():
             self.view.leave()
-            self.view.deleteLater()
+            vars(self).pop("view").deleteLater()
         self._library.close()
 
     def _connect(self, view: LibraryView) -> None:
@@ -138,6 +133,8 @@ class LibraryController(QObject):
 
     def refresh(self, *changed: PageName) -> None:
         """Refresh the visible page if it is one of `changed`, or if `changed` is empty."""
+        if not self._visible():
+            return
         self.view.set_download_count(len(self._library.downloads.all))
         show: dict[PageName, Callable[[], None]] = {
             "offers": self._show_offers,
@@ -146,8 +143,7 @@ class LibraryController(QObject):
             "downloads": self._show_downloads,
             "disk": self._show_disk,
         }
-        page = self.view.page
-        if self.view.isVisible() and page in (changed or show):
+        if (page := self.view.page) in (changed or show):
             show[page]()
 
     def _show_offers(self) -> None:

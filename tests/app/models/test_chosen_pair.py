@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.settings import Pair
 from models.errors import Problem
 from tests.support.app.fake_commands import OpeningCommands
@@ -102,25 +104,21 @@ def test_a_drafter_folder_is_listed_from_then_on(open_window, until, tmp_path):
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
 
 
-def test_a_drafter_folder_that_is_refused_is_not_listed(open_window, until, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name"), [("drafters", "Draft model"), ("targets", "Model")], ids=["drafter", "target"]
+)
+def test_a_folder_that_is_refused_is_not_listed(open_window, until, tmp_path, kind, name):
     (tmp_path / "empty").mkdir()
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    window.loader.open_drafter(tmp_path / "empty")
-    assert window.pair_bar.drafter == str(tmp_path / "empty")
+    before = box(window, name).currentText()
+    opening = {"drafters": window.loader.open_drafter, "targets": window.loader.open_target}
+    opening[kind](tmp_path / "empty")
+    assert box(window, name).currentText() == "empty"
     until(lambda: "engine" in window.notices.texts)
-    assert window.pair_bar.drafter == "auto"
-    assert window.settings.paths("drafters") == ()
-    assert box(window, "Draft model").findText("empty") == -1
-
-
-def test_a_target_that_is_refused_is_not_listed(open_window, until, tmp_path):
-    window = open_window("ready take load take failed serve")
-    until(lambda: window.pair_bar.status == "loaded")
-    window.loader.open_target(tmp_path)
-    until(lambda: "engine" in window.notices.texts)
-    assert window.settings.paths("targets") == ()
-    assert box(window, "Model").findText(tmp_path.name) == -1
+    assert box(window, name).currentText() == before
+    assert window.settings.paths(kind) == ()
+    assert box(window, name).findText("empty") == -1
 
 
 def test_the_pair_is_the_same_in_every_window(open_windows, until):
