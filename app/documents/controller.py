@@ -54,7 +54,7 @@ _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 _PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
-ONLY_PASSAGES, ALL_OF_IT = "Only passages", "All of it"
+ONLY_PASSAGES, FEWER, ALL_OF_IT, MORE = "Only passages", "Fewer passages", "All of it", "More"
 SHOW_PAGES = "Show pages as pictures"
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
@@ -504,11 +504,14 @@ class DocumentsController(QObject):
         if self._in_passages:
             tokens = self._plan.whole_tokens
             size = f"About {tokens:,} tokens{self._to_read(tokens)}"
+            if tokens > self._context:
+                return MORE, "As many passages as fit"
             return (ALL_OF_IT, size) if tokens else ("", "")
         if not is_slow(self._plan, self._seconds):
             return "", ""
         passages = room_in_time(self._seconds) // 2
-        return ONLY_PASSAGES, f"What your question is about{self._to_read(passages)}"
+        label = FEWER if self._plan.in_part else ONLY_PASSAGES
+        return label, f"What your question is about{self._to_read(passages)}"
 
     def _choose(self) -> None:
         if self._sees and self.attachments.unread_pages:

@@ -117,6 +117,7 @@ class TerminalChat:
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
+                self._left_out = range(0)
                 self._console.print("A new conversation.", style="dim")
             case "/attach":
                 self._attach(argument)

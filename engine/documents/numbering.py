@@ -7,7 +7,7 @@ as in ECMA-376, section 17.9.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
@@ -20,8 +20,10 @@ _ROMAN = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"),
     (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
 )  # fmt: skip
+_HEBREW_VALUES = (400, 300, 200, *range(100, 9, -10), *range(9, 0, -1))
+_HEBREW = (*zip(_HEBREW_VALUES, "תשרקצפעסנמלכיטחזוהדגבא", strict=True),)
 _LETTERS = {  # of the lists that Word offers in these languages
-    "Letter": "abcdefghijklmnopqrstuvwxyz",
+    "erLetter": "abcdefghijklmnopqrstuvwxyz",
     "russian": "абвгдежзиклмнопрстуфхцчшщыэюя",
     "hebrew": "אבגדהוזחטיכלמנסעפצקרשת",
     "arabicAlpha": "أبتثجحخدذرزسشصضطظعغفقكلمنهوي",
@@ -235,6 +237,8 @@ def written(count: int, kind: str) -> str:
     match kind:
         case "upperRoman" | "lowerRoman":
             return _cased(roman(count), kind)
+        case "hebrew1":  # 15 and 16 as 9 + 6 and 9 + 7
+            return roman(count, _HEBREW).replace("יה", "טו").replace("יו", "טז")  # noqa: RUF001
         case "ordinal":
             return f"{count}{_ordinal_ending(count)}"
         case "decimalEnclosedCircle" | "decimalEnclosedCircleChinese" if count <= 20:
@@ -254,10 +258,10 @@ def _cased(text: str, kind: str) -> str:
     return text.lower() if "ower" in kind else text.upper()
 
 
-def roman(count: int) -> str:
-    """A number in Roman letters."""
+def roman(count: int, signs: Sequence[tuple[int, str]] = _ROMAN) -> str:
+    """A number as a sum of signs: in Roman letters, or in others."""
     text = ""
-    for value, sign in _ROMAN:
+    for value, sign in signs:
         text += sign * (count // value)
         count %= value
     return text

@@ -17,10 +17,10 @@ def room_in_time(seconds_per_token: float) -> int:
 
 
 def is_slow(plan: Plan, seconds_per_token: float) -> bool:
-    """Whether the documents that a message has whole take long to read."""
+    """Whether a message's documents or passages take long to read, all but pictures."""
     documents = zip(plan.sent.documents, plan.tokens, strict=True)
-    whole = sum(tokens for document, tokens in documents if document.whole)
-    return whole > _FEWEST and whole * seconds_per_token >= SLOW_SECONDS
+    tokens = sum(tokens for document, tokens in documents if not document.pixels)
+    return seconds_per_token > 0 and tokens > room_in_time(seconds_per_token)
 
 
 def to_read(seconds: float) -> str:

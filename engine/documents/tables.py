@@ -21,7 +21,10 @@ _FIRST_ROWS = 10  # titles may be above a header
 _MOST_BLOCKS = 100  # of rows without a blank one, back to the header
 _LONGEST = 600  # characters: a longer header would take too much of the room
 _BAR = " | "
-_DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\d)|(?:\d{4}[-/]\d\d|\d\d[-/]\d{4})\Z")
+_DATE = re.compile(
+    r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?!\d)"
+    r"|(?:\d{4}[-/]\d\d|\d\d[-/]\d{4}|\d\d?(?::\d\d|\.\d\d?\.))\Z"
+)
 _YEAR = re.compile(r"(?:19|20)\d\d\Z")
 _LETTER, _DIGIT, _NUMBER = map(re.compile, (r"[^\W\d_]", r"\d", r"\d[\d.,]*"))
 _WORDS = {"words", ""}

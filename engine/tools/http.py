@@ -26,7 +26,7 @@ class LimitedBody(httpx2.AsyncByteStream):
         allowance, end = Allowance(), b""
         async for block in self._stream:
             joined = end + block  # the two line ends after an event may come in two blocks
-            if self._events and b"\n\n" in joined.replace(b"\r", b""):
+            if self._events and b"\n\n" in joined.replace(b"\r\n", b"\n").replace(b"\r", b"\n"):
                 allowance = Allowance()
             end = joined[-3:]
             if why := allowance.refusal(block):

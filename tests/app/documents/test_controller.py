@@ -10,7 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from app.chat.composer import SignButton
-from app.documents.controller import ALL_OF_IT, ONLY_PASSAGES
+from app.documents.controller import ALL_OF_IT, FEWER, MORE, ONLY_PASSAGES
 from app.documents.text_dialog import TextDialog
 from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, sent_from_json
@@ -366,7 +366,7 @@ def test_what_could_not_be_stored_comes_back_with_its_documents(opened, until, f
 
 
 def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
-    opened, until, tmp_path, asked
+    opened, until, tmp_path, asked, monkeypatch
 ):
     window = opened()
     seen = asked(window)
@@ -375,6 +375,16 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     until(lambda: "passage" in chips(window)[0])
     assert "part by part" in window.composer.documents.remark
     assert not window.composer.unready
+    choice = window.composer.documents.choice.button
+    assert choice.text() == ""
+    monkeypatch.setattr("engine.documents.slow._FEWEST", 1000)
+    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 40.0))
+    window.composer.field.setPlainText("Who pays the deposit now?")
+    until(lambda: choice.text() == FEWER)
+    choice.click()
+    until(lambda: choice.text() == MORE and "1 passage " in chips(window)[0])
+    choice.click()
+    until(lambda: choice.text() == FEWER)
     window.composer.send()
     until(answered(window, 2))
     first = sent(window).documents[0]

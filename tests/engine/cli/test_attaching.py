@@ -128,15 +128,20 @@ def test_a_new_conversation_has_its_files_again(table):
     assert NOTE.text in table.asked[0].content
 
 
-def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer):
+def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer, monkeypatch):
     target = loaded(Scripted(ANSWERS), tokenizer, context=1500)
     files = {"note.pdf": made("note.pdf", ["zebras"], 150)}
     table = Table(target, request=Request(max_tokens=12, overflow="rolling"), files=files)
     table.say("/attach note.pdf", "Why?", "a " * 280)
     assert "left out" in table.say("b " * 300)
     table.say("And zebras?")
-    table.attachments.close()
     assert "About zebras" in table.asked[-1].content
+    before = []
+    monkeypatch.setattr(table.attachments, "write", lambda *_, **how: before.extend(how["before"]))
+    table.chat._answer = lambda asked: None
+    table.say("/system be nice", "Why?")
+    table.attachments.close()
+    assert [message.role for message in before] == ["system"]
 
 
 def test_what_passages_cannot_do_is_said_once_of_a_long_file(table):

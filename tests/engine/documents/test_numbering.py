@@ -169,7 +169,9 @@ def test_lists_that_are_not_there_number_nothing():
         ("ideographTraditional", (2,), ("乙",)),
         ("ganada", (2,), ("나",)),
         ("aiueo", (2,), ("イ",)),
-        ("hebrew1", (2,), ("ב",)),
+        ("hebrew1", (2, 15, 116, 127), ("ב", "טו", "קטז", "קכז")),  # noqa: RUF001
+        ("hebrew2", (11,), ("כ",)),
+        ("thaiLetters", (2,), ("2",)),
         ("arabicAlpha", (2,), ("ب",)),
         ("arabicAbjad", (3,), ("3",)),
         ("iroha", (2,), ("2",)),

@@ -71,6 +71,8 @@ type Row = Callable[[int], str]
         ("Country,2021,2022", lambda n: f"Land {n},n/a,{n or 'open'}", "Country,2021,2022"),
         ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
         ("Name,01.03.2026,Mon 2", lambda n: f"Ann {n},early,7", "Name,01.03.2026,Mon 2"),
+        ("Room,8:00,09:30", lambda n: f"R{n},free,{('Ann', 'free')[n % 2]}", "Room,8:00,09:30"),
+        ("Who;5.1.;6.1.", lambda n: f"P{n};{'FSN'[n % 3]};S", "Who;5.1.;6.1."),
         ("Shop,Jan 26,Q1", lambda n: f"Shop {n},{n},7.50", "Shop,Jan 26,Q1"),
         ("Film,Year", lambda n: f"Alien {n},{1950 + n % 90}", "Film,Year"),
         ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),

@@ -43,13 +43,14 @@ async def test_what_it_does_wrong_fails_that_call(tmp_path, address):
             assert (await host.call("json")).text == "as JSON", tool
 
 
-async def test_small_events_without_end_are_read_however_they_are_cut(monkeypatch):
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+async def test_small_events_without_end_are_read_however_they_are_cut(end, monkeypatch):
     monkeypatch.setattr("engine.tools.limits.LONGEST_MESSAGE_BYTES", 100)
 
     async def blocks():
         for _ in range(50):
-            yield b"data: small\r\n"
-            yield b"\r\n"
+            yield b"data: small" + end
+            yield end
         yield b"data: " + b"x" * 200
 
     body = aiter(LimitedBody(blocks(), events=True))
