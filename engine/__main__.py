@@ -1,5 +1,6 @@
 """`python -m engine` is `slipstream`."""
 
+import signal
 import sys
 
 
@@ -9,8 +10,12 @@ def main() -> None:
         from engine.process.host import main as serve
 
         serve()
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:  # a Ctrl-C during imports needs no traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from engine.cli.main import main as run
 
+    signal.signal(signal.SIGINT, handler)
     run()
 
 

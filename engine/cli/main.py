@@ -447,6 +447,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()  # while a failure can still be reported
     except BrokenPipeError:  # the reader has gone
         sys.exit(1)
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(130)
     except Exception as error:
         if (problem := problem_of(error)) is None:
             raise

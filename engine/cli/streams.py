@@ -49,7 +49,10 @@ def new_console(*, errors: bool = False) -> Console:
     shown = file.isatty()  # whose columns change with its window
     width = _WIDE if not shown and size in ("", "0") else 80 if size == "0" else None
     system: Literal["auto", "256"] = "auto" if shown or not os.environ.get("FORCE_COLOR") else "256"
-    return Console(stderr=errors, width=width, force_terminal=shown, color_system=system)
+    console = Console(stderr=errors, width=width, force_terminal=shown, color_system=system)
+    # Never hidden: a process may be ended, or stopped, while it shows progress.
+    console.show_cursor = lambda show=True: False  # type: ignore[method-assign]
+    return console
 
 
 def let_go(*streams: TextIO) -> None:

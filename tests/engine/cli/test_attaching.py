@@ -138,7 +138,7 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer, monkeypatch)
     assert "About zebras" in table.asked[-1].content
     before = []
     monkeypatch.setattr(table.attachments, "write", lambda *_, **how: before.extend(how["before"]))
-    table.chat._answer = lambda asked: None
+    monkeypatch.setattr(table.chat, "_answer", lambda asked: None)
     table.say("/system be nice", "Why?")
     table.attachments.close()
     assert [message.role for message in before] == ["system"]

@@ -1,7 +1,10 @@
 """Standard streams that are closed are opened again, before a file of ours takes their number."""
 
+import signal
 import subprocess
 import sys
+
+import pytest
 
 from engine.cli.streams import new_console
 from tests.support.engine.ended import ROOT
@@ -18,14 +21,37 @@ with open(sys.argv[1], "w") as file:
     print(file.fileno(), sys.stdin.fileno(), repr(sys.stdin.read()), file=file)
 """
 
+_STRUCK = """
+import os, signal, sys
+class Striking:
+    def find_spec(self, name, *_):
+        name == sys.argv[1] and os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Striking())
+from engine.__main__ import main
+main()
+"""
 
-def test_a_console_that_nobody_sees_folds_nothing_and_moves_no_cursor(monkeypatch):
+
+@pytest.mark.parametrize("module", ["engine.cli.main", "typer.rich_utils"])
+def test_an_early_ctrl_c_ends_a_command_silently(module):
+    words = [sys.executable, "-c", _STRUCK, module, "--help"]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True)
+    assert (ended.returncode in (-signal.SIGINT, 130), ended.stderr) == (True, b"")
+
+
+def test_a_console_that_nobody_sees_folds_nothing_and_moves_no_cursor(monkeypatch, capsys):
     for columns, colours, width in (("", "1", 1000), ("0", "", 1000), ("40", "1", 40)):
         monkeypatch.setenv("COLUMNS", columns)
         monkeypatch.setenv("FORCE_COLOR", colours)
         console = new_console()
         assert (console.width, console.is_terminal) == (width, False)
         assert bool(console.color_system) == bool(colours)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console = new_console()
+    assert console.is_terminal
+    with console.status("Loading"):  # a signal may end or stop the process here
+        pass
+    assert "\x1b[?25l" not in capsys.readouterr().out
 
 
 def test_an_answer_is_written_where_progress_cannot_be():

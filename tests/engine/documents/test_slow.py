@@ -22,8 +22,7 @@ def test_a_document_is_slow_that_takes_long_whole_or_in_passages():
     assert not is_slow(Plan(PICTURE, tokens=(4000,)), 1.0)
     assert not is_slow(Plan(WHOLE, tokens=(4000,)), 0.0)
 
-
-def test_what_is_read_in_good_time_is_never_nothing():
+    # What is read in good time is never nothing.
     assert room_in_time(0.001) == SLOW_SECONDS * 1000
     assert room_in_time(1.0) == room_in_time(0.0) > 1000
 
