@@ -22,9 +22,10 @@ import pypdfium2.raw as pdfium
 from engine.documents import PRINTED, Section
 from engine.documents.hidden import hidden_places
 from engine.documents.limits import PAGES
+from engine.documents.page_line import MADE, Tick
+from engine.documents.page_line import Box as Place
 from engine.documents.page_picture import Box, PagePicture, png
-from engine.documents.page_text import MADE, PageText, Tick, codes, contains, page_text
-from engine.documents.page_text import Box as Place
+from engine.documents.page_text import PageText, codes, page_text
 from engine.documents.read import Read, left_out_line, unseen_line
 from models.errors import Problem
 
@@ -414,7 +415,7 @@ def _is_clipped(drawn: Any, box: Place) -> bool:
                 up.append(y.value)
         edge = Place(min(across), min(up), max(across), max(up)) if up else box
         ends = box._replace(right=box.left), box._replace(left=box.right)
-        if not all(contains(edge, end) for end in ends):
+        if not all(edge.contains(end) for end in ends):
             return True
     return False
 
@@ -437,7 +438,7 @@ def _without_picture(
     places = [Place(*(page.get_bbox() if each.level else each.get_bounds())) for each in images]
     for number in numbers:
         box = Place(*characters.get_charbox(number, loose=True))
-        if not any(contains(place, box) for place in places):
+        if not any(place.contains(box) for place in places):
             yield number
 
 
