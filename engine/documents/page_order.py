@@ -1,6 +1,6 @@
 """Puts the lines of a PDF's page into the order in which they are read.
 
-It is PDFium's, but values come next to their labels, as do those that are filled into a form,
+It is PDFium's, but values come next to their labels, as do the values of a form,
 columns of prose one after the other, and dashes into empty cells of numbers.
 """
 
