@@ -412,7 +412,7 @@ class _Reader(HTMLParser):
             self._end_preformatted()
         elif tag in _CELLS and self._tables:
             self._end_cell()
-        elif tag == "tr" and self._tables and not self._tables[-1].layout:
+        elif tag in {"tr"} | _ROW_GROUPS and self._tables and not self._tables[-1].layout:
             self._end_row()
         elif tag == "table" and self._tables:
             self._end_line()
@@ -429,8 +429,6 @@ class _Reader(HTMLParser):
             self._end_choice()
         elif tag in _AROUND:
             self._line.append(_AROUND[tag][1])
-        elif tag in _ROW_GROUPS and self._tables and not self._tables[-1].layout:
-            self._end_row()
         if tag in _BLOCKS:
             self._break(2 if tag in _SPACED and not self._lists else 1)
 

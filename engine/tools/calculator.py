@@ -17,14 +17,9 @@ _MOST_BITS = 40_000  # of a number: twelve thousand digits
 _MOST_PLACES = 1_000  # to which a number is rounded
 _WORKING = Context(prec=50, Emax=13_000, Emin=-13_000)  # room for as many bits
 _SHOWN = Context(prec=30)  # of a number that is not exact
-_WRITTEN = str.maketrans(
-    {"×": "*", "·": "*", "÷": "/", "\N{MINUS SIGN}": "-", "–": "-", "^": "**"}
-    | dict.fromkeys("$€£", "")
-)
+_WRITTEN = str.maketrans("×·÷\N{MINUS SIGN}–", "**/--", "$€£") | {ord("^"): "**"}
 _OF_SEVERAL = re.compile(r"(?:max|min|round|sum)\s*\(")  # where a comma is between two numbers
-_IN_THREES = re.compile(
-    r"(?<![\w.,])\d{1,3}(?:([,'\u2019\xa0\u2009\u202f])\d{3})(?:\1\d{3})*(?![\w,])"
-)
+_IN_THREES = re.compile(r"(?<![\w.,])\d{1,3}([,'\u2019\xa0\u202f])\d{3}(?:\1\d{3})*(?![\w,])")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 
@@ -34,7 +29,7 @@ def calculate(expression: str) -> str:
         raise Problem("The expression is too long.", f"Write at most {_LONGEST} characters.")
     text = expression.strip().translate(_WRITTEN)
     if not _OF_SEVERAL.search(text):
-        text = _IN_THREES.sub(lambda number: re.sub(r"[^\d]", "", number[0]), text)
+        text = _IN_THREES.sub(lambda number: number[0].replace(number[1], ""), text)
     try:
         with localcontext(_WORKING) as context:
             value = _value(ast.parse(text, mode="eval").body, text)

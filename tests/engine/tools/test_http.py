@@ -69,12 +69,15 @@ async def test_a_server_that_floods_is_ended(tmp_path, address):
 
 async def test_no_connection_and_no_key_are_told(tmp_path, address):
     async with hosted(tmp_path) as host:
-        nobody, stranger = await host.start(
-            Server("nobody", url="http://127.0.0.1:9/mcp"),
+        nowhere = "http://127.0.0.1:9"
+        states = await host.start(
             Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
+            Server("nobody", url=f"{nowhere}/mcp"),
+            Server("called so", url=f"{nowhere}/x", type="sse"),
+            Server("named so", url=f"{nowhere}/sse"),
+            Server("with a key", url=f"{nowhere}/sse/?key=1"),
         )
-        for state in (nobody, stranger):
-            assert state.state == "failed"
-            assert state.message
-            assert state.remedy
+        for number, state in enumerate(states):
+            assert (state.state, bool(state.message)) == ("failed", True)
+            assert ("mcp-remote" in state.remedy) == (number > 1)
             assert "other-key" not in state.message
