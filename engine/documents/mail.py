@@ -76,17 +76,12 @@ def _messages(data: bytes, lost: _LeftOut) -> Iterator[tuple[str, str]]:
         pieces = [data]
     for piece in pieces:
         if piece.strip():
-            message = _parsed(piece)
+            # The library's newer policy reads some headers in quadratic time, and fails at others.
+            message = message_from_bytes(piece, policy=policy.compat32)
             text = BETWEEN.join(filter(None, _texts(message, lost)))
             headers = ((name, _header(message, name)) for name in _SHOWN)
             lines = "\n".join(f"{name}: {value}" for name, value in headers if value)
             yield _header(message, "Subject"), BETWEEN.join(filter(None, (lines, text.strip("\n"))))
-
-
-def _parsed(data: bytes) -> Message:
-    """The parts of a message. The older policy of the library is used: the newer one reads some
-    headers in quadratic time, and fails at odd ones."""
-    return message_from_bytes(data, policy=policy.compat32)
 
 
 def _header(message: Message, name: str) -> str:
@@ -173,11 +168,7 @@ def _meant(options: str, value: str) -> str:
 
 
 def _decoded(part: Message) -> Decoded:
-    charset = part.get_content_charset()
+    charset, content = part.get_content_charset(), part.get_payload(decode=True)
+    data = content if isinstance(content, bytes) else b""
     in_page = part.get_content_type() in _PAGES and not charset
-    return decoded(_content(part)) if in_page else decode_declared(_content(part), charset)
-
-
-def _content(part: Message) -> bytes:
-    content = part.get_payload(decode=True)
-    return content if isinstance(content, bytes) else b""
+    return decoded(data) if in_page else decode_declared(data, charset)

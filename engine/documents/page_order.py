@@ -37,8 +37,8 @@ _OF_A_UNIT = 3  # letters around a number
 
 def as_read(lines: list[Line], boxes: Boxes) -> list[Line]:
     """The lines in the order in which they are read."""
+    lines = _level(lines, boxes)
     heights = [round(boxes.baseline(line)) for line in lines]
-    lines, heights = _level(lines, heights, boxes)
     if any(above < below for above, below in pairwise(heights)):
         lines = _with_values(lines, boxes)
     step = max(len(lines) // _LOOKED_AT, 1)
@@ -64,20 +64,17 @@ def as_read(lines: list[Line], boxes: Boxes) -> list[Line]:
     return read
 
 
-def _level(
-    lines: Sequence[Line], heights: Sequence[int], boxes: Boxes
-) -> tuple[list[Line], list[int]]:
-    """The lines and their heights, with those joined that PDFium cut at a gap."""
-    level, left = list[Line](), list[int]()
-    for line, height in zip(lines, heights, strict=True):
-        if left and left[-1] == height:
+def _level(lines: Sequence[Line], boxes: Boxes) -> list[Line]:
+    """The lines, with those joined that PDFium cut at a gap."""
+    level = list[Line]()
+    for line in lines:
+        if level and round(boxes.baseline(level[-1])) == round(boxes.baseline(line)):
             before, after = boxes.of(level[-1][-1].number), boxes.of(line[0].number)
             if before and after and before.right < after.left:
-                level[-1] = [*level[-1], SPACE_MADE, *line]
+                level[-1] = _spaced([level[-1], line])
                 continue
         level.append(line)
-        left.append(height)
-    return level, left
+    return level
 
 
 def _cells(line: Line, boxes: Boxes) -> list[Line]:

@@ -103,20 +103,15 @@ def page_text(
         lines = with_filled_in(lines, boxes, own=own, ticks=ticks)
     lines = as_read([line for line in map(stripped, lines) if line], boxes)
     lines = [_crossed(line, struck, boxes) for line in lines]
-    text: list[str] = []
-    numbers: list[int] = []
+    written: Line = []
     breaks = _breaks([boxes.baseline(line) for line in lines])
     for line, above in zip(lines, breaks, strict=True):
-        text += above
-        numbers += [MADE] * len(above)
-        for letter, number in line:
-            text.append(letter)
-            numbers.append(max(number, MADE))
+        written += [*(Char(each, MADE) for each in above), *line]
     for comment in comments:
-        below = f"{BETWEEN if text else ''}Comment: {comment}"
-        text += below
-        numbers += [MADE] * len(below)
-    return PageText("".join(text), tuple(numbers), off_page)
+        below = f"{BETWEEN if written else ''}Comment: {comment}"
+        written += [Char(each, MADE) for each in below]
+    numbers = tuple([max(number, MADE) for _, number in written])
+    return PageText(text_of(written), numbers, off_page)
 
 
 def _shown(line: Line) -> int:
