@@ -10,9 +10,8 @@ def main() -> None:
         from engine.process.host import main as serve
 
         serve()
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # a Ctrl-C during imports needs no traceback
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A Ctrl-C during these imports, which take most of a second, ends them without a traceback.
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from engine.cli.main import main as run
 
     signal.signal(signal.SIGINT, handler)

@@ -59,9 +59,8 @@ def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
         ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields[:8]]
         if name == "cpu" and len(ticks) == 8:
             own = os.times()
-            return ProcessorTimes(
-                sum(ticks), sum(ticks) - ticks[3] - ticks[4], own.user + own.system
-            )
+            busy = sum(ticks) - ticks[3] - ticks[4]
+            return ProcessorTimes(sum(ticks), busy, own.user + own.system)
     return None
 
 
@@ -104,6 +103,5 @@ def _said_by(*command: str) -> str:
 
 def power_mode_in_pmset(output: str) -> str:
     """`lowpowermode`, and on some Macs `powermode`, as `pmset -g` prints them."""
-    return ", ".join(
-        " ".join(pair) for pair in re.findall(r"^\s*(lowpowermode|powermode)\s+(\d+)", output, re.M)
-    )
+    found = re.findall(r"^\s*(lowpowermode|powermode)\s+(\d+)", output, re.M)
+    return ", ".join(map(" ".join, found))

@@ -499,19 +499,16 @@ class DocumentsController(QObject):
         slow documents; and its words."""
         if self._sees and (pages := self.attachments.unread_pages):
             return SHOW_PAGES, ", ".join(shown for _, _, shown in pages)
-        if self._plan is None or not self.attachments.ready:
-            return "", ""
-        if self._in_passages:
-            tokens = self._plan.whole_tokens
-            size = f"About {tokens:,} tokens{self._to_read(tokens)}"
+        plan = self._plan if self.attachments.ready else None
+        if plan and self._in_passages and (tokens := plan.whole_tokens):
             if tokens > self._context:
                 return MORE, "As many passages as fit"
-            return (ALL_OF_IT, size) if tokens else ("", "")
-        if not is_slow(self._plan, self._seconds):
-            return "", ""
-        passages = room_in_time(self._seconds) // 2
-        label = FEWER if self._plan.in_part else ONLY_PASSAGES
-        return label, f"What your question is about{self._to_read(passages)}"
+            return ALL_OF_IT, f"About {tokens:,} tokens{self._to_read(tokens)}"
+        if plan and not self._in_passages and is_slow(plan, self._seconds):
+            passages = self._to_read(room_in_time(self._seconds) // 2)
+            label = FEWER if plan.in_part else ONLY_PASSAGES
+            return label, f"What your question is about{passages}"
+        return "", ""
 
     def _choose(self) -> None:
         if self._sees and self.attachments.unread_pages:

@@ -150,11 +150,8 @@ class Attachments:
         if is_slow(made, self._seconds_per_token):
             seconds = room_in_time(self._seconds_per_token) * self._seconds_per_token
             how = "/passages QUESTION" if more else "--passages"
-            _print(
-                self._console,
-                f"{how} sends only relevant passages: {to_read(seconds)} at most.",
-                "yellow",
-            )
+            line = f"{how} sends only relevant passages: {to_read(seconds)} at most."
+            _print(self._console, line, "yellow")
         if made.in_part:
             line = _in_part(made, context=self._session.context_length)
             _print(self._console, line, "yellow")

@@ -194,9 +194,8 @@ class TerminalChat:
         ends = (event.stats for event in reversed(events) if isinstance(event, Done))
         stats = next(ends, Stats())
         self._attachments.learn(stats)
-        if (
-            read := next((event for event in events if isinstance(event, Prefill)), None)
-        ) is not None:
+        read = next((event for event in events if isinstance(event, Prefill)), None)
+        if read is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
         self._attachments.show_copied(answer.content)

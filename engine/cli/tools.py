@@ -21,7 +21,7 @@ from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined, said
 from engine.tools.calling import Calling
 from engine.tools.client import ToolClient, host_command
-from engine.tools.configuration import Configuration, load
+from engine.tools.configuration import load
 from engine.tools.protocol import OWN, Call, Offered, Result, Start
 from engine.tools.steps import Step, StepCall, line_of, messages_of, must_answer
 from engine.tools.turn import (
@@ -145,7 +145,7 @@ class Tools:
                 if calling.repeats(now):
                     self._console.print("This call has run before:", style="dim")
                 try:
-                    calling.decide(now, *self.decide(now, tools[now.server, now.tool]))
+                    calling.decide(now, *self.decide(now, tools[now.key]))
                     now = calling.call(call.id) or call
                 except KeyboardInterrupt:
                     stopped = True
@@ -166,11 +166,8 @@ class Tools:
         wanted = Call(call.id, call.server, call.tool, call.ran or call.arguments, seconds)
         with self._console.status(Styled(line_of(call))):
             now = self._process.tools(cancelled=cancelled)
-            changed = any(
-                (tool.server, tool.name) == (call.server, call.tool) and tool not in known
-                for tool in now
-            )
-            if changed:
+            others = (tool for tool in now if tool not in known)
+            if any((tool.server, tool.name) == call.key for tool in others):
                 return Result(call.id, "failed", "Not called: the tool's description changed.")
             return self._process.call(wanted, cancelled=cancelled)
 
@@ -205,13 +202,11 @@ def open_tools(
             offered = process.tools()
         for line in process.failures:
             console.print(Styled(clean(line)), style="yellow", highlight=False, soft_wrap=True)
-        switched_on = [tool for tool in offered if _is_on(tool, configuration)]
+        others = not configuration.seen
+        switched_on = [
+            tool for tool in offered if configuration.is_on(tool) or (others and tool.server != OWN)
+        ]
         yield Tools(process, switched_on, console, trusted=configuration.trusted, allowed=allowed)
-
-
-def _is_on(tool: Offered, configuration: Configuration) -> bool:
-    others = not configuration.seen and tool.server != OWN
-    return others or configuration.is_on(tool)
 
 
 def ask_user(console: Console, read: Callable[[], str]) -> Decide:

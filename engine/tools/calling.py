@@ -99,10 +99,7 @@ class Calling:
         self.put(decided(call, decision, arguments=arguments))
         self.permissions = self.permissions.after(call, decision)
         if decision in ("always", "never"):
-            alike = (
-                one for one in self.asked if (one.server, one.tool) == (call.server, call.tool)
-            )
-            self.put(*(decided(one, decision) for one in alike))
+            self.put(*(decided(one, decision) for one in self.asked if one.key == call.key))
 
     def put(self, *calls: StepCall) -> None:
         """Put these calls in the place of those with their ids."""

@@ -45,6 +45,10 @@ class StepCall:
     bytes: int = 0
 
     @property
+    def key(self) -> tuple[str, str]:
+        return self.server, self.tool
+
+    @property
     def runs(self) -> bool:
         """Whether it was given to its server, or is being given."""
         return self.state not in ("asked", "refused")
@@ -82,12 +86,8 @@ def _brings_nothing_new(call: StepCall, before: Sequence[Step]) -> bool:
 def runs_before(call: StepCall, before: Sequence[Step]) -> list[StepCall]:
     """The same call where it ran in the steps before."""
     earlier = (each for step in before for each in step.calls if each.runs)
-    return [
-        each
-        for each in earlier
-        if (each.server, each.tool) == (call.server, call.tool)
-        and alike(each.arguments, call.arguments)
-    ]
+    same = (each for each in earlier if each.key == call.key)
+    return [each for each in same if alike(each.arguments, call.arguments)]
 
 
 def alike(one: str, other: str) -> bool:

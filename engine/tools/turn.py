@@ -136,11 +136,10 @@ class Permissions:
 
     def after(self, call: StepCall, decision: Decision) -> "Permissions":
         """The permissions after the user decided on a call."""
-        tool = {(call.server, call.tool)}
         if decision == "always":
-            return replace(self, always=self.always | tool, never=self.never - tool)
+            return replace(self, always=self.always | {call.key}, never=self.never - {call.key})
         if decision == "never":
-            return replace(self, always=self.always - tool, never=self.never | tool)
+            return replace(self, always=self.always - {call.key}, never=self.never | {call.key})
         return self
 
 

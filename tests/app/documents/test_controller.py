@@ -365,9 +365,7 @@ def test_what_could_not_be_stored_comes_back_with_its_documents(opened, until, f
     assert "The roof" in sent(window).text
 
 
-def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
-    opened, until, tmp_path, asked, monkeypatch
-):
+def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, asked, monkeypatch):
     window = opened()
     seen = asked(window)
     attach(window, until, file_in(tmp_path, "lease.txt", LONG))
@@ -376,14 +374,12 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     assert "part by part" in window.composer.documents.remark
     assert not window.composer.unready
     choice = window.composer.documents.choice.button
-    assert choice.text() == ""
     monkeypatch.setattr("engine.documents.slow._FEWEST", 1000)
     window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 40.0))
     window.composer.field.setPlainText("Who pays the deposit now?")
-    until(lambda: choice.text() == FEWER)
-    choice.click()
-    until(lambda: choice.text() == MORE and "1 passage " in chips(window)[0])
-    choice.click()
+    for shown in (FEWER, MORE):
+        until(lambda shown=shown: choice.text() == shown)
+        choice.click()
     until(lambda: choice.text() == FEWER)
     window.composer.send()
     until(answered(window, 2))
@@ -403,13 +399,20 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}
 
 
-def test_how_long_it_takes_to_read_is_known_in_the_next_run(opened, until, tmp_path):
+def test_how_long_it_takes_to_read_is_said_once_it_was_measured(opened, until, tmp_path):
     before = opened()
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(4 * 10**9)
+    documents, loaded = before.composer_controller.documents, before.loader.loaded
+    documents.use(replace(loaded, target=str(tmp_path)))
+    attach(before, until, file_in(tmp_path, "a.txt", "word " * 100))
+    assert "to read" not in chips(before)[0] + before.composer.documents.choice.words
+    documents.use(loaded)
     before.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 5.0))
     before.close()
-    window = opened()
-    attach(window, until, file_in(tmp_path, "a.txt", "word " * 1200))
-    assert "about 20 s to read" in chips(window)[0]
+    after = opened()
+    attach(after, until, file_in(tmp_path, "b.txt", "word " * 1200))
+    assert "about 20 s to read" in chips(after)[-1]
 
 
 def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until, tmp_path):
@@ -434,19 +437,6 @@ def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until
     until(answered(window, 2))
     assert sent(window).documents[0].passages
     assert documents.choice.button.text() == ""
-
-
-def test_before_anything_is_measured_no_time_is_said(opened, until, tmp_path):
-    window = opened()
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.parent.mkdir()
-    with weights.open("wb") as file:
-        file.truncate(4 * 10**9)
-    loaded = window.loader.loaded
-    window.composer_controller.documents.use(replace(loaded, target=str(weights.parent)))
-    attach(window, until, file_in(tmp_path, "a.txt", "word " * 5000))
-    until(lambda: "tokens" in chips(window)[0])
-    assert "to read" not in chips(window)[0] + window.composer.documents.choice.words
 
 
 def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(open_window, until, tmp_path):

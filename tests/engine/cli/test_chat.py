@@ -83,15 +83,8 @@ def test_the_second_turn_reads_only_what_is_new(table):
     assert table.done.stats.reused_tokens == prefills[0].reused
 
 
-def test_the_system_prompt_comes_first(target):
-    table = Table(target, system="be nice")
-    table.say("hello")
-    assert table.messages[0] == ChatMessage("system", "be nice")
-    assert table.roles == ["system", "user", "assistant"]
-
-
-def test_empty_lines_are_passed_over(table):
-    table.say("", "  ", "\t")
+def test_empty_lines_and_those_after_quit_are_passed_over(table):
+    table.say("", "  ", "\t", "/quit", "hello")
     assert table.messages == []
     assert table.session.answers == []
 
@@ -111,11 +104,6 @@ def test_an_unknown_command(table):
     printed = table.say(*lines, "hello")
     assert printed.count("Unknown command:") == len(lines)
     assert table.roles == ["user", "assistant"]
-
-
-def test_quit_reads_no_further(table):
-    assert "tokens/s" not in table.say("/quit", "hello")
-    assert table.messages == []
 
 
 def test_regenerate_keeps_one_copy(table):
@@ -141,13 +129,6 @@ def test_regenerate_draws_another_answer_when_sampling(target):
         assert table.roles == ["user", "assistant"]
         answers.add(table.messages[-1].content)
     assert len(answers) > 1
-
-
-@pytest.mark.parametrize("system", ["", "be nice"])
-def test_nothing_to_regenerate(system, target):
-    table = Table(target, system=system)
-    assert "No message has been sent yet" in table.say("/regenerate")
-    assert table.session.answers == []
 
 
 def test_another_drafter_writes_the_same(table, folder):
@@ -182,21 +163,23 @@ def test_another_draft_length(table):
 
 def test_system_begins_anew(table):
     table.say("hello")
-    printed = table.say("/system  be nice ")
+    printed = table.say("/system  be nice ", "/regenerate")
     assert "A new conversation." in printed
+    assert "No message has been sent yet" in printed
     assert table.messages == [ChatMessage("system", "be nice")]
     table.say("hello")
     assert table.roles == ["system", "user", "assistant"]
-    table.say("/system")
+    assert "No message has been sent yet" in table.say("/system", "/regenerate")
     assert table.messages == []
 
 
 # Saving
 
 
-def test_save_as_json(table, tmp_path):
+def test_save_as_json(table, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "a chat.json"
-    assert f"Saved to {path}." in table.say("grüße\u2028[bold]", f"/save {path}")
+    assert f"Saved to ~/{path.name}." in table.say("grüße\u2028[bold]", f"/save ~/{path.name}")
     saved = json.loads(path.read_text(encoding="utf-8"))
     assert saved == {"messages": [{"role": m.role, "content": m.content} for m in table.messages]}
     assert saved["messages"][0]["content"] == "grüße\u2028[bold]"
@@ -239,12 +222,6 @@ def test_save_to_no_file(table, tmp_path, monkeypatch):
     table.say("more")
     assert table.roles == ["user", "assistant"] * 2
     assert list(tmp_path.iterdir()) == []
-
-
-def test_save_in_the_home_folder(table, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    table.say("hello", "/save ~/chat.md")
-    assert (tmp_path / "chat.md").read_text(encoding="utf-8").startswith("**user**\n\nhello\n")
 
 
 # Errors

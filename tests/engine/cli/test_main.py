@@ -117,9 +117,6 @@ def test_a_dash_reads_the_prompt(generate, monkeypatch):
     piped = generate("--prompt", "-")
     assert piped.code == 0
     assert piped.out == generate("--prompt", "grüße\n").out
-
-
-def test_a_dash_and_nothing_to_read(generate, monkeypatch):
     for data, word in ((b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")):
         feed(monkeypatch, data)
         assert_refused(generate("--prompt", "-"), word)
@@ -226,18 +223,15 @@ def test_help(run):
         described = run(command, "--help")
         assert (described.code, described.err) == (0, "")
         assert "Usage" in described.out
+    ended = run()
+    assert ended.code == 2
+    assert "generate" in ended.out + ended.err
 
 
 def test_the_version(run):
     ended = run("--version")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.split() == ["Slipstream", metadata.version("slipstream")]
-
-
-def test_without_a_command_it_helps(run):
-    ended = run()
-    assert ended.code == 2
-    assert "generate" in ended.out + ended.err
 
 
 def test_chat(target, run, generate, tmp_path,
