@@ -42,6 +42,7 @@ _SPELLED = (  # labels of the web that Python does not know, and how it spells t
     (re.compile(r"^(?:windows|dos)-(?=\d+$)"), "cp"),
     (re.compile(r"^iso[-_]?8859[-_]?"), "iso8859-"),
 )
+_IN_SEVEN_BITS = re.compile(rb"\x1b\$[@B]([^\x1b\n]*)|\x1b\([BJ]")
 _FEW = 0.15  # of the bytes
 _MOSTLY_RIGHT = 4  # characters of UTF-8 beyond ASCII for each place that is none
 _EQUAL = 0.1  # in how coherent two readings are, from 0 to 1
@@ -99,6 +100,9 @@ def _is_damaged_utf_8(data: bytes) -> bool:
 
 
 def _decoded(data: bytes, encoding: str, remarks: tuple[str, ...]) -> Decoded:
+    if encoding == "iso2022_jp" and not _fits(data, encoding):  # signs that Windows adds: ①
+        data = _IN_SEVEN_BITS.sub(lambda text: bytes(each | 0x80 for each in text[1] or b""), data)
+        encoding = "euc_jis_2004"
     text = data.decode(encoding, "replace")
     if wrong := text.count("\ufffd") * (not _fits(data, encoding)):
         remarks += (

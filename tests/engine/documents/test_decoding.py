@@ -104,6 +104,7 @@ def test_a_declared_encoding_is_read_as_browsers_read_it():
         ("iso-8859-1 ISO_8859-1:1987 iso88591 latin1 us-ascii windows-1252", b"\x80\x93", "€“"),
         ("gb2312 GBK x-gbk chinese gb18030", b"\xe9F\xa2\xe3", "镕€"),
         ("shift_jis x-sjis windows-31j", b"\x87\x40\xfb\xfc", "①髙"),
+        ("iso-2022-jp csISO2022JP", b"a\x1b$B2A3J-!\x1b(Bb", "a価格①b"),
         ("ks_c_5601-1987 euc-kr windows-949", b"\x8cc", "똠"),
         ("tis-620 iso-8859-11 windows-874 dos-874", b"\x80\xa1", "€ก"),
         ("iso-8859-9 latin5 windows-1254", b"\x80\xfe", "€ş"),
