@@ -23,7 +23,7 @@ _ROMAN = (
 _HEBREW_VALUES = (400, 300, 200, *range(100, 9, -10), *range(9, 0, -1))
 _HEBREW = (*zip(_HEBREW_VALUES, "תשרקצפעסנמלכיטחזוהדגבא", strict=True),)
 _LETTERS = {  # of the lists that Word offers in these languages
-    "erLetter": "abcdefghijklmnopqrstuvwxyz",
+    "erLetter": "abcdefghijklmnopqrstuvwxyz",  # lower and upper, but not thaiLetters
     "russian": "абвгдежзиклмнопрстуфхцчшщыэюя",
     "hebrew": "אבגדהוזחטיכלמנסעפצקרשת",
     "arabicAlpha": "أبتثجحخدذرزسشصضطظعغفقكلمنهوي",
