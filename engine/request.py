@@ -22,11 +22,7 @@ Thinking = Literal["", "on", "off", "minimal", "low", "medium", "high", "xhigh",
 """Whether a model is asked to think before it answers, or with how much effort; "" leaves it to the
 makers of its chat template."""
 
-_EFFORTS: tuple[Thinking, ...] = get_args(Thinking)
-
 GrammarKind = Literal["json schema", "regex", "lark"]
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TooLong(Problem):
@@ -70,7 +66,7 @@ class Picture:
             raise Problem(
                 f"The path of the picture is relative: {self.path!r}.", "Give an absolute path."
             )
-        if not _DIGEST.fullmatch(self.digest):
+        if not re.fullmatch("[0-9a-f]{64}", self.digest):
             raise Problem("A picture's digest is not SHA-256.", "Give 64 hexadecimal digits.")
         if self.width < 1 or self.height < 1:
             raise Problem("A picture has no size.", "Give its width and height in pixels.")
@@ -106,12 +102,14 @@ class Prompt:
     A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
     list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables.
     What a chat's messages say is text; in a `text` the names of special tokens are those tokens.
+    With a `suffix` the gap between the two texts is filled, if the model has tokens for that.
     """
 
     messages: tuple[ChatMessage, ...] = ()
     tools: str = ""
     options: str = ""
     text: str = ""
+    suffix: str = ""
     tokens: tuple[int, ...] = ()
 
 
@@ -119,7 +117,8 @@ def thinking_of(effort: str | None) -> Thinking:
     """The thinking that an API's word for effort asks for; "on" for a word that is not known."""
     if effort is None:
         return ""
-    return "off" if effort == "none" else next((one for one in _EFFORTS if one == effort), "on")
+    known = (one for one in get_args(Thinking) if one == effort)
+    return "off" if effort == "none" else next(known, "on")
 
 
 def chat(messages: Sequence[ChatMessage]) -> Prompt:
@@ -144,6 +143,23 @@ class Grammar:
     kind: GrammarKind
     source: str
     after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRules:
+    """The calls that an answer makes of the prompt's tools.
+
+    `choice`: "auto", "required", or the name of the tool that must be called, once; `parallel`: an
+    answer may have several calls. `strict`: the request is refused if the schema of a strict tool
+    cannot be enforced; otherwise as much of it is enforced as can be. `patterns`: by a tool's name,
+    a regular expression for the text that is its only argument. It is enforced if the model writes
+    its calls in JSON.
+    """
+
+    choice: str = "auto"
+    parallel: bool = True
+    strict: bool = False
+    patterns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +251,9 @@ class Request:
     all; None: no log probabilities. `special`: the answer's text has the names of special tokens
     in it, but not of the tokens that end it.
 
-    An answer that may not call the prompt's tools (`may_call`) is held to prose by a grammar,
-    unless it has another, and none of it is read as a call.
+    An answer begins with its `grammar`; with rules for `calls`, after its reasoning, and it may be
+    calls instead. An answer that may not call the prompt's tools (`may_call`) is held to prose by a
+    grammar, unless it has another, and none of it is read as a call.
 
     `keep_as`: the digests of the documents in the prompt. Its caches may be stored on disk, where
     the engine stores such things, and are deleted with any of the documents. Without documents
@@ -257,6 +274,7 @@ class Request:
     logprobs: int | None = None
     special: bool = False
     may_call: bool = True
+    calls: CallRules = field(default_factory=CallRules)
     keep_as: tuple[str, ...] = ()
     keep_instructions: bool = False
     private: bool = False
@@ -266,12 +284,6 @@ class Request:
             raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
         if self.thinking_budget is not None and self.thinking_budget < 0:
             raise Problem(f"thinking_budget is {self.thinking_budget}.", "Give 0 or more.")
-        try:
-            "".join(self.stops).encode()
-        except UnicodeEncodeError:
-            raise Problem(
-                "A stop text holds half a character.", "Give both halves of a surrogate pair."
-            ) from None
 
     def room(self, context_length: int) -> int:
         """Return how many tokens a chat may have in this context before messages are left out."""

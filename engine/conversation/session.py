@@ -6,7 +6,7 @@ Joins the loop (`engine.core.loop`), which knows token ids, with text and events
 
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from time import perf_counter
 
 from engine.conversation.answer_events import AnswerEvents
 from engine.conversation.eyes import Eyes, refuse_unseen, without_earlier
+from engine.conversation.gaps import knows, with_gap
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.conversation.kept_prefixes import KeptPrefix, KeptPrefixes, Unkept
 from engine.conversation.loading import LoadedModel
@@ -47,11 +48,11 @@ from engine.drafters.copying import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, Stats
 from engine.near_ties import alike
-from engine.replies.grammars import grammar_of_calls, grammar_of_prose
+from engine.replies.grammars import grammar_of_prose, grammar_of_reply
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
-from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
+from engine.request import CallRules, ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.virtual_ids import pictures_in, text_begins
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -302,6 +303,7 @@ class Session:
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         _refuse_unanswerable(prompt.messages)
         tokenizer, eyes = self.target.tokenizer, self._shared.eyes
+        prompt, request = with_gap(prompt, request, knows(tokenizer))
         prompt = with_thinking(tokenizer, prompt, request.thinking)
         prompt = prompt if eyes else without_earlier(prompt)
         encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)
@@ -396,21 +398,29 @@ class Session:
     def _constraint(
         self, prompt: Prompt, request: Request, tokens: Sequence[int]
     ) -> Constraint | None:
-        """Return the grammar that a reply must follow; None without one: the request's, else one
-        for calls of strict tools, or for a reply that may not call any."""
-        constrain = self._shared.grammars.constrain
-        if request.grammar is not None:
-            return constrain(request.grammar)
-        if prompt.tools and prompt.messages and prompt.messages[-1].role != "assistant":
-            ending = ending_of(self.target.tokenizer, tokens)
-            syntax = self._syntax(prompt, for_grammar=True)
-            if request.may_call:
-                grammar = grammar_of_calls(syntax, prompt.tools, prompt_ending=ending)
-            else:
-                grammar = grammar_of_prose(syntax, prompt_ending=ending)
-            with suppress(Problem):  # no one asked for it
-                return None if grammar is None else constrain(grammar)
-        return None
+        """Return the grammar that a reply must follow; None without one. Where the request asks for
+        none, it holds the reply to the schemas of strict tools as far as possible, or to prose if
+        it may call none."""
+        constrain, form = self._shared.grammars.constrain, request.grammar
+        asked = request.calls != CallRules()
+        if not prompt.messages or (form and not asked):
+            return None if form is None else constrain(form)
+        goes_on = prompt.messages[-1].role == "assistant" and not asked
+        if goes_on or not (prompt.tools or form):
+            return None
+        ending = ending_of(self.target.tokenizer, tokens)
+        syntax = self._syntax(prompt, for_grammar=True)
+        if asked or request.may_call:
+            tools = prompt.tools if request.may_call else ""
+            found = grammar_of_reply(syntax, tools, request.calls, prompt_ending=ending, form=form)
+        else:
+            found = grammar_of_prose(syntax, prompt_ending=ending)
+        try:
+            return None if found is None else constrain(found)
+        except Problem:
+            if asked:
+                raise
+            return None
 
     def _reader(
         self, prompt: Prompt, tokens: Sequence[int], tools: Sequence[Tool], *, certain: bool

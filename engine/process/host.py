@@ -28,6 +28,7 @@ import mlx_lm
 from engine.bench.enough_bits import try_bits
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import divided
+from engine.conversation.gaps import gap_form, knows
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel, attends_to, load
@@ -36,8 +37,7 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.proof import settle
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
-from engine.conversation.template import abilities_for
-from engine.conversation.text import ending_of
+from engine.conversation.template import abilities_for, reply_syntax
 from engine.core.cache import QuantizedCaches
 from engine.device import Wired, backend, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
@@ -350,8 +350,7 @@ class Host:
             case Count():
                 session = self._usable_scheduler().session
                 tokens = session.encode(command.prompt, thinking=command.thinking)
-                ending = ending_of(session.target.tokenizer, tokens)
-                self._send(Counted(command.id, len(tokens), ending))
+                self._send(Counted(command.id, len(tokens)))
             case Load():
                 self._load(command)
             case SetDrafter():
@@ -544,9 +543,9 @@ class Host:
                 exact=target.promise.now,
                 batching=self._batching,
                 macs=now.macs,
-                knows_tools=template.knows_tools,
                 thinking=template.choices,
-                notation=template.notation,
+                reasons=reply_syntax(target.tokenizer).reasons,
+                fills_gaps=gap_form(knows(target.tokenizer)) is not None,
                 sees=session.sees,
                 held_bytes=held_bytes(),
             )

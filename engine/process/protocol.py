@@ -33,14 +33,13 @@ from typing import Any, Literal, get_args
 from engine import events
 from engine.cluster.states import RankState
 from engine.exactness import Exactness, Wish
-from engine.replies.families import FamilyRow
 from engine.request import Prompt, Request, Sampling, Thinking
 from models.answers import Refused
 from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 15  # since caches are written to disk on demand
+PROTOCOL = 16  # since the engine makes the grammars of calls
 DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
@@ -228,8 +227,9 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The pair that is loaded now. `vocabulary`: the number of the target's logits. `sees`: the
-    target can be shown pictures. `held_bytes`: of models and caches, in this process."""
+    """The pair that is loaded now. `vocabulary`: the number of the target's logits. The target can
+    reason (`reasons`), fill gaps in texts, and be shown pictures (`sees`). `held_bytes`: of models
+    and caches, in this process."""
 
     id: str
     target: str
@@ -245,9 +245,9 @@ class Loaded:
     exact: Exactness
     batching: bool
     macs: Macs
-    knows_tools: bool
     thinking: tuple[str, ...]
-    notation: FamilyRow | None
+    reasons: bool
+    fills_gaps: bool
     sees: bool
     held_bytes: int
 
@@ -261,12 +261,10 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The number of tokens of the prompt in the `Count` with this id, and its `ending` as for
-    `engine.events.Prefill`."""
+    """The number of tokens of the prompt in the `Count` with this id."""
 
     id: str
     tokens: int
-    ending: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ The texts are the same answer with other words in it, so what differs shows whic
 import json
 import re
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import Any
 
+from engine.near_ties import alike
 from engine.replies.families import CallRow, Form, ReasoningMarks
 
 NAME, KEY, VALUE = "toolword", "argumentword", "valueword"
@@ -33,11 +33,11 @@ def call_row(single: str, *, two: str = "", wide: str = "") -> CallRow | None:
     after = two.partition(VALUE)[2].partition(NAME)[0]
     if after:
         after = after[len(single.partition(VALUE)[2].removesuffix(tail)) :]
-        begin = _alike(head[::-1], after[::-1])[::-1]
+        begin = head[len(head) - alike(head[::-1], after[::-1]) :]
         if _PART_OF_TAG.search(head.removesuffix(begin)):
             begin = begin.partition(">")[2]
         after = after.removesuffix(begin)
-        end = _whole(_alike(tail, after))
+        end = _whole(tail[: alike(tail, after)])
         opening, closing = head.removesuffix(begin), tail.removeprefix(end)
         between = after.removeprefix(end)
     row = CallRow(form, begin, named, end, opening, between, closing, key)
@@ -46,8 +46,8 @@ def call_row(single: str, *, two: str = "", wide: str = "") -> CallRow | None:
 
 def answer_in(text: str, other: str) -> str:
     """An answer in a chat: what differs from the same chat with another answer, in whole tags."""
-    start = len(_alike(text, other))
-    end = len(text) - len(_alike(text[start:][::-1], other[start:][::-1]))
+    start = alike(text, other)
+    end = len(text) - alike(text[start:][::-1], other[start:][::-1])
     if part := _PART_OF_TAG.search(text[:start]):
         start = part.start()
     if _PART_OF_TAG.search(text[:end]):
@@ -96,18 +96,12 @@ def _tags_form(single: str, wide: str) -> _Found | None:
     if found is None or between is None:
         return None
     head, before, keyed, tail = found.groups()
-    closing = _whole(_alike(tail, between[1]))
+    closing = _whole(tail[: alike(tail, between[1])])
     opening = between[1].removeprefix(closing)
     if not opening.strip() or not closing.strip() or not before.endswith(opening):
         return None
     named, end = before.removesuffix(opening), tail.removeprefix(closing)
     return ("tags", head, named, (opening, keyed, closing), end) if end.strip() else None
-
-
-def _alike(single: str, other: str) -> str:
-    """The text that both begin with."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(single, other, strict=False))
-    return "".join(letter for letter, _ in pairs)
 
 
 def _whole(text: str) -> str:

@@ -5,11 +5,10 @@ calls of these tools. `engine.replies.call_grammars` has the calls of each famil
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
 
 from engine.replies.call_grammars import arguments_of, calls_of, understood
 from engine.replies.families import CallRow, ReasoningMarks
@@ -18,17 +17,17 @@ from engine.replies.lark import Rules, either, spaced, text
 from engine.replies.schemas import complaint_about, loosened
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool, tools_of
-from engine.request import Grammar
+from engine.request import CallRules, Grammar
 from models.errors import Problem
 
-Choice = Literal["none", "auto", "required"]
+_FREE = CallRules()
 
 
 def grammar_for(
     syntax: ReplySyntax,
     tools: Sequence[Tool] = (),
     *,
-    choice: Choice = "auto",
+    choice: str = "auto",
     parallel: bool = True,
     form: Grammar | None = None,
     reasoning: bool = True,
@@ -50,7 +49,7 @@ def grammar_for(
             "Tool calls cannot be required of this model, because their form cannot be enforced.",
             "Use tool_choice auto, or choose another model.",
         )
-    if choice == "none" or not held:
+    if not held:
         tools = ()
     if not tools:
         choice = "auto"
@@ -83,21 +82,49 @@ def strict_where_possible(syntax: ReplySyntax, tool: Tool) -> Tool:
     return replace(tool, strict=False)
 
 
-def grammar_of_calls(syntax: ReplySyntax, tools: str, *, prompt_ending: str) -> Grammar | None:
-    """The grammar of a reply that is free but for its calls; None if no tool is strict, or if this
-    family's calls cannot be enforced. `tools` as in `engine.request.Prompt`; `prompt_ending`: the
-    last characters of the prompt, which show whether the reply begins within reasoning."""
-    return grammar_for(
+@lru_cache(maxsize=8)
+def grammar_of_reply(
+    syntax: ReplySyntax,
+    tools: str,
+    rules: CallRules = _FREE,
+    *,
+    prompt_ending: str,
+    form: Grammar | None = None,
+) -> Grammar | None:
+    """The grammar of a reply with these `rules` for calls, and this `form` of its content; None if
+    it is free. `tools` as in `engine.request.Prompt`; `prompt_ending`: the last characters of the
+    prompt, which show whether the reply begins within reasoning. Raises `Problem`."""
+    inside = syntax.begins_inside(prompt_ending)
+    if form is not None and form.kind == "lark":  # it has rules of its own: nothing is added
+        return (
+            replace(form, after=syntax.reasoning.closing) if syntax.reasoning and inside else form
+        )
+    found = tuple(_held(syntax, tools, rules))
+    choice, parallel = rules.choice, rules.parallel
+    if choice not in (
+        "auto",
+        "required",
+    ):  # a tool by its name: one call of it, as OpenAI's models make
+        found = tuple(tool for tool in found if tool.name == rules.choice)
+        choice, parallel = "required", False
+    build = partial(
+        grammar_for,
         syntax,
-        _held(syntax, tools),
+        choice=choice,
+        parallel=parallel,
+        form=form,
         reasoning=not syntax.reasoning_is_over(prompt_ending),
-        inside_reasoning=syntax.begins_inside(prompt_ending),
+        inside_reasoning=inside,
     )
+    if choice == "required":  # few clients ask for strict tools, or can use a call that misfits
+        with suppress(Problem):
+            return build([t if t.strict else strict_where_possible(syntax, t) for t in found])
+    return build(found)
 
 
 def grammar_of_prose(syntax: ReplySyntax, *, prompt_ending: str) -> Grammar:
     """The grammar of a reply that says something and calls no tool, whichever row of its family's
-    table the call would follow. `prompt_ending` as for `grammar_of_calls`.
+    table the call would follow. `prompt_ending` as for `grammar_of_reply`.
 
     It does not begin as a call without a mark of its own begins, with a brace or a fence of code.
     """
@@ -139,11 +166,19 @@ def _skipped(rules: Rules) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=8)
-def _held(syntax: ReplySyntax, tools: str) -> tuple[Tool, ...]:
-    return tuple(
-        strict_where_possible(syntax, tool) if tool.strict else tool for tool in tools_of(tools)
-    )
+def _held(syntax: ReplySyntax, tools: str, rules: CallRules) -> Iterator[Tool]:
+    """Yield the tools, the strict ones with as much of their schemas as is to be enforced."""
+    in_json = any(row.form in ("object", "json") for row in syntax.row.calls[:1])
+    patterns = dict(rules.patterns) if in_json else {}
+    for tool in tools_of(tools):
+        if tool.strict and not rules.strict:
+            yield strict_where_possible(syntax, tool)
+        elif pattern := patterns.get(tool.name):
+            held = {"pattern": f"^(?:{pattern})$"}
+            texts = {name: {**schema, **held} for name, schema in tool.properties.items()}
+            yield replace(tool, parameters={**tool.parameters, "properties": texts})
+        else:
+            yield tool
 
 
 def _content(rules: Rules, form: Grammar | None) -> str:
@@ -159,7 +194,7 @@ def _content(rules: Rules, form: Grammar | None) -> str:
 
 
 def _reply(
-    rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, parallel: bool
+    rules: Rules, tools: Sequence[Tool], choice: str, content: str, *, parallel: bool
 ) -> str:
     """The grammar body after the reasoning. `content`: a rule; "" if content is free."""
     if not tools:
@@ -204,7 +239,7 @@ def _bare_calls(rules: Rules, rows: Sequence[CallRow], tool: Tool) -> str:
 
 
 def _channels(
-    rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, reasoning: bool
+    rules: Rules, tools: Sequence[Tool], choice: str, content: str, *, reasoning: bool
 ) -> str:
     """The grammar body of harmony's messages. The end of the reply ends the last message."""
     channel, message = rules.mark("<|channel|>"), rules.mark("<|message|>")

@@ -8,7 +8,7 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -42,21 +42,12 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """A client's request: `n` answers to `prompt`, then to each of `more_prompts`, in this order.
-
-    `choice`: "none", "auto", "required", or the name of the tool that must be called; `parallel`:
-    an answer may have several calls.
-
-    `patterns`: by a tool's name, a regular expression for the text that is its only argument. It is
-    enforced if the model writes its calls in JSON. `hidden`: the reasoning is not sent.
-    """
+    `hidden`: the reasoning is not sent."""
 
     prompt: Prompt
     more_prompts: tuple[Prompt, ...] = ()
     request: Request = field(default_factory=Request)
     n: int = 1
-    choice: str = "auto"
-    parallel: bool = True
-    patterns: Mapping[str, str] = field(default_factory=dict)
     hidden: bool = False
 
     @property

@@ -5,6 +5,7 @@ Fields that are not here are ignored, and null is the same as a missing field.
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.messages import Messages, conversation_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ChoiceFields, Function, check_choice, tools_json
+from engine.server.tools import ChoiceFields, Function, call_rules, tools_json
 
 
 class TextBlock(Body):
@@ -68,8 +69,8 @@ _BILLING = "x-anthropic-billing-header:"
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
-    functions = functions_of(body)
-    check_choice(body.choice, [function["name"] for function in functions])
+    parallel = not body.tool_choice.disable_parallel_tool_use
+    rules = call_rules(body.choice, functions_of(body), parallel=parallel)
     form = (body.output_config.format if body.output_config else None) or body.output_format
     request = Request(
         sampling=sampling_in(body, loaded),
@@ -78,14 +79,9 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
         thinking_budget=body.budget,
         stops=tuple(body.stop),
         grammar=form_in(body, grammar_of(form, "output_config.format", strict=True)),
+        calls=rules,
     )
-    return Ask(
-        prompt=prompt_of(body),
-        request=request,
-        choice=body.choice,
-        parallel=not body.tool_choice.disable_parallel_tool_use,
-        hidden=body.hidden,
-    )
+    return Ask(prompt=prompt_of(body), request=request, hidden=body.hidden)
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
@@ -278,11 +274,7 @@ async def messages(service: Service, call: Call) -> Response:
         max_tokens=body.max_tokens,
         omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
     )
-
-    def ask(pair: Service) -> Ask:
-        return ask_of(body, pair.loaded)
-
-    return await service.reply(call, ask, writer, stream=bool(body.stream))
+    return await service.reply(call, partial(ask_of, body), writer, stream=bool(body.stream))
 
 
 async def count_tokens(service: Service, call: Call) -> Response:

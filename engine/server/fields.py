@@ -81,6 +81,12 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
     return replace(Sampling() if greedy else loaded.sampling, **given)
 
 
+def check_gap(suffix: str | None, loaded: Loaded) -> None:
+    """Raise Refusal for a suffix if the model fills no gaps."""
+    if suffix and not loaded.fills_gaps:
+        raise invalid("This model cannot fill gaps: it has no tokens for that.", "suffix")
+
+
 def _token(text: str, vocabulary: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < vocabulary):
         raise invalid(f"logit_bias: {text[:20]!r} is not a token id of this model.", "logit_bias")

@@ -6,12 +6,12 @@ Fields that are not here, and options that only say how to compute, are ignored.
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar, Literal
@@ -26,16 +26,16 @@ from engine.server.answers import Ask, Ended, Piece, Said, call_id
 from engine.server.bodies import WHOLE, Body, named, names_of, read_body
 from engine.server.errors import Refusal, invalid, ollama_error
 from engine.server.exchange import LINES, Call, Json, json_reply, line
-from engine.server.fields import LENGTHS, SamplingFields, sampling_in
+from engine.server.fields import LENGTHS, SamplingFields, check_gap, sampling_in
 from engine.server.forms import OBJECT, FormFields, form_in, schema_form
 from engine.server.logprobs import chat_logprobs
 from engine.server.messages import MOST_MESSAGES, Message, conversation_of, images_in
 from engine.server.models import context_of
 from engine.server.pool import Pair, keep_seconds
 from engine.server.service import Service
-from engine.server.target import Gap, TargetTexts
+from engine.server.target import template_of
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ToolFields, check_choice, tools_json
+from engine.server.tools import ToolFields, call_rules, tools_json
 from models.errors import Problem
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
@@ -94,43 +94,37 @@ class ShowBody(Body):
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
     functions = body.functions
-    check_choice(body.choice, [function["name"] for function in functions])
+    request = _request(body, loaded, calls=call_rules(body.choice, functions))
     prompt = Prompt(
         messages=conversation_of(body.messages),
         tools=tools_json(functions),
         options=body.variables,
     )
-    return Ask(
-        prompt=prompt, request=_request(body, loaded), choice=body.choice, hidden=body.hidden
-    )
+    return Ask(prompt=prompt, request=request, hidden=body.hidden)
 
 
-def generate_ask(body: GenerateBody, loaded: Loaded, gap: Gap | None) -> Ask:
-    """Make an `Ask` of a prompt, or of a `gap` in one. Raises Refusal."""
-    if body.images and (gap is not None or body.raw):
+def generate_ask(body: GenerateBody, loaded: Loaded) -> Ask:
+    """Make an `Ask` of a prompt, or of a gap in one. Raises Refusal."""
+    check_gap(body.suffix, loaded)
+    if body.images and (body.suffix or body.raw):
         message = "Images are not supported in a raw prompt or with a suffix. Use /api/chat."
         raise invalid(message, "images", "unsupported_content")
-    if gap is not None:
-        request = _request(body, loaded, stops=gap.stops, special=True)
-        return Ask(prompt=Prompt(text=gap.prompt), request=request)
-    prompt = Prompt(text=body.prompt)
-    if not body.raw:
+    prompt = Prompt(text=body.prompt, suffix=body.suffix)
+    if not body.raw and not body.suffix:
         messages = [ChatMessage("system", body.system)] if body.system else []
         question = ChatMessage("user", body.prompt, pictures=images_in(body.images, "images"))
         prompt = Prompt(messages=(*messages, question), options=body.variables)
     return Ask(prompt=prompt, request=_request(body, loaded), hidden=body.hidden)
 
 
-def _request(
-    body: AnswerFields, loaded: Loaded, *, stops: tuple[str, ...] = (), **more: Any
-) -> Request:
+def _request(body: AnswerFields, loaded: Loaded, **more: Any) -> Request:
     options, context = body.options, loaded.context_length
     limits = (options.num_predict, options.num_ctx, context)
     seed = None if options.seed == -1 else options.seed
     return Request(
         sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
         max_tokens=min(next(limit for limit in limits if limit is not None and limit > 0), context),
-        stops=(*options.stop, *stops),
+        stops=tuple(options.stop),
         overflow="rolling" if body.truncate else "stop",
         thinking=body.wish,
         thinking_budget=body.budget,
@@ -265,7 +259,7 @@ async def chat(service: Service, call: Call) -> Response:
     writer = _writer(service, body, chat=True)
     if not body.messages:
         return await _kept(service, body, writer)
-    return await _answered(service, call, body, writer, lambda pair: chat_ask(body, pair.loaded))
+    return await _answered(service, call, body, writer, partial(chat_ask, body))
 
 
 async def generate(service: Service, call: Call) -> Response:
@@ -274,12 +268,7 @@ async def generate(service: Service, call: Call) -> Response:
     writer = _writer(service, body, chat=False)
     if not body.prompt and not body.suffix and not body.images:
         return await _kept(service, body, writer)
-
-    async def ask_of(pair: Service) -> Ask:
-        gap = await pair.gap(body.prompt, body.suffix) if body.suffix else None
-        return generate_ask(body, pair.loaded, gap)
-
-    return await _answered(service, call, body, writer, ask_of)
+    return await _answered(service, call, body, writer, partial(generate_ask, body))
 
 
 def _writer(service: Service, body: AnswerFields, *, chat: bool) -> ReplyWriter:
@@ -310,7 +299,7 @@ async def _answered(
     call: Call,
     body: AnswerFields,
     writer: ReplyWriter,
-    ask_of: Callable[[Service], Ask | Awaitable[Ask]],
+    ask_of: Callable[[Loaded], Ask],
 ) -> Response:
     keep = _keep_seconds(body)
     try:
@@ -365,19 +354,18 @@ async def show(service: Service, call: Call) -> Response:
     service = service.asked_for(body.model)
     pair = service.pair
     loaded = pair.link.loaded
-    texts = await service.texts() if loaded else TargetTexts()
     listed = await _listed(pair)
     abilities = {
         "tools": True,  # written as text if the template does not support them
-        "thinking": texts.syntax.reasons,
-        "insert": texts.gap("", "") is not None,
-        "vision": pair.link.loaded is not None and pair.link.loaded.sees,
+        "thinking": loaded is not None and loaded.reasons,
+        "insert": loaded is not None and loaded.fills_gaps,
+        "vision": loaded is not None and loaded.sees,
     }
     return json_reply(
         {
             "modelfile": "",
             "parameters": f"num_ctx {loaded.context_length}" if loaded else "",  # clients read it
-            "template": texts.template,
+            "template": await asyncio.to_thread(template_of, pair.target) if loaded else "",
             "details": listed["details"],
             "model_info": await asyncio.to_thread(_model_info, pair),
             "capabilities": ["completion", *(name for name, able in abilities.items() if able)],

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,14 +17,14 @@ from engine.server.answers import Ask, Ended, Piece, Said, Usage, call_id
 from engine.server.bodies import WHOLE, Body, Limit, named, read_body
 from engine.server.errors import Refusal, invalid, openai_error
 from engine.server.exchange import COMMENT, DONE, EVENTS, Call, Json, event
-from engine.server.fields import LENGTHS, SamplingFields, sampling_in
+from engine.server.fields import LENGTHS, SamplingFields, check_gap, sampling_in
 from engine.server.forms import Form, FormFields, form_in, grammar_of
 from engine.server.logprobs import chat_logprobs, text_logprobs
 from engine.server.messages import Content as MessageContent
 from engine.server.messages import Messages, conversation_of, text_of
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ToolFields, check_choice, tools_json
+from engine.server.tools import ToolFields, call_rules, tools_json
 
 
 class StreamOptions(Body):
@@ -104,12 +104,12 @@ def request_of(
     )
 
 
-def chat_ask(body: ChatBody, service: Service) -> Ask:
+def chat_ask(body: ChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
     functions = body.functions
-    check_choice(body.choice, [function["name"] for function in functions])
+    rules = call_rules(body.choice, functions, parallel=body.parallel_tool_calls)
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
         messages=conversation_of(body.messages, goes_on=body.goes_on),
@@ -118,51 +118,33 @@ def chat_ask(body: ChatBody, service: Service) -> Ask:
     )
     request = request_of(
         body,
-        service.loaded,
+        loaded,
         max_tokens=body.max_tokens,
+        calls=rules,
         logprobs=body.top_logprobs if body.logprobs else None,
         prediction=prediction,
         thinking=body.wish,
         thinking_budget=body.budget,
     )
-    return Ask(
-        prompt=prompt,
-        request=request,
-        n=body.n,
-        choice=body.choice,
-        parallel=body.parallel_tool_calls,
-        hidden=body.hidden,
-    )
+    return Ask(prompt=prompt, request=request, n=body.n, hidden=body.hidden)
 
 
-async def completion_ask(body: CompletionBody, service: Service) -> Ask:
+def completion_ask(body: CompletionBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     if body.best_of is not None and body.best_of != body.n:
         raise invalid("best_of is not supported. Use n.", "best_of")
-    stops = body.stop
-    prompts = [_prompt(prompt, service) for prompt in body.prompts]
-    if body.suffix:
-        if any(prompt.tokens for prompt in prompts):
-            raise invalid("prompt: With a suffix only texts are supported.", "prompt")
-        gaps = [await service.gap(prompt.text, body.suffix) for prompt in prompts]
-        prompts = [Prompt(text=gap.prompt) for gap in gaps]
-        stops = [*stops, *gaps[0].stops]
-    request = request_of(
-        body,
-        service.loaded,
-        max_tokens=body.max_tokens,
-        logprobs=body.logprobs,
-        special=bool(body.suffix),  # so that tokens that end a gap are seen as text
-    )
-    request = replace(request, stops=tuple(stops))
-    return Ask(prompt=prompts[0], more_prompts=tuple(prompts[1:]), request=request, n=body.n)
+    first, *more = [_prompt(prompt, body.suffix or "", loaded) for prompt in body.prompts]
+    check_gap(body.suffix, loaded)
+    request = request_of(body, loaded, max_tokens=body.max_tokens, logprobs=body.logprobs)
+    return Ask(prompt=first, more_prompts=tuple(more), request=request, n=body.n)
 
 
-def _prompt(prompt: str | list[int], service: Service) -> Prompt:
+def _prompt(prompt: str | list[int], suffix: str, loaded: Loaded) -> Prompt:
     if isinstance(prompt, str):
-        return Prompt(text=prompt)
-    vocabulary = service.loaded.vocabulary
-    if wrong := next((token for token in prompt if token >= vocabulary), None):
+        return Prompt(text=prompt, suffix=suffix)
+    if suffix:
+        raise invalid("prompt: With a suffix only texts are supported.", "prompt")
+    if wrong := next((token for token in prompt if token >= loaded.vocabulary), None):
         raise invalid(f"prompt: {wrong} is not a token id of this model.", "prompt")
     return Prompt(tokens=tuple(prompt))
 

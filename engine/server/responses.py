@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from time import time
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
@@ -28,7 +29,7 @@ from engine.server.messages import MOST_MESSAGES, Message, check_newest, sent_in
 from engine.server.messages import Content as MessageContent
 from engine.server.service import Service, frames
 from engine.server.thinking import ThinkingFields
-from engine.server.tools import ChoiceFields, Function, Name, check_choice, tools_json
+from engine.server.tools import ChoiceFields, Function, Name, call_rules, tools_json
 
 
 class Item(Message):
@@ -267,8 +268,13 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
     tools = tools_of(body)
     names = {tool.name: name for name, tool in tools.items()}
-    choice = names.get(body.choice, body.choice)
-    check_choice(choice, tools)
+    functions = [tool.function for tool in tools.values()]
+    rules = call_rules(
+        names.get(body.choice, body.choice),
+        functions,
+        parallel=body.parallel_tool_calls,
+        patterns=tuple((name, tool.pattern) for name, tool in tools.items() if tool.pattern),
+    )
     logprobs = "message.output_text.logprobs" in body.include
     request = Request(
         sampling=sampling_in(body, loaded),
@@ -278,21 +284,11 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         thinking_budget=body.budget,
         stops=tuple(body.stop),
         grammar=form_in(body, grammar_of(body.text.format, "text.format")),
+        calls=rules,
         logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
     )
-    prompt = Prompt(
-        messages=messages_of(body),
-        tools=tools_json([tool.function for tool in tools.values()]),
-        options=body.variables,
-    )
-    return Ask(
-        prompt=prompt,
-        request=request,
-        choice=choice,
-        parallel=body.parallel_tool_calls,
-        hidden=body.hidden,
-        patterns={name: tool.pattern for name, tool in tools.items() if tool.pattern},
-    )
+    prompt = Prompt(messages=messages_of(body), tools=tools_json(functions), options=body.variables)
+    return Ask(prompt=prompt, request=request, hidden=body.hidden)
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:
@@ -584,11 +580,8 @@ async def responses(service: Service, call: Call) -> Response:
         tools=tools_of(body),
     )
 
-    def ask(pair: Service) -> Ask:
-        return ask_of(body, pair.loaded)
-
     try:
-        return await service.reply(call, ask, writer, stream=body.stream)
+        return await service.reply(call, partial(ask_of, body), writer, stream=body.stream)
     except Refusal as refusal:
         if not body.stream or refusal.code not in _IN_THE_STREAM:
             raise

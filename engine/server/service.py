@@ -1,7 +1,7 @@
 """The service that all endpoints share: the pair that a client asks for, and its queue. Knows no
 dialect."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from copy import copy
 from dataclasses import replace
@@ -10,17 +10,15 @@ from typing import Any, ClassVar, Protocol
 
 from starlette.responses import Response
 
-from engine.process.protocol import Counted, Loaded
+from engine.process.protocol import Loaded
 from engine.request import Prompt, Thinking
 from engine.server.answers import Ask, Piece, Pieces, Said, Usage, Watch, choices, kept_alive
-from engine.server.errors import Refusal, crowded, invalid, not_loaded, of_failure
+from engine.server.errors import Refusal, crowded, not_loaded, of_failure
 from engine.server.exchange import Call, Json, json_reply, stream_reply
 from engine.server.link import EngineFailed
 from engine.server.pictures import Pictures
 from engine.server.pool import Pool
-from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
-from engine.server.target import Gap, TargetFiles, TargetTexts
 
 MOST_WAITING = 32
 
@@ -41,8 +39,8 @@ class Writer(Protocol):
         """Return the bytes of a part in a stream."""
 
 
-AskOf = Callable[["Service"], Ask | Awaitable[Ask]]
-"""Makes the request of a dialect's body. Raises Refusal."""
+AskOf = Callable[[Loaded], Ask]
+"""Makes the request of a dialect's body for the pair that is loaded. Raises Refusal."""
 
 
 class Service:
@@ -60,7 +58,6 @@ class Service:
         self._most_waiting = most_waiting
         self.board = board or Board()
         self.fingerprint = f"slipstream-{version('slipstream')}"
-        self._files = TargetFiles()
         self._pictures = Pictures()
 
     def asked_for(self, model: str) -> "Service":
@@ -83,14 +80,6 @@ class Service:
             raise not_loaded()
         return self.pair.name
 
-    async def gap(self, before: str, after: str) -> Gap:
-        """The prompt that fills a gap between two texts. Raises Refusal."""
-        gap = (await self.texts()).gap(before, after)
-        if gap is None:
-            message = f"{self.model} cannot fill gaps: it has no tokens for that."
-            raise invalid(message, "suffix")
-        return gap
-
     async def reply(
         self,
         call: Call,
@@ -102,10 +91,10 @@ class Service:
     ) -> Response:
         """Answer a call; return the response that `writer` writes, as a stream or whole.
 
-        The pair is loaded first, if need be; then `ask_of(self)` makes the request, as it may need
-        to know the model. Waits for the first piece: a request that cannot be answered raises
-        Refusal here, before the first byte. The answers are cancelled when the call ends, and the
-        pair stays loaded for `keep_seconds` after that, if they are given.
+        The pair is loaded first, if need be; then `ask_of` makes the request. Waits for the first
+        piece: a request that cannot be answered raises Refusal here, before the first byte. The
+        answers are cancelled when the call ends, and the pair stays loaded for `keep_seconds` after
+        that, if they are given.
         """
         answers = kept_alive(self._answers(call, ask_of, keep_seconds, self._watch(call)))
         await call.held.enter_async_context(aclosing(answers))
@@ -125,7 +114,10 @@ class Service:
         """The number of tokens of a prompt. Raises Refusal."""
         async with self.pool.using(self.pair), AsyncExitStack() as held:
             prompt = await self._shown(prompt, held)
-            return (await self._counted(prompt, thinking)).tokens
+            try:
+                return (await self.pair.link.count(prompt, thinking)).tokens
+            except EngineFailed as failure:
+                raise of_failure(failure.failed) from None
 
     async def _answers(
         self,
@@ -172,32 +164,13 @@ class Service:
         waiting = link.open - self.loaded.parallel
         if waiting >= self._most_waiting:
             raise crowded(waiting)
-        made = ask_of(self)
-        ask = await made if isinstance(made, Awaitable) else made
-        ask = replace(ask, prompt=await self._shown(ask.prompt, call.held))
-        return await for_model(ask, (await self.texts()).syntax, self._ending)
+        ask = ask_of(self.loaded)
+        return replace(ask, prompt=await self._shown(ask.prompt, call.held))
 
     async def _shown(self, prompt: Prompt, held: AsyncExitStack) -> Prompt:
         return await self._pictures.shown(
             prompt, model=self.model, sees=self.loaded.sees, held=held
         )
-
-    async def _counted(self, prompt: Prompt, thinking: Thinking) -> Counted:
-        _ = self.loaded
-        try:
-            return await self.pair.link.count(prompt, thinking)
-        except EngineFailed as failure:
-            raise of_failure(failure.failed) from None
-
-    async def texts(self) -> TargetTexts:
-        """The target's texts. Raises Refusal while it is not loaded."""
-        loaded = self.loaded
-        return await self._files.texts(
-            loaded.target, knows_tools=loaded.knows_tools, found=loaded.notation
-        )
-
-    async def _ending(self, ask: Ask) -> str:
-        return (await self._counted(ask.prompt, ask.request.thinking)).ending
 
 
 async def frames(writer: Writer, answers: Pieces) -> AsyncIterator[bytes]:

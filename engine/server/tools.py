@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from engine.replies.schemas import complaint_about, problem
+from engine.request import CallRules
 from engine.server.bodies import Body, named
 from engine.server.errors import invalid
 
@@ -140,10 +142,23 @@ def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(tools, ensure_ascii=False)
 
 
-def check_choice(choice: str, names: Collection[str]) -> None:
-    """Raise Refusal if the chosen tool is not among `names`."""
-    if choice in ("none", "auto") or choice in names or (choice == "required" and names):
-        return
-    known = f"The tools are {', '.join([*names][:20])}." if names else "The request has no tools."
-    asked = "asks for a call" if choice == "required" else f"names {choice!r}"
-    raise invalid(f"tool_choice {asked}. {known}", "tool_choice")
+def call_rules(
+    choice: str,
+    functions: Collection[Mapping[str, Any]],
+    *,
+    parallel: bool = True,
+    patterns: tuple[tuple[str, str], ...] = (),
+) -> CallRules:
+    """Return the rules for calls of these functions. Raises Refusal if the chosen one is not among
+    them, or if no arguments can be held to the schema of a strict one."""
+    for function in functions:
+        if function["strict"] and (complaint := complaint_about(function["parameters"])):
+            kind = f"schema of the strict tool {function['name']}"
+            raise invalid(str(problem(kind, complaint)), "tools")
+    names = [function["name"] for function in functions]
+    if choice not in ("none", "auto", *names) and not (choice == "required" and names):
+        known = f"The tools are {', '.join(names[:20])}." if names else "The request has no tools."
+        asked = "asks for a call" if choice == "required" else f"names {choice!r}"
+        raise invalid(f"tool_choice {asked}. {known}", "tool_choice")
+    choice = "auto" if choice == "none" else choice
+    return CallRules(choice=choice, parallel=parallel, strict=True, patterns=patterns)

@@ -204,7 +204,7 @@ def test_a_guest_hears_of_its_own_and_of_nothing_else(start):
     heard.engine.pass_on(Generate("http-1", "", prompt))
     heard.engine.pass_on(Count("http-2", prompt))
     heard.until(lambda: len(told) == 3)
-    assert told == [Text("http-1", "x"), Counted("http-2", 7, ""), Done("http-1", "stop", Stats())]
+    assert told == [Text("http-1", "x"), Counted("http-2", 7), Done("http-1", "stop", Stats())]
     assert heard.of(own) == [Text(own, "a"), Done(own, "stop", Stats())]
     assert not heard.of("http-1")
 

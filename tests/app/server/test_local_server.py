@@ -31,7 +31,7 @@ def test_it_is_told_what_there_is_and_of_its_own_alone(serve):
     assert isinstance(loaded, Loaded)
     assert rest == [
         Text("http-1", "x"),
-        Counted("http-2", 7, ""),
+        Counted("http-2", 7),
         Done("http-1", "stop", Stats()),
     ]
     assert one.server.status.address.endswith(str(one.settings.server_port))

@@ -10,7 +10,7 @@ from engine.conversation.session import Session
 from engine.core.loop import alone
 from engine.draft_length.policy import Fixed
 from engine.events import Text, stretches_of
-from engine.request import ChatMessage, Prompt, Request
+from engine.request import CallRules, ChatMessage, Grammar, Prompt, Request
 from engine.stretches import said
 from tests.support.engine.helpers import Known, Scripted, now_and_then
 from tests.support.engine.sessions import (
@@ -109,6 +109,14 @@ def told(events):
     """The reasoning and the answer."""
     text, stretches = text_of(events), stretches_of(events)
     return said(text, stretches, "reasoning"), said(text, stretches)
+
+
+@every_way
+def test_a_form_is_of_the_content_and_not_of_the_reasoning(way, tokenizer):
+    session = session_of(tokenizer, way.reply, length=3)
+    grammar, rules = Grammar("regex", r"Four\."), CallRules(strict=True)
+    request = Request(max_tokens=200, grammar=grammar, calls=rules)
+    assert told(heard(session, QUESTION, request)) == ("Hm.", "Four.")
 
 
 @every_way

@@ -47,7 +47,7 @@ def generate(id):
 
 
 def loaded(id, target):
-    rest = (Memory(), Sampling(), 4, Exactness(0), True, Macs(), True, (), None, False, 0)
+    rest = (Memory(), Sampling(), 4, Exactness(0), True, Macs(), (), False, False, False, 0)
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 
@@ -371,8 +371,8 @@ def test_a_count_is_answered_once_and_is_no_generation():
     assert not client.generating
     client.cancel("http-1")
     assert sent(client) == [Count("http-1", Prompt())]
-    assert hear(client, Counted("http-1", 7, ""))
-    assert hear(client, Counted("http-1", 7, "")) is None
+    assert hear(client, Counted("http-1", 7))
+    assert hear(client, Counted("http-1", 7)) is None
     client.ask(Count("http-2", Prompt()))
     assert lost(client) == ["http-2"]
 
@@ -381,7 +381,7 @@ def test_a_response_of_another_kind_is_stale():
     client = with_model()
     client.ask(generate("g"))
     client.ask(Count("c", Prompt()))
-    assert hear(client, Counted("g", 7, "")) is None
+    assert hear(client, Counted("g", 7)) is None
     assert hear(client, Done("c", "stop", Stats())) is None
     assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
     assert hear(client, loaded("g", "/a")) == (loaded("g", "/a"), None)
@@ -416,7 +416,7 @@ MADE_UP = (
     lambda id: loading(id, f"/{id}"),
     lambda id: loaded(id, f"/{id}"),
     Unloaded,
-    lambda id: Counted(id, 7, ""),
+    lambda id: Counted(id, 7),
     lambda id: Kept(id, ()),
     lambda id: Text(id, "a"),
     lambda id: Done(id, "stop", Stats()),

@@ -17,14 +17,14 @@ from engine.core.grammar import Grammars
 from engine.replies.families import FAMILIES
 from engine.replies.grammars import (
     grammar_for,
-    grammar_of_calls,
     grammar_of_prose,
+    grammar_of_reply,
     strict_where_possible,
 )
-from engine.replies.syntax import ReplySyntax, syntax_of
+from engine.replies.syntax import ReasoningMarks, ReplySyntax, syntax_of
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
-from engine.request import ChatMessage, Grammar, ToolCall
+from engine.request import CallRules, ChatMessage, Grammar, ToolCall
 from models.errors import Problem
 from tests.engine.replies.reading import TIME, WEATHER, read
 from tests.engine.replies.rendering import CASES, arguments_for, rendered, template_of
@@ -319,7 +319,6 @@ def test_whatever_passes_is_read(family, tools, choice):
 def test_where_there_is_no_grammar():
     for family, tools, choice in (
         ("hermes", FREE, "auto"),
-        ("hermes", STRICT, "none"),
         ("hermes", (), "required"),
         ("none", STRICT, "auto"),
     ):
@@ -329,10 +328,6 @@ def test_where_there_is_no_grammar():
 def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look():
     with pytest.raises(Problem):
         grammar_for(ReplySyntax(), FREE, choice="required")
-
-
-def test_a_schema_alone_is_passed_on():
-    assert grammar_for(ReplySyntax("hermes"), form=FORM) == FORM
 
 
 def test_what_calls_cannot_be_held_to_is_refused():
@@ -401,7 +396,7 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     syntax = ReplySyntax(name, special=tuple(special))
     function = {"name": "open", "parameters": AWKWARD, "strict": True}
     tools = json.dumps([{"type": "function", "function": function}])
-    grammar = grammar_of_calls(syntax, tools, prompt_ending="")
+    grammar = grammar_of_reply(syntax, tools, prompt_ending="")
     if any(row.form == "nested" for row in syntax.row.calls[:1]):
         assert grammar is None
         return
@@ -411,7 +406,39 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     assert held.parameters["required"] == ["url"]
     Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(grammar)
     loose = tools.replace('"strict": true', '"strict": false')
-    assert grammar_of_calls(syntax, loose, prompt_ending="") is None
+    assert grammar_of_reply(syntax, loose, prompt_ending="") is None
+
+
+def test_a_reply_is_held_to_the_calls_and_the_form_that_are_asked_for():
+    thinking = ReplySyntax("hermes", ReasoningMarks("<think>", "</think>"))
+    plain, inside = ReplySyntax("hermes"), "<think>\n"
+    text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+
+    def held(syntax, *names, ending="", form=None, schema=None, **rules):
+        functions = [{"name": name, "parameters": schema or {"type": "object"}} for name in names]
+        if schema:
+            functions = [{**function, "strict": True} for function in functions]
+        tools = json.dumps([{"type": "function", "function": each} for each in functions])
+        asked = CallRules(strict=True, **rules)
+        return grammar_of_reply(syntax, tools, asked, prompt_ending=ending, form=form)
+
+    assert held(thinking, "f", "g") is None
+    for choice, both in (("required", True), ("g", False)):
+        assert ('"f"' in held(plain, "f", "g", choice=choice).source) == both
+    assert held(plain, "g", choice="g") == held(plain, "g", choice="required", parallel=False)
+    assert held(plain, form=FORM) == FORM
+    assert held(thinking, form=FORM, ending=inside).after == "</think>"
+    assert held(thinking, form=FORM, ending="assistant\n").after == ""
+    assert held(thinking, form=FORM, ending="<think>\n\n</think>\n\n") == FORM
+    lark = Grammar("lark", "start: TEXT", "# ")
+    assert held(thinking, form=lark) == lark
+    assert held(thinking, form=lark, ending=inside) == replace(lark, after="</think>")
+    for calls, is_json in (("hermes", True), ("qwen xml", False)):
+        patterns = (("f", "[ab]+c"),)
+        found = held(ReplySyntax(calls), "f", schema=text, patterns=patterns)
+        assert ("[ab]+c" in found.source) == is_json
+    with pytest.raises(Problem):  # whose texts between tags end at a tag alone
+        held(ReplySyntax("qwen xml"), "open", schema=AWKWARD)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

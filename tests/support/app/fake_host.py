@@ -83,7 +83,7 @@ def do(step: str, word: str, command: dict[str, Any]) -> dict[str, Any]:
             done, total = map(int, word.split(":"))
             say("prefill", generation=id, processed=done, total=total, reused=0, seconds=0.1)
         case "counted":
-            say("counted", id=id, tokens=int(word), ending="")
+            say("counted", id=id, tokens=int(word))
         case "done":
             finish(id)
         case "failed" | "refused":
@@ -180,9 +180,9 @@ def tell_pair(pair: dict[str, Any], **loaded: Any) -> None:
         "exact": EXACT,
         "batching": True,
         "macs": {},
-        "knows_tools": True,
         "thinking": [],
-        "notation": None,
+        "reasons": False,
+        "fills_gaps": False,
         "sees": True,
         "held_bytes": 0,
     }
@@ -209,7 +209,7 @@ def serve() -> None:
             case "load":
                 load(command)
             case "count":
-                say("counted", id=id, tokens=len(command["prompt"]["messages"]), ending="")
+                say("counted", id=id, tokens=len(command["prompt"]["messages"]))
             case "unload":
                 say("unloaded", id=id)
             case "drafting":

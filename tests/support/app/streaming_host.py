@@ -56,9 +56,9 @@ def main(characters: int, speed: float) -> None:
             exact=Exactness(ANY_ROWS),
             batching=True,
             macs=protocol.Macs(),
-            knows_tools=True,
             thinking=(),
-            notation=None,
+            reasons=False,
+            fills_gaps=False,
             sees=False,
             held_bytes=0,
         )

@@ -16,7 +16,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -26,6 +26,7 @@ import psutil
 
 from engine import events
 from engine.cluster.states import RankState
+from engine.conversation.gaps import gap_form, with_gap
 from engine.conversation.text import AnswerText
 from engine.events import (
     Done,
@@ -57,12 +58,13 @@ from engine.process.protocol import (
     SetDrafter,
     Unload,
 )
+from engine.replies.grammars import grammar_of_reply
 from engine.replies.reading import ReplyReader
-from engine.replies.syntax import ReplySyntax
+from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import tools_of
-from engine.request import Prompt, Request, Sampling
+from engine.request import CallRules, Prompt, Request, Sampling
 from engine.server.link import EngineLink
-from engine.server.target import TargetFiles
+from models.errors import Problem
 from tests.support.children import children_with
 
 Step = Event | protocol.Ranks | float
@@ -89,9 +91,9 @@ LOADED = Loaded(
     exact=Exactness(ANY_ROWS),
     batching=False,
     macs=protocol.Macs(),
-    knows_tools=False,
     thinking=(),
-    notation=None,
+    reasons=False,
+    fills_gaps=False,
     sees=False,
     held_bytes=0,
 )
@@ -179,6 +181,38 @@ class _Texts:
         return "".join(self._texts[number] for number in token_ids)
 
 
+@dataclass(frozen=True)
+class Files:
+    """The files of a model, as far as its answers depend on them."""
+
+    syntax: ReplySyntax
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, target: str) -> "Files":
+        """Those in a folder; a missing file counts as empty."""
+        template = tokens = ""
+        with suppress(OSError):
+            template = (Path(target) / "chat_template.jinja").read_text(encoding="utf-8")
+        with suppress(OSError):
+            tokens = (Path(target) / "tokenizer.json").read_text()
+        added = json.loads(tokens or "{}").get("added_tokens", ())
+        names = frozenset(token["content"] for token in added)
+        return cls(syntax_of(template, tokens=names, special=names), names)
+
+    def asked(self, command: Generate) -> Generate:
+        """A command as an engine does it: its gap filled, with the grammar of its calls."""
+        prompt, request = with_gap(command.prompt, command.request, self.names.__contains__)
+        if prompt.messages:
+            grammar = grammar_of_reply(
+                *(self.syntax, prompt.tools, request.calls),
+                prompt_ending="",
+                form=request.grammar,
+            )
+            request = replace(request, grammar=grammar, calls=CallRules())
+        return replace(command, prompt=prompt, request=request)
+
+
 def read(steps: Iterator[Step], command: Generate, syntax: ReplySyntax) -> Iterator[Step]:
     """The script of an answer, its texts read and stopped as a session does."""
     tools, texts, spans = tools_of(command.prompt.tools), _Texts(), deque[Span]()
@@ -236,10 +270,17 @@ class ScriptedHost:
                     reading.cancel()
                     return
                 command = protocol.parse_command(line)
+                files = Files.of(self.loaded.target)
+                if isinstance(command, Generate):
+                    try:
+                        command = files.asked(command)
+                    except Problem as problem:
+                        send(writer, Failed(command.id, problem.message, problem.remedy, "request"))
+                        continue
                 self.taken.append(command)
                 if isinstance(command, Quit):
                     return
-                self._do(command, writer, dead)
+                self._do(command, files, writer, dead)
         finally:
             for task in (dying, *self.running.values()):
                 task.cancel()
@@ -247,7 +288,11 @@ class ScriptedHost:
             writer.close()
 
     def _do(
-        self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
+        self,
+        command: protocol.Command,
+        files: Files,
+        writer: asyncio.StreamWriter,
+        dead: asyncio.Event,
     ) -> None:
         match command:
             case Load() if not Path(command.target).is_absolute():
@@ -255,8 +300,11 @@ class ScriptedHost:
             case Load():
                 if command.macs.hosts:
                     send(writer, protocol.Ranks(RANKS))
+                files = Files.of(command.target)
                 self.loaded = replace(
                     self.loaded,
+                    reasons=files.syntax.reasons,
+                    fills_gaps=gap_form(files.names.__contains__) is not None,
                     id=command.id,
                     target=command.target,
                     drafter=command.drafter,
@@ -278,21 +326,23 @@ class ScriptedHost:
             case Keep():
                 send(writer, protocol.Kept(command.id, ()))
             case Count():
-                send(writer, protocol.Counted(command.id, _tokens(command.prompt), ""))
+                send(writer, protocol.Counted(command.id, _tokens(command.prompt)))
             case Cancel():
                 if task := self.running.get(command.id):
                     task.cancel()
             case Generate():
-                task = asyncio.create_task(self._generate(command, writer, dead))
+                task = asyncio.create_task(self._generate(command, files.syntax, writer, dead))
                 self.running[command.id] = task
                 task.add_done_callback(lambda _: self.running.pop(command.id, None))
 
     async def _generate(
-        self, command: Generate, writer: asyncio.StreamWriter, dead: asyncio.Event
+        self,
+        command: Generate,
+        syntax: ReplySyntax,
+        writer: asyncio.StreamWriter,
+        dead: asyncio.Event,
     ) -> None:
         try:
-            folder, knows_tools = self.loaded.target, self.loaded.knows_tools
-            syntax = (await TargetFiles().texts(folder, knows_tools=knows_tools)).syntax
             for step in read(self.play(command), command, syntax):
                 if isinstance(step, float):
                     await asyncio.sleep(step)
