@@ -5,11 +5,11 @@ chat template, such as turns, belong to the engine (`engine.conversation.templat
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.request import ChatMessage, Picture, ToolCall
+from engine.request import ChatMessage, Picture
 from engine.server.bodies import has_halves, loads
 
 BETWEEN = "\n\n"  # separates two texts of one message
@@ -45,10 +45,9 @@ def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
 
     A later system message is added to the user's or tool's message before it, or else becomes a
     user message: at the beginning it would change the whole prompt, and void its cache.
-    Each call has an id, and its result the same one and its tool's name.
     """
     ordered: list[ChatMessage] = []
-    for message in _numbered(messages):
+    for message in messages:
         before = ordered[-1] if ordered else None
         if before is not None and _belongs(message, before):
             ordered[-1] = _joined(before, message)
@@ -74,35 +73,6 @@ def arguments_of(value: Any) -> str:
         if isinstance(read, dict) and not has_halves(value):
             return value or "{}"
     return json.dumps(read if isinstance(read, dict) else {"arguments": value}, ensure_ascii=False)
-
-
-def _numbered(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
-    """Yield the messages, with ids for calls and results, by the tool's name or in order."""
-    names: dict[str, str] = {}
-    waiting: list[ToolCall] = []  # calls without a result
-    for message in messages:
-        if message.tool_calls:
-            calls = [
-                replace(call, id=call.id or f"call_{len(names) + number}")
-                for number, call in enumerate(message.tool_calls)
-            ]
-            names |= {call.id: call.name for call in calls}
-            waiting += calls
-            message = replace(message, tool_calls=tuple(calls))
-        elif message.role == "tool":
-            call = _answered(message, waiting)
-            waiting = [other for other in waiting if other != call]
-            id = message.tool_call_id or (call.id if call else "")
-            message = replace(message, tool_call_id=id, name=message.name or names.get(id, ""))
-        yield message
-
-
-def _answered(result: ChatMessage, waiting: Sequence[ToolCall]) -> ToolCall | None:
-    """Return the call that a result belongs to."""
-    if result.tool_call_id:
-        return next((call for call in waiting if call.id == result.tool_call_id), None)
-    named = [call for call in waiting if call.name == result.name]
-    return next(iter(named or waiting), None)
 
 
 def _belongs(message: ChatMessage, before: ChatMessage) -> bool:

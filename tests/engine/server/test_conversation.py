@@ -39,23 +39,6 @@ def test_the_parts_of_a_reply_become_one():
     assert in_order(messages) == (*messages[:5], reply)
 
 
-def test_calls_and_results_without_ids_get_them():
-    calls = (ToolCall("", "read", "{}"), ToolCall("", "write", "{}"), ToolCall("", "read", "{}"))
-    named, last, second = in_order(
-        [
-            ChatMessage("assistant", "", tool_calls=calls),
-            ChatMessage("tool", "b", name="write"),
-            ChatMessage("tool", "a"),
-            ChatMessage("tool", "c"),
-        ]
-    )[1:]
-    said = in_order([ChatMessage("assistant", "", tool_calls=calls)])[0].tool_calls
-    ids = [call.id for call in said]
-    assert len({*ids}) == 3
-    assert [named.tool_call_id, last.tool_call_id, second.tool_call_id] == [ids[1], ids[0], ids[2]]
-    assert [named.name, last.name, second.name] == ["write", "read", "read"]
-
-
 def test_arguments_are_an_object_whatever_a_model_wrote():
     for value, text in (
         ('{"a": 1}', '{"a": 1}'),
@@ -67,17 +50,6 @@ def test_arguments_are_an_object_whatever_a_model_wrote():
         ([1], '{"arguments": [1]}'),
     ):
         assert arguments_of(value) == text
-
-
-def test_results_of_several_calls_stay_apart():
-    calls = (CALL, ToolCall("call_2", "write", "{}"))
-    messages = [
-        ChatMessage("assistant", "", tool_calls=calls),
-        ChatMessage("tool", "one", tool_call_id="call_1"),
-        ChatMessage("tool", "two", tool_call_id="call_2"),
-    ]
-    named = [(message.content, message.name) for message in in_order(messages)[1:]]
-    assert named == [("one", "read"), ("two", "write")]
 
 
 def test_a_late_system_message_stays_where_it_is():
