@@ -29,7 +29,6 @@ from engine.cli.serve import DEFAULT_PORT
 from engine.process.interrupts import noting
 from engine.server.clients import NO_KEY, Agent, Server, agents
 from models.errors import Problem
-from models.memory.fit import DEFAULT_CONTEXT
 
 if TYPE_CHECKING:
     from engine.process.protocol import Loaded
@@ -121,6 +120,8 @@ def _listed(port: int, key: str) -> tuple[int, bytes]:
 def _models(body: bytes) -> dict[str, int]:
     """Return the models in a Slipstream server's list, with their contexts in tokens; {} for other
     servers."""
+    from models.memory.fit import DEFAULT_CONTEXT  # which takes long
+
     with suppress(ValueError, KeyError, TypeError):
         ours = [m for m in json.loads(body)["data"] if m["owned_by"] == "slipstream"]
         return {str(m["id"]): int(m.get("context_length") or DEFAULT_CONTEXT) for m in ours}

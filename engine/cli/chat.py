@@ -9,7 +9,7 @@ import shlex
 import signal
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,7 @@ class TerminalChat:
         """Draw an answer, a generation at a time."""
         try:
             for events in answer.generations():
-                with answer_view(self._console) as view:
+                with closing(answer_view(self._console)) as view:
                     for event in events:
                         view.show(event)
         finally:

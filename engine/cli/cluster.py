@@ -11,15 +11,11 @@ from rich.table import Table
 from engine.cli.folders import target_folder
 from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
 from engine.cli.streams import new_console
-from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState, divided
-from engine.process.launch import Launch
 from engine.process.protocol import CHECKED, Ranks
 from models.answers import Refused
 from models.errors import Problem
 from models.in_words import clean, size
-from models.memory.fit import DEFAULT_CONTEXT
-from models.memory.shares import plan, require_plan
 
 _EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
 
@@ -58,6 +54,11 @@ def check(options: CheckOptions) -> None:
 
 def _joined(options: CheckOptions) -> tuple[RankState, ...]:
     """Return the connected Macs, with their shares of the target. Raises `Problem`."""
+    from engine.cluster.hosts import read_hosts
+    from engine.process.launch import Launch
+    from models.memory.fit import DEFAULT_CONTEXT
+    from models.memory.shares import plan, require_plan
+
     if options.hosts is None:
         raise Problem("No Macs are named.", "Name their file with --hosts.")
     hosts = read_hosts(Path(options.hosts))

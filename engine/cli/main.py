@@ -169,7 +169,7 @@ def generate(options: GenerateOptions) -> None:
             cache_documents(session)
             return
         for events in answer.generations():
-            with answer_view(new_console()) as view:
+            with closing(answer_view(new_console())) as view:
                 for event in events:
                     view.show(event)
         show_closing(errors, tally(answer.events))

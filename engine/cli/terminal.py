@@ -9,7 +9,6 @@ Everything that the model wrote passes through `clean` before it reaches the ter
 
 import re
 from collections.abc import Sequence
-from typing import Self
 
 from rich.cells import get_character_cell_size
 from rich.console import Console
@@ -101,8 +100,8 @@ class LiveAnswer:
 
     Finished rows are written once and scroll away like any output. Only the last row, with the
     draft after it, is drawn again with each event: rejected tokens stay struck out until the event
-    after their round's `Text`. A context manager: also after an interruption, text that was not
-    final vanishes.
+    after their round's `Text`. To be closed: also after an interruption, text that was not final
+    vanishes.
     """
 
     def __init__(self, console: Console) -> None:
@@ -138,12 +137,6 @@ class LiveAnswer:
             self._paint()
             self._write("\n" if self._drawn[-1] else "")
             self._tail, self._drawn = Styled(), []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _show_round(self, round: Round) -> None:
         """Note the committed tokens, which wait for their text, and draw the rest of the draft
@@ -231,12 +224,6 @@ class PlainAnswer:
         """End the last line."""
         if self._last != "\n":
             self._write("\n")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def answer_view(console: Console) -> LiveAnswer | PlainAnswer:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from engine.events import CallPiece
 from engine.near_ties import alike
+from engine.replies.incoming import may_begin
 from engine.replies.reading import ReplyReader
 from engine.stretches import Kind, Stretch, cut, joined
 from models.errors import Problem
@@ -269,7 +270,6 @@ class StopStrings:
         if "" in stops:
             raise Problem("A stop string is empty.", "Remove it, or enter text.")
         self._stops = tuple(stops)
-        self._longest = max((len(stop) for stop in self._stops), default=0)
         self._held = ""
         self.stopped = False
         self.cut = ""
@@ -280,7 +280,7 @@ class StopStrings:
             self.cut += text
             return "", True
         self._held += text
-        found, possible = self._found(), self._possible()
+        found, possible = self._found(), may_begin(self._held, self._stops)
         if found is not None and found <= possible:
             return self._cut_at(found), True
         final, self._held = self._held[:possible], self._held[possible:]
@@ -303,15 +303,6 @@ class StopStrings:
         """The first place in the held text where a complete stop string begins; None without."""
         places = (self._held.find(stop) for stop in self._stops)
         return min((place for place in places if place >= 0), default=None)
-
-    def _possible(self) -> int:
-        """The first place from which the rest of the held text could begin a stop string; the end
-        if there is none."""
-        end = len(self._held)
-        for place in range(max(0, end - self._longest + 1), end):
-            if any(stop.startswith(self._held[place:]) for stop in self._stops):
-                return place
-        return end
 
 
 class AnswerText:

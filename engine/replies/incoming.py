@@ -148,7 +148,7 @@ class Incoming:
                 default=(len(here), ""),
             )
             if not mark and (self.cut or not self._ended):
-                place = _final(here, marks)
+                place = may_begin(here, marks)
                 self._unfinished |= self.cut and place < len(here)
             if trim and (place < len(here) or not self._ended):
                 place = len(here[:place].rstrip())
@@ -159,8 +159,8 @@ class Incoming:
             yield
 
 
-def _final(text: str, marks: Sequence[str]) -> int:
-    """The first place from which the rest of `text` could begin a mark; the end without one."""
+def may_begin(text: str, marks: Sequence[str]) -> int:
+    """Return the first place from which the rest of `text` could begin a mark; else its end."""
     longest = max(map(len, marks), default=0)
     for place in range(max(0, len(text) - longest + 1), len(text)):
         if any(mark.startswith(text[place:]) for mark in marks):

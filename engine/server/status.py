@@ -67,7 +67,7 @@ class Board:
         self._changed = changed
         self._requests: dict[str, RequestStatus] = {}
         self._clients: Counter[str] = Counter()
-        self._address = self._problem = ""
+        self._address = ""
         self._models: tuple[ModelStatus, ...] = ()
 
     @property
@@ -77,17 +77,16 @@ class Board:
         waiting = sum(request.state == "waiting" for request in requests)
         return ServerStatus(
             self._address,
-            self._problem,
-            len(requests) - waiting,
-            waiting,
-            requests,
-            tuple(ClientStatus(*asked) for asked in self._clients.items()),
-            self._models,
+            running=len(requests) - waiting,
+            waiting=waiting,
+            requests=requests,
+            clients=tuple(ClientStatus(*asked) for asked in self._clients.items()),
+            models=self._models,
         )
 
-    def listens(self, address: str, problem: str = "") -> None:
-        """Note where requests can be sent, or why they cannot."""
-        self._address, self._problem = address, problem
+    def listens(self, address: str) -> None:
+        """Note where requests can be sent."""
+        self._address = address
         self._changed()
 
     def offer(self, models: tuple[ModelStatus, ...]) -> None:

@@ -6,7 +6,7 @@ a table or, with --json, lines of `models.answers`.
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -118,7 +118,8 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     from models.hub.queue import Queue
 
     console = new_console(errors=True)
-    with stoppable(with_parent=with_parent) as interruption, DownloadView(console) as view:
+    view = DownloadView(console)
+    with stoppable(with_parent=with_parent) as interruption, closing(view):
         queue = Queue()
         report = paced(lambda download: say(Changed(download))) if as_json else view.show
         ends = pull(repositories, queue, fetch_download, report=report, stopped=interruption)

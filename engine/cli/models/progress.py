@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -91,7 +90,7 @@ class Steps:
 
 
 class DownloadView:
-    """Draws downloads. A context manager: its end restores the terminal."""
+    """Draws downloads. Must be closed, which restores the terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -120,10 +119,7 @@ class DownloadView:
             if not (self._console.is_terminal and download.status in ("queued", "running")):
                 show_download(self._console, download)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._progress.live.is_started:
             self._progress.stop()
 

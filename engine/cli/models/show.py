@@ -146,7 +146,7 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
         if not candidate.tried:
             facts.append("untested")
         if candidate.drafter != candidate.kind and not candidate.installed:
-            facts.append(f"licence {_tidy(candidate.licence) or 'unknown'}")
+            facts.append(f"licence {one_line(candidate.licence) or 'unknown'}")
         if candidate.works and candidate.cost_ratio is not None:
             share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
             facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
@@ -218,7 +218,9 @@ _CHOICES = {
 def _chosen(console: Console, offer: PairOffer) -> None:
     """Draw a recommended pair, with its figures and their sources."""
     console.print(
-        Text.assemble((f"{_CHOICES[offer.choice]}: ", "bold green"), (_tidy(offer.target), "bold")),
+        Text.assemble(
+            (f"{_CHOICES[offer.choice]}: ", "bold green"), (one_line(offer.target), "bold")
+        ),
         highlight=False,
         soft_wrap=True,
     )
@@ -271,11 +273,7 @@ def _table(title: str, *headings: str) -> Table:
 
 def _name(text: str) -> Text:
     """Return someone else's text in one clean line."""
-    return Text(_tidy(text))
-
-
-def _tidy(text: str) -> str:
-    return one_line(text)
+    return Text(one_line(text))
 
 
 def _no(console: Console, name: str, reason: str, facts: str = "") -> None:
@@ -284,9 +282,11 @@ def _no(console: Console, name: str, reason: str, facts: str = "") -> None:
 
 
 def _entry(console: Console, mark: str, style: str, name: str, facts: str) -> None:
-    line = Text.assemble((mark, style), " ", (_tidy(name), "bold"), f"  {facts}" if facts else "")
+    line = Text.assemble(
+        (mark, style), " ", (one_line(name), "bold"), f"  {facts}" if facts else ""
+    )
     console.print(line, highlight=False, soft_wrap=True)
 
 
 def _line(console: Console, text: str, *, style: str = "", indent: int = 0) -> None:
-    console.print(Text(" " * indent + _tidy(text)), style=style, highlight=False, soft_wrap=True)
+    console.print(Text(" " * indent + one_line(text)), style=style, highlight=False, soft_wrap=True)

@@ -1,6 +1,7 @@
 """What a terminal shows in the end, and on the way there: an emulator reads the escape codes."""
 
 import re
+from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 
@@ -336,7 +337,7 @@ def test_text_behind_a_stop_string_vanishes():
 @given(events=answers(words))
 def test_an_interruption_leaves_what_was_final(events):
     terminal = Terminal(width=400)
-    with terminal.view:
+    with closing(terminal.view):
         terminal.show(*events[:-1], draft(99, " never", " seen"))
     assert terminal.rows() == rows_of(text_of(events), 1000)
     assert not terminal.screen.cursor.hidden
@@ -403,7 +404,7 @@ def test_model_text_writes_no_controls(events, width):
     assert not CONTROLS.search(OWN_CODES.sub("", terminal.file.getvalue()))
 
     file = StringIO()
-    with PlainAnswer(Console(file=file)) as view:
+    with closing(PlainAnswer(Console(file=file))) as view:
         for event in events:
             view.show(event)
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))

@@ -28,14 +28,18 @@ WRITTEN = (
 )
 
 
-def test_an_engine_begins_without_what_no_answer_needs():
-    program = "import engine.process.host, sys; print(*sys.modules, sep='\\n')"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    loaded = set(done.stdout.splitlines())
-    assert {"engine.process.host", "mlx_lm"} <= loaded
-    assert loaded & {*NOT_YET} == set()
+def test_an_engine_and_a_command_begin_without_what_they_do_not_need():
+    for module, needed, not_yet in (
+        ("engine.process.host", {"mlx_lm"}, {*NOT_YET}),
+        ("engine.cli.main", {"typer"}, {"gguf", "numpy", "psutil"}),
+    ):
+        program = f"import {module}, sys; print(*sys.modules, sep='\\n')"
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
+        )
+        loaded = set(done.stdout.splitlines())
+        assert needed <= loaded
+        assert loaded & not_yet == set()
 
 
 def test_the_names_of_a_file_are_those_that_transformers_finds():
