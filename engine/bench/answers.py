@@ -15,7 +15,7 @@ from engine.bench.report import ALL, BenchReport, Ratio, ResultRow, Spread, by_l
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.conversation.stats import NoRatio, against_plain
 from engine.events import Stats
-from engine.near_ties import Fork
+from engine.near_ties import Fork, alike
 
 _OF_ONE_ANSWER = ("plain_round_seconds", "reference_seconds")
 
@@ -264,5 +264,6 @@ def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:
 def first_difference(ids: Sequence[int], reference: Sequence[int], *, limit: int) -> int | None:
     """Return the first of `limit` places where the tokens differ, or one text ends; None if
     equal."""
-    pairs = zip_longest(ids[:limit], reference[:limit])
-    return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+    ours, theirs = ids[:limit], reference[:limit]
+    at = alike(ours, theirs)
+    return None if at == max(len(ours), len(theirs)) else at

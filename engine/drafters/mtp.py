@@ -127,7 +127,7 @@ def load_network(
 def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.array]:
     """Return the weights as mlx-lm's layers name them: experts stacked, and the matrix of latent
     attention taken apart by the code of mlx-lm's `model`."""
-    weights = _with_stacked_experts(weights)
+    weights = with_stacked_experts(weights)
     latent = "layer.self_attn.kv_b_proj.weight"
     if latent not in weights:
         return weights
@@ -137,7 +137,7 @@ def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.arra
     return weights | {n.replace(place, "layer.", 1): a for n, a in theirs.items()}
 
 
-def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
+def with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
     """Return the weights with one tensor for all experts, if there are experts. Published are one
     tensor for each, or one in which `gate_proj` and `up_proj` lie after each other."""
     stacked: dict[str, mx.array] = {}

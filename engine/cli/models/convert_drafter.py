@@ -19,6 +19,7 @@ from engine.cli.models.convert import (
     require_room,
     write_weights,
 )
+from engine.drafters.mtp import with_stacked_experts
 from engine.quantized import KEPT
 from models.drafters.folders import DrafterFolder
 from models.drafters.mtp import module_config
@@ -28,8 +29,6 @@ from models.records import MODULE_NAME
 
 BITS = (4, 8)
 _DEFAULT_BITS = 8  # with which published drafters lose no acceptance
-_FUSED_EXPERTS = ".experts.gate_up_proj"
-_PACKED_EXPERTS = ".experts.down_proj"
 
 
 def convert_drafter(
@@ -113,7 +112,7 @@ def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, 
     # An embedding whose rows are picked one by one stays as it is.
     picked = any(".masked_embedding." in f".{name}" for name in ours.values())
     made: dict[str, mx.array] = {}
-    for name, array in _apart(_tensors(drafter)).items():
+    for name, array in with_stacked_experts(_tensors(drafter)).items():
         base = name.removesuffix(".weight")
         whole = array.ndim > 1 and array.shape[-1] % group_size == 0
         floats = mx.issubdtype(array.dtype, mx.floating)
@@ -126,21 +125,3 @@ def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, 
         for part, packed in zip(("weight", "scales", "biases"), parts, strict=True):
             made[f"{base}.{part}"] = packed
     return made
-
-
-def _apart(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Return the tensors with experts split as in mlx-lm: published drafters store two matrices as
-    one."""
-    apart: dict[str, mx.array] = {}
-    for name, array in tensors.items():
-        if name.endswith(_FUSED_EXPERTS):
-            before = name.removesuffix(_FUSED_EXPERTS)
-            gate, up = mx.split(array, 2, axis=-2)
-            apart[f"{before}.switch_mlp.gate_proj.weight"] = gate
-            apart[f"{before}.switch_mlp.up_proj.weight"] = up
-        elif name.endswith(_PACKED_EXPERTS):
-            before = name.removesuffix(_PACKED_EXPERTS)
-            apart[f"{before}.switch_mlp.down_proj.weight"] = array
-        else:
-            apart[name] = array
-    return apart
