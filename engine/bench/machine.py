@@ -9,9 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import mlx.core as mx
-import psutil
 
-from engine.conversation.loading import free_memory_bytes
 from engine.device import backend
 
 
@@ -49,11 +47,6 @@ def this_machine() -> MachineDescription:
         device=device,
         matrix_library=backend().matrices,
     )
-
-
-def available_bytes() -> int:
-    """The memory that is available without swapping."""
-    return free_memory_bytes() or int(psutil.virtual_memory().available)
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from time import perf_counter
 import mlx.core as mx
 from rich.console import Console
 
-from engine.bench.machine import MachineDescription, available_bytes, this_machine
+from engine.bench.machine import MachineDescription, this_machine
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
 from engine.circumstances import OVERLOADED, macos_to_update
 from engine.command_buffers import buffers_in_force
@@ -38,6 +38,7 @@ from models.errors import Problem
 from models.files import models_folder
 from models.in_words import size
 from models.installed.resolve import resolve_drafters
+from models.memory import machine as memory_of
 from models.model_folder import ModelFolder, inspect
 from models.speed import Chip, PublishedCurve, load_chips, longest_that_gains
 from models.starter import STARTER, shipped_starter
@@ -171,7 +172,7 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     if chip is not None:
         yield check_chip(chip)
     memory, free = machine.memory_bytes / _GIB, available_bytes() / _GIB
-    yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB free")
+    yield Check("memory", f"{memory:.1f} GiB, {free:.1f} GiB for models")
     yield check_backend(machine)
     if macos := macos_to_update():
         fact = f"{macos} lacks kernels that this MLX needs on an M5"
@@ -428,6 +429,11 @@ def _window() -> str:
         return f"PySide6 {version('PySide6-Essentials')}"
     except PackageNotFoundError:
         return "PySide6 is not installed: terminal only"
+
+
+def available_bytes() -> int:
+    """Return the bytes that models may use, as loading them does."""
+    return memory_of.this_machine().available_bytes
 
 
 def _device_bytes() -> int:

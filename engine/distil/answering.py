@@ -5,7 +5,6 @@ decides the order of the prompts and the size of batches, so that they fit into 
 disk. `split` holds some answers out. Every batch is written to disk at once.
 """
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from time import monotonic
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
-from engine.conversation.loading import LoadedModel, free_memory_bytes
+from engine.conversation.loading import LoadedModel
 from engine.core.model_parts import TapHook
 from engine.core.sampling import highest_ids
 from engine.device import fetch
@@ -25,6 +24,7 @@ from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
 from engine.drafters.head_network import HeadShape
 from models.errors import Problem
 from models.in_words import size
+from models.memory.machine import this_machine
 
 LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
@@ -247,23 +247,18 @@ def how_many(store: AnswerStore, share: float, *, most: int) -> int:
 def _fitting(each_bytes: int) -> int:
     """The number of prompts that fit into a quarter of the free memory. Raises `Problem`."""
     require_memory(4 * each_bytes)
-    return max(1, _free_bytes() // 4 // each_bytes)
+    return max(1, this_machine().available_bytes // 4 // each_bytes)
 
 
 def require_memory(needed_bytes: int) -> None:
     """Raise `Problem` if less than `needed_bytes` are free."""
-    free = _free_bytes()
+    free = this_machine().available_bytes
     if free < needed_bytes:
         raise Problem(
             f"There is too little memory: {size(needed_bytes)} are needed, and "
             f"{size(free)} are free.",
             "Close other programs, or choose a smaller target or a smaller --vocabulary.",
         )
-
-
-def _free_bytes() -> int:
-    """Bytes of free memory; half of all memory if the system does not say."""
-    return free_memory_bytes() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def split(shards: Sequence[Shard]) -> tuple[list[RecordedAnswer], list[Shard]]:

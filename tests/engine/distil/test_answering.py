@@ -2,6 +2,7 @@
 
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -22,6 +23,7 @@ from engine.distil.budget import WorkBudget
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import shape_for
 from models.errors import Problem
+from models.memory.machine import Machine
 
 LONGEST = 5
 
@@ -132,17 +134,15 @@ def test_how_many_at_once():
 
 def test_too_little_memory(stories, monkeypatch):
     asked = made_up(400)
-    monkeypatch.setattr(module, "free_memory_bytes", lambda: 1000)
+    require_memory(1 << 20)
+    assert answering_of(stories, asked)._most == 96
+    left = Machine("", 1000, 1000, unified=False)
+    monkeypatch.setattr(module, "this_machine", lambda: left)
     with pytest.raises(Problem, match="too little memory"):
         answering_of(stories, asked)
     with pytest.raises(Problem, match="too little memory"):
         require_memory(1001)
-    monkeypatch.setattr(module, "free_memory_bytes", lambda: 0)  # it is not known
-    require_memory(1 << 20)
-    assert answering_of(stories, asked)._most == 96
-    with pytest.raises(Problem, match="too little memory"):
-        require_memory(1 << 60)
-    monkeypatch.setattr(module, "free_memory_bytes", lambda: 4_000_000)
+    left = replace(left, available_bytes=4_000_000)
     assert 1 <= answering_of(stories, asked)._most < 96
 
 
