@@ -112,19 +112,13 @@ def told(events):
 
 
 @every_way
-def test_a_form_is_of_the_content_and_not_of_the_reasoning(way, tokenizer):
-    session = session_of(tokenizer, way.reply, length=3)
-    grammar, rules = Grammar("regex", r"Four\."), CallRules(strict=True)
-    request = Request(max_tokens=200, grammar=grammar, calls=rules)
-    assert told(heard(session, QUESTION, request)) == ("Hm.", "Four.")
-
-
-@every_way
 @pytest.mark.parametrize("length", [0, 3])
 def test_an_answer_is_told_from_its_reasoning(tokenizer, way, length):
-    events = heard(session_of(tokenizer, way.reply, length=length), list(QUESTION), Request())
-    assert told(events) == ("Hm.", "Four.")
-    assert text_of(events) == way.reply
+    form, rules = Grammar("regex", r"Four\."), CallRules(strict=True)  # a form is of the answer
+    for request in (Request(), Request(grammar=form, calls=rules)):
+        events = heard(session_of(tokenizer, way.reply, length=length), list(QUESTION), request)
+        assert told(events) == ("Hm.", "Four.")
+        assert text_of(events) == way.reply
 
 
 @every_way

@@ -74,26 +74,6 @@ def test_a_tool_that_is_named_is_called_once(thinker):
     assert grammars[0] == grammars[1] != grammars[2]
 
 
-def _function(parameters, **more):
-    return {"type": "function", "function": {"name": "f", "parameters": parameters, **more}}
-
-
-def test_a_call_that_is_required_keeps_to_its_schema_where_that_can_be_held(thinker):
-    """Also where the tool is not strict: few clients say so, and a small model invents fields."""
-
-    def grammar(tool, choice):
-        _, generate = answered(thinker, saying(CALL), tools=[tool], tool_choice=choice)
-        return generate.request.grammar
-
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    strict = grammar(_function(schema, strict=True), "required")
-    assert grammar(_function(schema), "required") == strict
-    assert grammar(_function(schema), "auto") is None
-    beyond = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
-    held = {"type": "object", "properties": {"a": {}}}
-    assert grammar(_function(beyond), "required") == grammar(_function(held), "required")
-
-
 def test_a_mistake_of_ours_is_an_error_and_no_end(monkeypatch, capfd):
     def fail(text, stretches):
         raise ZeroDivisionError("secret")

@@ -270,17 +270,16 @@ class ScriptedHost:
                     reading.cancel()
                     return
                 command = protocol.parse_command(line)
-                files = Files.of(self.loaded.target)
                 if isinstance(command, Generate):
                     try:
-                        command = files.asked(command)
+                        command = Files.of(self.loaded.target).asked(command)
                     except Problem as problem:
                         send(writer, Failed(command.id, problem.message, problem.remedy, "request"))
                         continue
                 self.taken.append(command)
                 if isinstance(command, Quit):
                     return
-                self._do(command, files, writer, dead)
+                self._do(command, writer, dead)
         finally:
             for task in (dying, *self.running.values()):
                 task.cancel()
@@ -288,11 +287,7 @@ class ScriptedHost:
             writer.close()
 
     def _do(
-        self,
-        command: protocol.Command,
-        files: Files,
-        writer: asyncio.StreamWriter,
-        dead: asyncio.Event,
+        self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
     ) -> None:
         match command:
             case Load() if not Path(command.target).is_absolute():
@@ -331,17 +326,14 @@ class ScriptedHost:
                 if task := self.running.get(command.id):
                     task.cancel()
             case Generate():
-                task = asyncio.create_task(self._generate(command, files.syntax, writer, dead))
+                task = asyncio.create_task(self._generate(command, writer, dead))
                 self.running[command.id] = task
                 task.add_done_callback(lambda _: self.running.pop(command.id, None))
 
     async def _generate(
-        self,
-        command: Generate,
-        syntax: ReplySyntax,
-        writer: asyncio.StreamWriter,
-        dead: asyncio.Event,
+        self, command: Generate, writer: asyncio.StreamWriter, dead: asyncio.Event
     ) -> None:
+        syntax = Files.of(self.loaded.target).syntax
         try:
             for step in read(self.play(command), command, syntax):
                 if isinstance(step, float):
