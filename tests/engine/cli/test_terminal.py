@@ -404,9 +404,9 @@ def test_model_text_writes_no_controls(events, width):
     assert not CONTROLS.search(OWN_CODES.sub("", terminal.file.getvalue()))
 
     file = StringIO()
-    with closing(PlainAnswer(Console(file=file))) as view:
-        for event in events:
-            view.show(event)
+    plain = PlainAnswer(Console(file=file))
+    for event in events:
+        plain.show(event)
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))
 
 

@@ -1,7 +1,6 @@
 """What a person reads: a reason for every no, something to do where there is nothing."""
 
 import io
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -200,9 +199,10 @@ RUNNING = Download("evil\x1b[2J", "", "running", 5_000_000, 10_000_000, 2e6, 125
 def drawn(*downloads, terminal):
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
-    with closing(DownloadView(console)) as view:
-        for download in downloads:
-            view.show(download)
+    view = DownloadView(console)
+    for download in downloads:
+        view.show(download)
+    view.close()
     assert "evil\x1b[2J" not in file.getvalue()
     return file.getvalue()
 
