@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from engine.conversation.gaps import knows, with_gap
 from engine.conversation.template import abilities_for, encode_prompt, render, with_thinking
 from engine.replies.syntax import syntax_of
 from engine.replies.tools import Tool
-from engine.request import ChatMessage, Prompt, ToolCall
+from engine.request import ChatMessage, Prompt, Request, ToolCall
 from models.errors import Problem
 from tests.engine.replies.reading import read
 from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
@@ -104,6 +105,19 @@ def test_names_of_special_tokens_in_a_text_are_tokens(tokenizer):
     tokens = encode_prompt(tokenizer, Prompt(text="<user>a<eos>"))
     ids = _ids(tokenizer, "<user>", "<eos>")
     assert [token for token in tokens if token in ids] == ids
+
+
+def test_a_gap_is_filled_between_tokens_that_the_tokenizer_has(own_tokenizer):
+    prompt, request = Prompt(text="a", suffix="b"), Request(stops=("c",))
+    with pytest.raises(Problem):
+        with_gap(prompt, request, knows(own_tokenizer))
+    marks = ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"]
+    own_tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    filled, asked = with_gap(prompt, request, knows(own_tokenizer))
+    before, after, middle, end = own_tokenizer.convert_tokens_to_ids(marks)
+    assert encode_prompt(own_tokenizer, filled) == [before, ord("a"), after, ord("b"), middle]
+    assert (asked.special, asked.stops) == (True, ("c", "<file_sep>"))
+    assert own_tokenizer.encode("<file_sep>", add_special_tokens=False) == [end]
 
 
 def test_a_text_begins_once():
