@@ -96,16 +96,12 @@ def grammar_of_reply(
     prompt, which show whether the reply begins within reasoning. Raises `Problem`."""
     inside = syntax.begins_inside(prompt_ending)
     if form is not None and form.kind == "lark":  # it has rules of its own: nothing is added
-        return (
-            replace(form, after=syntax.reasoning.closing) if syntax.reasoning and inside else form
-        )
+        after = syntax.reasoning.closing if syntax.reasoning and inside else form.after
+        return replace(form, after=after)
     found = tuple(_held(syntax, tools, rules))
     choice, parallel = rules.choice, rules.parallel
-    if choice not in (
-        "auto",
-        "required",
-    ):  # a tool by its name: one call of it, as OpenAI's models make
-        found = tuple(tool for tool in found if tool.name == rules.choice)
+    if choice not in ("auto", "required"):  # a name: one call of it, as OpenAI's models make
+        found = tuple(tool for tool in found if tool.name == choice)
         choice, parallel = "required", False
     build = partial(
         grammar_for,
