@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import log, sqrt
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ _ROWS = np.arange(1, MOST_ROWS + 1)
 _ENDS = np.array((1, 2, 3, 4, 5, 6, 8, 11, ROWS, MOST_ROWS))  # of rows that have one error
 _KINDS = np.searchsorted(_ENDS, _ROWS)  # of each number of rows, from 1
 _PARTS = np.log2(_ENDS) / 4.0  # of the slope
+_OWN = [np.diag(each) for each in np.eye(len(_ENDS))]  # the covariance of one kind alone
 
 Array = NDArray[np.float64]
 
@@ -216,49 +217,121 @@ def _covariance(level: float, slope: float, own: float) -> Array:
     return every
 
 
-class _Correction:
-    """Follows how live passes differ from the calibration, in logarithms: a Kalman filter of
-    `errors`, one for each kind of number of rows.
+class _Estimate(NamedTuple):
+    """How far passes are off, in logarithms: `errors` by kind of number of rows, and their
+    `covariance`."""
 
-    One pass corrects them all, as heat and load move the level of all rows or the slope over them.
-    Some readings are outliers, so a surprise counts only when it has come three times in a row;
-    then everything is in doubt again.
+    errors: Array
+    covariance: Array
+
+    def doubted(self, covariance: Array) -> "_Estimate":
+        """Return the same errors with that much more doubt."""
+        return _Estimate(self.errors, self.covariance + covariance)
+
+    def learned(self, kind: int, error: float, noise: float) -> "_Estimate":
+        """Return what is known after a pass of this kind was off by `error`."""
+        gain = self.covariance[kind] / (self.covariance.item(kind, kind) + noise**2)
+        errors = self.errors + gain * (error - self.errors.item(kind))
+        return _Estimate(errors, self.covariance - gain[:, None] * self.covariance[kind])
+
+
+class _Surprise(NamedTuple):
+    """A pass of a `kind` that was off by `error`: by `excess` more than expected."""
+
+    kind: int
+    error: float
+    excess: float
+
+
+class _Correction:
+    """Follows how live passes differ from the calibration: a Kalman filter of the errors.
+
+    One pass corrects the errors of all kinds, as heat and load move the level of all rows or the
+    slope over them. The noise is how far passes of late were off. Some readings are outliers, so a
+    surprise counts only when it has come three times, and the least of the three is believed. Three
+    in a row show that all rows have changed. If all three were of one kind, the next pass of
+    another kind may show that it alone has, as where a kernel is slow for so many rows. Three of
+    one kind, while others were as expected, show it as well. That one kind alone has changed is
+    believed only where it speaks against drafting.
     """
 
     _CALIBRATED, _UNCALIBRATED = _covariance(0.2, 0.1, 0.07), _covariance(10.0, 0.5, 0.07)
     _DRIFT = _covariance(0.02, 0.012, 0.002)  # that each round adds
-    _CHANGE = _covariance(0.84, 0.55, 0.0)  # by a surprise of 1
-    _NOISE = 0.1**2
-    _SURPRISE = 3.0  # standard deviations
+    _CHANGE = _covariance(0.84, 0.55, 0.0)  # of all rows, by a surprise of 1
+    _SURPRISE, _TIMES = 3.0, 3  # standard deviations; surprises that show a change
+    _LEAST_NOISE, _PASSES = 0.1, 32  # the passes of late
+    _MOST, _DEVIATIONS = 0.75, 1.15  # this share of normal errors is smaller than so many
+    _PATIENCE = 8  # passes until a change is taken as one of all rows
 
     def __init__(self, spread: float | None) -> None:
         """`spread`: of the calibration; None if there is none."""
-        self.errors = np.zeros(len(_ENDS))
-        self._covariance = self._UNCALIBRATED
+        first = self._UNCALIBRATED
         if spread is not None:
-            self._covariance = self._CALIBRATED * max(spread**2 / self._NOISE, 1.0)
-        self._recent = deque[float](maxlen=3)
+            first = self._CALIBRATED * max((spread / self._LEAST_NOISE) ** 2, 1.0)
+        self._now = _Estimate(np.zeros(len(_ENDS)), first)
+        self._noise = self._LEAST_NOISE
+        self._off = deque([self._noise] * self._PASSES, maxlen=self._PASSES)
+        self._in_a_row: list[_Surprise] = []
+        self._of_kind: dict[int, list[_Surprise]] = {}  # since a pass of this kind was as expected
+        self._alone: _Estimate | None = None  # if the kind of `_changed` alone has changed
+        self._changed, self._waited = 0, 0
+
+    @property
+    def errors(self) -> Array:
+        """The estimated errors, by kind."""
+        return self._now.errors
 
     def observe(self, kind: int, error: float) -> None:
-        """Learn that a pass, whose number of rows is of this kind, was off by `error`."""
-        covariance = self._covariance + self._DRIFT
-        believed = covariance.item(kind, kind)
-        surprise = error - self.errors.item(kind)
-        self._recent.append(surprise)
-        most = self._SURPRISE * sqrt(believed + self._NOISE)
-        if abs(surprise) > most:
-            lasting = min(self._recent) > most or max(self._recent) < -most
-            if len(self._recent) < 3 or not lasting:
-                return
-            covariance += surprise**2 * self._CHANGE
-            believed = covariance.item(kind, kind)
-        gain = covariance[kind] / (believed + self._NOISE)
-        self.errors += gain * surprise
-        self._covariance = covariance - gain[:, None] * covariance[kind]
+        """Learn that a pass of this kind was off by `error`."""
+        self._settle(kind, error)
+        now = self._now.doubted(self._DRIFT)
+        seen = _Surprise(kind, error, error - now.errors.item(kind))
+        most = self._SURPRISE * sqrt(now.covariance.item(kind, kind) + self._noise**2)
+        self._off.append(abs(seen.excess))
+        usual = sorted(self._off)[int(self._MOST * self._PASSES)] / self._DEVIATIONS
+        self._noise = max(usual, self._LEAST_NOISE)
+        if abs(seen.excess) <= most:
+            self._in_a_row.clear()
+            self._of_kind.pop(kind, None)
+            self._now = now.learned(kind, error, self._noise)
+            return
+        of_kind = self._of_kind.setdefault(kind, [])
+        for row in (self._in_a_row, of_kind):
+            if row and (row[-1].excess > 0.0) != (seen.excess > 0.0):
+                row.clear()
+            row.append(seen)
+        against = (seen.excess > 0.0) == (kind > 0)
+        if len(self._in_a_row) == self._TIMES:
+            if against and {each.kind for each in self._in_a_row} == {kind}:
+                self._alone = self._after(now, self._in_a_row, _OWN[kind])
+                self._changed, self._waited = kind, 0
+            self._now = self._after(now, self._in_a_row, self._CHANGE)
+            self._in_a_row.clear()
+            self._of_kind.clear()
+        elif len(of_kind) >= self._TIMES and against:
+            self._now = self._after(now, of_kind, _OWN[kind])
+            del self._of_kind[kind]
+
+    def _after(self, now: _Estimate, row: Sequence[_Surprise], change: Array) -> _Estimate:
+        """Return what is known if the least of these surprises shows such a change."""
+        least = min(row, key=lambda each: abs(each.excess))
+        excess = least.error - now.errors.item(least.kind)
+        return now.doubted(excess**2 * change).learned(least.kind, least.error, self._noise)
+
+    def _settle(self, kind: int, error: float) -> None:
+        """Decide by a pass of another kind whether all rows or one kind alone has changed."""
+        if self._alone is None:
+            return
+        self._waited += 1
+        if kind != self._changed or self._waited > self._PATIENCE:
+            if self._waited <= self._PATIENCE:
+                both = (self._now, self._alone)
+                self._now = min(both, key=lambda each: abs(error - each.errors.item(kind)))
+            self._alone = None
 
     def doubt(self, plain: int, rows: int) -> float:
         """Return the standard deviation of the ratio between rows of two kinds, in logarithms."""
-        both = self._covariance
+        both = self._now.covariance
         return sqrt(max(both[plain, plain] + both[rows, rows] - 2.0 * both[plain, rows], 0.0))
 
 

@@ -154,6 +154,25 @@ def test_heat_seen_at_one_number_of_rows_is_believed_of_all():
     assert costs.passes()[7] == pytest.approx(2.0 * before[7], rel=0.2)
 
 
+def test_rows_that_alone_are_dear_do_not_make_the_others_dear():
+    """Nor do the others make them look cheap again."""
+    true = {1: 0.3, 9: 0.5, 17: 9.0}
+    costs = Costs(Calibration(PassCosts(0, (1, 4, 9, 17), (0.3, 0.35, 0.5, 0.7))))
+    for number in [*[9] * 12, *[17] * 3, *[9] * 3, *[17] * 3, *[9] * 3, 1]:
+        costs.observe_pass(number, true[number], context=64)
+    passes = costs.passes()
+    assert [passes[rows - 1] for rows in true] == pytest.approx([*true.values()], rel=0.2)
+
+
+def test_passes_that_are_always_far_apart_are_noise_and_not_changes():
+    costs, luck, seen = Costs(MEASURED), random.Random(1), []
+    for number in [1, 4] * 60:
+        true = SHALLOW.seconds[SHALLOW.rows.index(number)]
+        costs.observe_pass(number, true * luck.lognormvariate(0.0, 0.5), context=64)
+        seen.append(costs.passes()[0])
+    assert max(seen[40:]) < 1.5 * min(seen[40:])
+
+
 def test_a_curve_is_found_without_a_calibration():
     costs = Costs()
     assert costs.doubt(8) > 0.3

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from engine.cli.options import TARGET, described
 from models.errors import Problem
-from tests.lab.simulate.conditions import Conditions, find_scenario
+from tests.lab.simulate.conditions import SCENARIOS, Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
 from tests.lab.simulate.run import Episode, ResultRow, policy_maker, total
 from tests.lab.simulate.traces import load_trace, without_acceptance
@@ -32,7 +32,7 @@ def play(
         list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
     ] = None,
     scenario: Annotated[
-        str, typer.Option(help="A disturbance: steady, noisy, heat, load, steeper, deep or host.")
+        str, typer.Option(help=f"A disturbance: {', '.join(each.name for each in SCENARIOS)}.")
     ] = "steady",
     policy: Annotated[
         str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")

@@ -4,6 +4,7 @@ Its clock is as noisy as all others there: of three readings it keeps the middle
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from statistics import median
 
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
@@ -15,7 +16,8 @@ _BEFORE = -1  # where the noise starts: no answer does there
 
 
 def calibrated(conditions: Conditions, drafters: Iterable[str]) -> Calibration:
-    """The costs of passes, and of drafting with each of `drafters`."""
+    """The costs of passes, and of drafting with each of `drafters`, before any were dear."""
+    conditions = replace(conditions, dear_from=0)
     noise = Noise(conditions, start=_BEFORE)
 
     def measured(seconds: float) -> float:

@@ -20,6 +20,7 @@ DEFAULT_STEP = 0.05  # of a pass, where a drafter is not named
 STEPS: Mapping[str, float] = {"lookup": 0.0, "head": 0.05, "model": 0.25, "early-exit": 0.5}
 
 _NOISE: Mapping[str, Any] = {"noise": 0.1, "spikes": 0.02}
+_LOUD: Mapping[str, Any] = {**_NOISE, "noise": 0.3}
 
 
 def _two(times: "TwoTimes") -> Mapping[str, Any]:
@@ -29,6 +30,7 @@ def _two(times: "TwoTimes") -> Mapping[str, Any]:
 Doubling = Literal["never", "all", "rows"]
 TwoTimes = Literal["never", "bursts", "random", "rows", "change"]
 
+_DEAR = 8.0  # how many times as long a pass over `dear_from` rows takes
 _SLOW = 2.5  # how many times as long a slow pass takes, where a pass has two times
 _BURST = 24  # tokens of a burst, and of a pause at least
 
@@ -43,6 +45,7 @@ class Conditions:
     `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
     `two_times`: which passes take 2.5 times as long: none, those in bursts, half of all at random,
     half of those over several rows, or the first after a plain one and the first plain one.
+    `dear_from`: the rows from which passes take 8 times as long as a calibration said; 0: none do.
     `noise`: spread of the clock, a standard deviation in the logarithm. `spikes`: how many of its
     readings are several times too long. `reading`: what a drafter pays for each
     token that was written without it, as a share of its step. `host_seconds`: what the engine
@@ -58,6 +61,7 @@ class Conditions:
     heat: float = 0.0
     doubling: Doubling = "never"
     two_times: TwoTimes = "never"
+    dear_from: int = 0
     noise: float = 0.0
     spikes: float = 0.0
     reading: float = 0.1
@@ -71,6 +75,8 @@ class Conditions:
         cost = self.curve.cost(rows)
         if self.doubling == "rows" and progress >= 0.5:
             cost += cost - 1.0
+        if 0 < self.dear_from <= rows:
+            cost *= _DEAR
         cost *= self._slowness(rows, context, before)
         return cost * self._unit(context, progress)
 
@@ -140,6 +146,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("bursts", "half of the time passes take 2.5 times as long, in bursts", _two("bursts")),
     Scenario("two", "half of the passes take 2.5 times as long, at random", _two("random")),
     Scenario("two-rows", "so do half of the passes over several rows", _two("rows")),
+    Scenario(
+        "loud", "the clock is off by 30 %, one reading in 50 by far", {**_NOISE, "noise": 0.3}
+    ),
+    Scenario("dear-rows", "5 rows and more take 8 times as long", {**_NOISE, "dear_from": 5}),
     Scenario("two-change", "so do a draft after a plain pass, and the reverse", _two("change")),
 )
 

@@ -72,6 +72,7 @@ def test_little_is_missed_and_nothing_is_slower(scenario, temperature, curves):
         ("noisy", 0.0, False, False),
         ("load", 0.0, False, True),
         ("steeper", 0.0, True, True),
+        ("two", 0.8, True, False),
     ],
 )
 def test_nowhere_is_it_much_slower(scenario, temperature, calibrated, rejecting):
@@ -80,6 +81,13 @@ def test_nowhere_is_it_much_slower(scenario, temperature, calibrated, rejecting)
     for machine in machines(scenario):
         rows = episode(temperature, rejecting).play_alone(make_policy, machine)
         assert below_the_floor(rows, floor=REACHED) == []
+
+
+def test_rows_that_alone_are_dear_are_found_out():
+    """After the first half of the answers nearly the best fixed length's speed is reached."""
+    for machine in machines("dear-rows", ["m4-pro", "m5-70b"]):
+        rows = episode(0.0).play(policy_maker("auto"), machine)
+        assert mean(row.fixed_regret for row in rows[3:]) < 0.06
 
 
 def test_a_phase_that_can_be_guessed_is_found_after_one_that_cannot():
