@@ -68,9 +68,15 @@ class Notices(QWidget):
         """Show a notice on a matter, replacing an earlier one; for `seconds` if they are given.
 
         The user can dismiss it, with a button labelled `dismissal`, unless it is `lasting`. A
-        notice `of_conversation` disappears when another conversation is opened.
+        notice `of_conversation` disappears when another conversation is opened. Of two notices, one
+        with all of the other's text is enough.
         """
-        self.take_back(matter)
+        _announce(self, text)
+        for other, line in tuple(self._lines.items()):
+            if other != matter and clean(text) in line.text:
+                return
+            if other == matter or line.text in text:
+                self.take_back(other)
         line = Notice(
             text,
             tone,
@@ -84,7 +90,6 @@ class Notices(QWidget):
         for before, after in pairwise((self._more, *line.buttons)):
             QWidget.setTabOrder(before, after)  # otherwise Tab would reach it last of all
         self._choose()
-        _announce(self, text)
         if seconds:
             QTimer.singleShot(int(seconds * 1000), line, lambda: self._expire(matter, line))
 

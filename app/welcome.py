@@ -96,6 +96,7 @@ class Welcome(QScrollArea):
         # between stretches a wrapped line gets the height it needs
         row_of(FREE, (self._inner, 100), FREE, on=page)
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Start")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # what has the focus is scrolled to
         self.setWidgetResizable(True)

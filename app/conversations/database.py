@@ -3,10 +3,12 @@
 Knows SQLite; nothing of conversations.
 """
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.conversations.records import clean
@@ -30,33 +32,58 @@ class Damaged(Problem):
 def connect(path: Path) -> sqlite3.Connection:
     """Return an exclusive connection that has written nothing, and writes nothing when closed.
 
-    `make_writable` lets it write. Creates the file if needed, readable by its owner only. Raises
-    Problem.
+    `make_writable` lets it write, unless the file can only be read. Creates the file if needed,
+    readable by its owner only. Raises Problem.
     """
     with problems(path.parent):
         try:
             path.touch(mode=0o600)
         except OSError as error:
-            raise _not_writable(error.strerror or str(error), path.parent) from error
-        connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
-        # A flipped bit in a text costs one character, not the chat.
-        connection.text_factory = lambda data: str(data, "utf-8", "replace")
-        try:
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-            # The only connection there is: SQLite itself refuses a second Slipstream.
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        except BaseException:
-            connection.close()
-            raise
+            if not path.is_file():
+                raise _not_writable(error.strerror or str(error), path.parent) from error
+            return _only_read(path)
+        return _connect(path, "mode=rw")
+
+
+def _only_read(path: Path) -> sqlite3.Connection:
+    """Return a connection that only reads the file and its log. SQLite reads a log only where it may
+    write it, so it reads a copy, which lasts as long as the connection."""
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists():
+        return _connect(path, "mode=ro&immutable=1")
+    with TemporaryDirectory() as folder:
+        for source in (path, log):
+            shutil.copy(source, folder)
+        connection = _connect(Path(folder) / path.name, "mode=rw")
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+    # A flipped bit in a text costs one character, not the chat.
+    connection.text_factory = lambda data: str(data, "utf-8", "replace")
+    try:
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        # The only connection there is: SQLite itself refuses a second Slipstream.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.execute(f"PRAGMA query_only = {'immutable' in mode}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def make_writable(connection: sqlite3.Connection) -> None:
-    """Let the connection write, and have SQLite write safely."""
+def make_writable(connection: sqlite3.Connection) -> bool:
+    """Let the connection write, and have SQLite write safely. Returns False if it can only read."""
+    if connection.execute("PRAGMA query_only").fetchone() == (1,):
+        return False
     connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
+    return True
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
@@ -137,7 +164,12 @@ def _problem(error: sqlite3.Error, folder: Path | str) -> Problem | None:
                 "The conversations are open in another Slipstream.",
                 "Use that window, or close it first.",
             )
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+        case sqlite3.SQLITE_READONLY:
+            return Problem(
+                f"The conversations can only be read ({error}).",
+                f"Check that {folder} is there and writable, then reopen Slipstream.",
+            )
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _not_writable(str(error), folder)
         case sqlite3.SQLITE_IOERR:
             return Problem(

@@ -24,7 +24,7 @@ from app.conversations.database import (
 def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | None]:
     """Return a connection to a sound file of this version, and a notice for the user, if any.
 
-    Raises Problem if the file is of another version, another program's, in use, or not writable.
+    Raises Problem if the file is of another version, another program's, in use, or cannot be made.
     The file is then unchanged.
     """
     remedy = f"Check that {path.parent} is there, writable and has space, then try again."
@@ -48,8 +48,8 @@ def _open(path: Path) -> sqlite3.Connection:
             check_sound(connection)
             if lacking := schema.lacking(connection):
                 raise damaged(f"it lacks {min(lacking)}")
-            make_writable(connection)
-            schema.make(connection)
+            if make_writable(connection):
+                schema.make(connection)
     except BaseException:
         connection.close()
         raise

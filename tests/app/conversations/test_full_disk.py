@@ -1,6 +1,7 @@
 """A disk of 1 MB, and one that may not be written: a clear message, and nothing lost."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -119,14 +120,25 @@ def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk):
         assert asked(store).id == 1
 
 
-def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk):
-    path = small_disk / "c.sqlite"
+def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_path):
+    path, killed = small_disk / "c.sqlite", small_disk / "killed"
     with Store.open(path) as store:
         answered(store, asked(store))
+        shutil.copytree(small_disk, tmp_path / "killed")  # with the log of its last changes
+    shutil.copytree(tmp_path / "killed", killed)
     before = path.read_bytes()
     remount(small_disk, "ro")
-    with pytest.raises(Problem, match=r"cannot be (written|opened)"):
-        Store.open(path)
+    for folder in (small_disk, killed):
+        with Store.open(folder / "c.sqlite") as store:
+            assert store.notice is not None
+            assert str(folder) in store.notice
+            found = store.search("blue").result()[0]
+            question, answer = store.branch(found.conversation).result()
+            assert store.chat(found.conversation).result().entries[0].content == question.content
+            for change in (store.say(found.conversation, "x"), store.rename(1, "x")):
+                with pytest.raises(Problem, match="can only be read"):
+                    change.result()
+            assert store.message(answer.id).result() == answer
     with pytest.raises(Problem, match=r"cannot be (written|opened)"):
         Store.open(small_disk / "new" / "c.sqlite")
     assert path.read_bytes() == before
