@@ -47,7 +47,7 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
-from app.markdown.web import html_of
+from app.markdown.web import html_of, with_formulas
 from app.rounds.figures import answer_line, gain
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import BESIDE, HoverButton
@@ -349,10 +349,15 @@ class MessageWidget(QWidget):
         data = QMimeData()
         data.setText(text)
         if self.role == "assistant" and len(text) <= _LONGEST_FORMATTED:
-            data.setHtml(html_of(text))
+            data.setHtml(with_formulas(html_of(text), self._picture_of))
         QGuiApplication.clipboard().setMimeData(data)
         self._actions.acknowledge_copy()
         self.copied.emit("Message copied")
+
+    def _picture_of(self, formula: str) -> str:
+        layouts = self._formats.formulas
+        outline = layouts.find(formula) if layouts is not None else None
+        return outline.picture(formula) if outline is not None else ""
 
     def menu(self, place: QPoint) -> QMenu:
         """Return the menu for this place of the screen."""

@@ -6,16 +6,32 @@ Knows the messages and their authors; not where the page is stored.
 
 from datetime import datetime
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QBuffer, QDateTime, QIODevice, QLocale
-from PySide6.QtGui import QFont, QPageSize, QPdfWriter, QTextDocument
+from PySide6.QtGui import (
+    QFont,
+    QPageSize,
+    QPdfWriter,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+)
 
 from app.chat.message_view import Ending
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.records import Entry, ExportedChat, clean
-from app.markdown.web import html_of
+from app.markdown.copying import fragments
+from app.markdown.formulas import (
+    FormulaObjects,
+    KnownOutlines,
+    formula_format,
+    formula_size,
+    lay_out_all,
+)
+from app.markdown.web import formulas_in, html_of, with_formulas
 from engine.tools.steps import Step
 from models import files
 from models.in_words import one_line
@@ -36,7 +52,7 @@ def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
     parts += [_entry(entry, paper=paper) for entry in chat.branch()]
     name = "conversation_on_paper.css" if paper else "conversation.css"
     style = (_STYLES / name).read_text(encoding="utf-8")
-    return clean(
+    page = clean(
         "<!DOCTYPE html>\n"
         '<html><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -45,6 +61,13 @@ def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
         f"<title>{title}</title><style>{style}</style></head>\n"
         f"<body>\n{'\n'.join(parts)}\n</body></html>\n"
     )
+    outlines = KnownOutlines() if paper else lay_out_all(formulas_in(page))
+
+    def draw(written: str) -> str:
+        outline = outlines.find(written)
+        return outline.svg(written) if outline is not None else ""
+
+    return with_formulas(page, draw)
 
 
 def write_pdf(chat: ExportedChat, path: Path) -> None:
@@ -63,11 +86,31 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
     font = QFont()
     font.setPointSizeF(10.5)
     document.setDefaultFont(font)
-    document.setHtml(page_of(chat, paper=True))
+    _write_page(document, page_of(chat, paper=True), em=formula_size(font, writer))
     document.print_(writer)
     data.close()
     with files.writing(path), files.replacing(path) as partial:
         partial.write_bytes(bytes(data.data().data()))
+
+
+def _write_page(document: QTextDocument, page: str, *, em: float) -> None:
+    """Write an HTML page into a document, with its formulas as objects of the text."""
+    formulas = formulas_in(page)
+    outlines = lay_out_all(formulas)
+    places = count()  # a page has no other pictures
+    document.setHtml(with_formulas(page, lambda _: f'<img src="{next(places)}" />'))
+    FormulaObjects(outlines, document)
+    cursor, block = QTextCursor(document), document.begin()
+    while block.isValid():
+        for part in tuple(fragments(block)):
+            if (form := part.charFormat()).isImageFormat():
+                written = formulas[int(form.toImageFormat().name())]
+                cursor.setPosition(part.position())
+                cursor.setPosition(part.position() + 1, QTextCursor.MoveMode.KeepAnchor)
+                plain = QTextCharFormat()
+                plain.setFont(document.defaultFont())
+                cursor.setCharFormat(formula_format(plain, written, em=em, layouts=outlines))
+        block = block.next()
 
 
 def _entry(entry: Entry, *, paper: bool) -> str:

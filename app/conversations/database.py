@@ -46,8 +46,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _only_read(path: Path) -> sqlite3.Connection:
-    """Return a connection that only reads the file and its log. SQLite reads a log only where it may
-    write it, so it reads a copy, which lasts as long as the connection."""
+    """Return a connection that only reads the file and its log. SQLite reads a log only where it
+    may write it, so it reads a copy, which lasts as long as the connection."""
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():
         return _connect(path, "mode=ro&immutable=1")

@@ -6,17 +6,34 @@ Knows outlines (from `app.markdown.formula_layout`), painters and formats; no Ma
 
 import json
 import math
+import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
+from typing import Protocol
 
-from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QBuffer,
+    QIODevice,
+    QObject,
+    QPointF,
+    QRect,
+    QRectF,
+    QSizeF,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetrics,
     QFontMetricsF,
+    QImage,
+    QPaintDevice,
     QPainter,
     QPainterPath,
     QPen,
@@ -37,6 +54,7 @@ _EM = FORMULA + 1  # of characters: the size of the text around, in pixels
 _COMMAND = (sys.executable, "-m", "app.markdown.formula_layout")
 _LONGEST_LINE_BYTES = 1 << 22
 _MOST_KEPT = 2_000
+_ALL_SECONDS = 30.0  # for the formulas of an exported conversation
 _TOGETHER_MS = 30  # formulas laid out within this time are shown together
 _WRAPPED = int(Qt.TextFlag.TextWrapAnywhere | Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft)
 _X_HEIGHT = 0.5  # of the formulas' font
@@ -69,6 +87,76 @@ class FormulaOutline:
             else:
                 painter.fillPath(path, drawn_in)
         painter.restore()
+
+    def svg(self, written: str) -> str:
+        """Return it for a web page, in the size and colour of the text around it."""
+        paths = ""
+        for path, stroke, own in self.shapes:
+            ink = escape(own or "currentColor")
+            line = f'fill="none" stroke="{ink}" stroke-width="{stroke}"'
+            paths += f'<path d="{path}" {line if stroke else f'fill="{ink}"'}/>'
+        height, ex = self.ascent + self.descent, 1 / _X_HEIGHT
+        place = f"width:{self.width * ex:.2f}ex;height:{height * ex:.2f}ex;max-width:100%"
+        return (
+            f'<svg role="img" aria-label="{escape(written)}" '
+            f'viewBox="0 {-100 * self.ascent:.1f} {100 * self.width:.1f} {100 * height:.1f}" '
+            f'style="{place};vertical-align:{-self.descent * ex:.2f}ex">{paths}</svg>'
+        )
+
+    def picture(self, written: str) -> str:
+        """Return it as a picture in HTML, for programs that draw no outlines."""
+        em, fine = 16, 3
+        width, height = math.ceil(self.width * em), math.ceil((self.ascent + self.descent) * em)
+        image = QImage(width * fine, height * fine, QImage.Format.Format_ARGB32)
+        image.fill(Qt.GlobalColor.transparent)
+        with QPainter(image) as painter:
+            start = QPointF(0, self.ascent * em * fine)
+            self.draw(painter, start, em=em * fine, colour=QColor(Qt.GlobalColor.black))
+        data = QBuffer()
+        data.open(QIODevice.OpenModeFlag.WriteOnly)
+        image.save(data, b"PNG")
+        source = f"data:image/png;base64,{data.data().toBase64().toStdString()}"
+        return f'<img alt="{escape(written)}" width="{width}" height="{height}" src="{source}" />'
+
+
+class Outlines(Protocol):
+    """The outlines of formulas, by their sources."""
+
+    def find(self, written: str) -> FormulaOutline | None:
+        """Return the outline of a formula; None if it is malformed, or not known yet."""
+
+
+class KnownOutlines(dict[str, FormulaOutline | None]):
+    """Outlines that are known already."""
+
+    def find(self, written: str) -> FormulaOutline | None:
+        return self.get(written)
+
+
+def lay_out_all(formulas: Iterable[str]) -> KnownOutlines:
+    """Lay out these formulas in a process of its own, and wait for it. In any thread."""
+    asked, said = b"".join(map(_question, dict.fromkeys(formulas))), b""
+    if not asked:
+        return KnownOutlines()
+    with suppress(OSError, subprocess.TimeoutExpired):  # then they are shown as they were written
+        done = subprocess.run(_COMMAND, input=asked, capture_output=True, timeout=_ALL_SECONDS)
+        said = done.stdout
+    return KnownOutlines(map(_answer, said.splitlines()))
+
+
+def _question(written: str) -> bytes:
+    latex, display = latex_of(written)
+    return json.dumps({"written": written, "latex": latex, "display": display}).encode() + b"\n"
+
+
+def _answer(line: bytes) -> tuple[str, FormulaOutline | None]:
+    """Return a formula and its outline, from what the process says."""
+    answer = json.loads(line)
+    if answer["shapes"] is None:
+        return answer["written"], None
+    width, ascent, descent = (answer[key] / 100 for key in ("width", "ascent", "descent"))
+    shapes = [(path, stroke, colour) for path, stroke, colour in answer["shapes"]]
+    return answer["written"], FormulaOutline(width, ascent, descent, shapes)
 
 
 class FormulaLayouts(QObject):
@@ -132,21 +220,13 @@ class FormulaLayouts(QObject):
 
     def _ask(self, written: str) -> None:
         self._child.start()
-        latex, display = latex_of(written)
-        asked = {"written": written, "latex": latex, "display": display}
-        self._child.write(json.dumps(asked).encode() + b"\n")
+        self._child.write(_question(written))
         self._idle.stop()
         if not self._patience.isActive():
             self._patience.start()
 
     def _on_line(self, line: bytes) -> None:
-        answer = json.loads(line)
-        outline = None
-        if answer["shapes"] is not None:
-            width, ascent, descent = (answer[key] / 100 for key in ("width", "ascent", "descent"))
-            shapes = [(path, stroke, colour) for path, stroke, colour in answer["shapes"]]
-            outline = FormulaOutline(width, ascent, descent, shapes)
-        self._keep(answer["written"], outline)
+        self._keep(*_answer(line))
         self._patience.start()
         if not self._asked:
             self._patience.stop()
@@ -190,7 +270,7 @@ class FormulaLayouts(QObject):
 class FormulaObjects(QPyTextObject):
     """Draws the formulas of a document."""
 
-    def __init__(self, layouts: FormulaLayouts, document: QTextDocument) -> None:
+    def __init__(self, layouts: Outlines, document: QTextDocument) -> None:
         super().__init__(document)
         self._layouts = layouts
         document.documentLayout().registerHandler(FORMULA_OBJECT, self)
@@ -232,7 +312,7 @@ class FormulaObjects(QPyTextObject):
 
 
 def formula_format(
-    characters: QTextCharFormat, written: str, *, em: float, layouts: FormulaLayouts
+    characters: QTextCharFormat, written: str, *, em: float, layouts: Outlines
 ) -> QTextCharFormat:
     """Return the format of the object's character. `characters` is the format of its source.
 
@@ -247,7 +327,7 @@ def formula_format(
     return laid_out_format(made, layouts)
 
 
-def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTextCharFormat:
+def laid_out_format(characters: QTextCharFormat, layouts: Outlines) -> QTextCharFormat:
     """Return the format of a formula's character again, as its outline may be known now."""
     outline = layouts.find(str(characters.property(FORMULA)))
     if outline is None:
@@ -264,9 +344,10 @@ def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTe
     return made
 
 
-def formula_size(font: QFont) -> float:
-    """Return the pixel size at which a formula's letters are as high as `font`'s."""
-    return QFontMetricsF(font).xHeight() / _X_HEIGHT
+def formula_size(font: QFont, *device: QPaintDevice) -> float:
+    """Return the pixel size at which a formula's letters are as high as `font`'s on a device; on
+    the screen without one."""
+    return QFontMetricsF(font, *device).xHeight() / _X_HEIGHT
 
 
 def _size_that_descends(font: QFont, below: int) -> int:

@@ -117,6 +117,7 @@ class WatchedInline(ParserInline):
         super().__init__()
         self.ruler.before("escape", "formula", rules.formula)
         self.ruler.before("link", "footnote", rules.footnote)
+        self.ruler.before("link", "marked", rules.marked)
         self.ruler.before("autolink", "safe_tag", rules.safe_tag)
         self.ruler.after("autolink", "address", rules.address)
         for rule in list(self.ruler.__rules__):

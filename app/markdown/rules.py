@@ -1,5 +1,6 @@
 """Rules for markdown-it for text that models write and CommonMark lacks: formulas, plain web
-addresses, footnotes, safe HTML tags and comments, tables in HTML, and details that fold.
+addresses, footnotes, highlighted text, safe HTML tags and comments, tables in HTML, and details
+that fold.
 
 Knows markdown-it's states and tokens; not how anything looks. A formula is not parsed: only the
 marks around it count, by the rules of pandoc.
@@ -32,6 +33,9 @@ ON_LINES = (
 )
 _NAMES = "|".join((*_STYLED, *ON_LINES, "br", "img"))
 _TAG = re.compile(rf"<(/?)({_NAMES})((?:\s[^<>]*|/)?)>", re.IGNORECASE)
+_MARKED = re.compile(
+    r"(?<![A-Za-z0-9_=])==(?![\s=])(?:[^=`\n]|`[^`\n]*`|=(?!=))+(?<!\s)==(?![A-Za-z0-9_=])"
+)
 _AFTER_FORMULA = ".,;:"
 _DETAILS = re.compile(r"<details(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _SUMMARY = re.compile(r"<summary(?:\s[^<>]*)?>(.*?)(?:</summary>|$)", re.IGNORECASE)
@@ -232,6 +236,19 @@ def footnote(state: StateInline, silent: bool) -> bool:
     state.pos = found.end()
     if found.start() == 0 and state.src.startswith(":", state.pos):
         state.pos += 1
+    return True
+
+
+def marked(state: StateInline, silent: bool) -> bool:
+    """Read the marks of ==highlighted text==. A comparison in code has none."""
+    ends = any(token.meta.get("until") == state.pos for token in state.tokens)
+    found = None if ends else _MARKED.match(state.src, state.pos, state.posMax)
+    if found is None and not ends:
+        return False
+    if not silent:
+        token = state.push("mark_close" if ends else "mark_open", "mark", -1 if ends else 1)
+        token.meta["until"] = None if found is None else found.end() - 2
+    state.pos += 2
     return True
 
 

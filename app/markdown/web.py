@@ -1,11 +1,12 @@
 """Markdown as HTML for other programs: clipboards, web pages, printed pages.
 
 Reads Markdown as the window does. Its pages load nothing: a picture becomes a link, and a
-formula stays as it was written. Knows no Qt and no conversation.
+formula stays as it was written until `with_formulas` draws it. Knows no Qt and no conversation.
 """
 
-from collections.abc import Sequence
-from html import escape
+import re
+from collections.abc import Callable, Sequence
+from html import escape, unescape
 from typing import Any
 
 from markdown_it.renderer import RendererHTML
@@ -20,6 +21,7 @@ from app.markdown.highlight import LONGEST, lexer_of
 from app.markdown.inline import parser
 from models.in_words import clean
 
+_FORMULA = re.compile(r'<(code|pre) class="formula">(.*?)</\1>', re.DOTALL)
 _BOLD = ("summary", *(f"h{level}" for level in range(1, 7)))
 
 
@@ -30,6 +32,23 @@ def html_of(text: str) -> str:
     env = {"lines": text.count("\n") + 1, "folds": 0}
     body = _Renderer(md).render(md.parse(text, env), md.options, env)
     return body + "</details>" * env["folds"]
+
+
+def formulas_in(page: str) -> list[str]:
+    """Return the formulas of a page, as they were written."""
+    return [unescape(found[2]) for found in _FORMULA.finditer(page)]
+
+
+def with_formulas(page: str, draw: Callable[[str], str]) -> str:
+    """Return a page with each formula as `draw` returns it; as it was written if that is empty."""
+
+    def drawn(found: re.Match[str]) -> str:
+        made = draw(unescape(found[2]))
+        return (
+            (f'<p align="center">{made}</p>' if found[1] == "pre" else made) if made else found[0]
+        )
+
+    return _FORMULA.sub(drawn, page)
 
 
 def _read_marks(state: StateCore) -> None:
@@ -107,8 +126,10 @@ class _Renderer(RendererHTML):
         return f"<table>\n{rows}</table>\n" if rows else f"<p>{self._inline(text, env)}</p>\n"
 
     def fence(self, tokens: Sequence[Token], place: int, *_: Any) -> str:
-        code = tokens[place].content
-        lexer = lexer_of(tokens[place].info.strip().partition(" ")[0])
+        code, info, marks = (getattr(tokens[place], name) for name in ("content", "info", "markup"))
+        if info.strip() == "math" and rules.can_be_formula(code):
+            return f'<pre class="formula">{escape(f"{marks}math\n{code}{marks}")}</pre>\n'
+        lexer = lexer_of(info.strip().partition(" ")[0])
         inner = escape(code)
         if lexer and len(code) <= LONGEST:
             inner = highlight(code, lexer, HtmlFormatter(nowrap=True, noclasses=True))

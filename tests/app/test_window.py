@@ -270,7 +270,8 @@ def test_no_label_takes_text_for_html(open_window, until):
 
 def test_every_part_has_a_name_and_every_command_an_action(open_window):
     window = open_window()
-    for part in (window.sidebar, window.pair_bar, window.transcript, window.composer):
+    parts = (window.sidebar, window.pair_bar, window.transcript, window.composer, window.welcome)
+    for part in parts:
         assert part.accessibleName()
     keys = [
         sequence.toString()

@@ -1,12 +1,14 @@
 """A message: its text, its actions, its ending, what is copied."""
 
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QWheelEvent
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QImage, QWheelEvent
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -15,6 +17,7 @@ from app.chat.message_view import Ending, MessageCommands
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaOutline, KnownOutlines
 from app.theme.hover_button import HoverButton
 from app.theme.palette import DARK
 from tests.support.app.traces import made_round
@@ -22,6 +25,10 @@ from tests.support.app.traces import made_round
 Make = Callable[..., MessageWidget]
 Asked = list[tuple[object, ...]]
 _FOR_ALL = ("Edit", "Duplicate conversation up to here", "Delete", "Select all")
+
+
+class Drawn(KnownOutlines):
+    laid_out = SimpleNamespace(connect=lambda slot: None)  # they are known at once
 
 
 @pytest.fixture
@@ -325,13 +332,25 @@ def test_a_copy_has_the_address_of_a_picture_and_no_picture(make, text):
     assert "<img" not in copied
 
 
-def test_a_link_can_be_copied(make):
+def test_a_link_and_the_picture_of_a_formula_can_be_copied(make, qtbot, formats):
     message = make("[a link](https://example.org/x)")
     view = message.view
     place = view.cursorRect(view.document().find("link")).center()
     found = entries(message.menu(view.viewport().mapToGlobal(place)))
     found["Copy link address"].trigger()
     assert QGuiApplication.clipboard().text() == "https://example.org/x"
+    outline = FormulaOutline(0.5, 0.5, 0.0, [("M 0 0 L 50 -50 L 50 0 Z", 0.0, "")])
+    formats.formulas = Drawn({"$x$": outline})
+    message = MessageWidget("assistant", name="Qwen", formats=formats)
+    qtbot.addWidget(message)
+    message.append("It is $x$, not $y$.")
+    message.copy()
+    copied = QGuiApplication.clipboard().mimeData().html()
+    before, _, encoded = copied.partition('src="data:image/png;base64,')
+    picture = QImage.fromData(b64decode(encoded.partition('"')[0]))
+    assert 'It is <img alt="$x$" width="8" height="8"' in before
+    assert (picture.pixelColor(20, 20).alpha(), picture.pixelColor(2, 2).alpha()) == (255, 0)
+    assert '<code class="formula">$y$</code>' in encoded
 
 
 def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pypdfium2
 import pytest
+from pypdfium2.raw import FPDF_PAGEOBJ_PATH
 
 from app.chat.web_page import page_of, write_pdf
 from app.conversations.records import Entry, ExportedChat
@@ -14,7 +15,8 @@ ANSWER = (
     "<think>Let me see.</think>The **table**:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
     "```python\ndef f(x):\n    return x  # " + "a long remark " * 12 + "\n```\n"
     "![p](https://example.org/p.png) <img src='https://example.org/p.png'>\n"
-    "\n<table><tr><td><img src='https://example.org/p.png'></td></tr></table>\n\n</details>\n"
+    "\n<table><tr><td><img src='https://example.org/p.png'></td></tr></table>\n\n</details>\n\n"
+    "It is $\\frac{a}{b}$ or ==more==, not $\\nope{c}$:\n\n$$\n\\sum_k k\n$$\n"
 )
 CHAT = ExportedChat(
     "A <b>title</b>",
@@ -56,6 +58,9 @@ def test_a_page_has_the_shown_branch_and_loads_nothing():
         assert part in tags.text
     assert "Not shown." not in tags.text
     assert "<think>" not in tags.text
+    assert {"svg", "mark"} <= tags.names
+    assert "frac" not in tags.text
+    assert "$\\nope{c}$" in tags.text, "a malformed formula is as it was written"
     assert not tags.names & {"img", "script", "link", "iframe", "object"}
     assert not tags.attributes & {"src", "onload", "onclick", "background"}
     assert "url(" not in page_of(CHAT)
@@ -70,6 +75,7 @@ def test_a_pdf_has_everything_within_its_pages(qapp, tmp_path):
     text = " ".join(page.get_text_bounded().split())
     for part in ("A <b>title</b>", "What is <this>?", "def f(x)", "The table", "Mine."):
         assert part in text
+    assert "It is or more, not $\\nope{c}$" in text, "only a malformed formula is text"
     assert text.count("a long remark") == 12, "a long line of code is wrapped"
     width = document[0].get_width()
     outside = [n for n in range(page.count_chars()) if page.get_charbox(n)[2] > width]
@@ -77,6 +83,9 @@ def test_a_pdf_has_everything_within_its_pages(qapp, tmp_path):
     long = ExportedChat("Long", (Entry(None, "assistant", "word " * 9000),), leaf=0)
     write_pdf(long, path)
     assert len(pypdfium2.PdfDocument(path)) > 5
+    write_pdf(ExportedChat("One", (Entry(None, "assistant", "$x$"),), leaf=0), path)
+    kinds = [drawn.type for drawn in pypdfium2.PdfDocument(path)[0].get_objects()]
+    assert kinds.count(FPDF_PAGEOBJ_PATH) == 1
 
 
 def test_a_pdf_that_cannot_be_written_says_so(qapp, tmp_path):
