@@ -465,9 +465,10 @@ class OpenConversation(QObject):
 
     def _show_stored(self, place: Place, conversation: int) -> Steps:
         """Show the branch as it is stored, if this place is still shown."""
-        branch = yield self._store.branch(conversation)
-        if self.is_here(place):
-            self._show(branch)
+        if self.is_here(place) and self._coming is None:  # otherwise it may be deleted by now
+            branch = yield self._store.branch(conversation)
+            if self.is_here(place):
+                self._show(branch)
 
     def _ask(
         self,

@@ -71,12 +71,16 @@ class Finder(QObject):
     def close(self) -> None:
         """Hide the bar and all marks. The focus goes to the message with the current hit."""
         row = self._current[0] if self._current else None
-        self.bar.hide()
-        self._forget()
+        self.leave()
         if row is not None and row.widget is not None:
             row.view.setFocus()
         else:
             self._transcript.setFocus()
+
+    def leave(self) -> None:
+        """Hide the bar and all marks. The focus stays."""
+        self.bar.hide()
+        self._forget()
 
     def step(self, by: int) -> None:
         """Go to the next hit (1) or the one before (-1), from either end to the other."""

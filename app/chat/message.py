@@ -258,7 +258,7 @@ class MessageWidget(QWidget):
         """Show or hide how each token was written, with a legend."""
         self.provenance.set_shown(shown)
         self._actions.check_tokens(shown)
-        if shown and self.legend is None:
+        if shown and self.legend is None and self.role == "assistant":
             self.legend = Legend(self.provenance, explain=self._commands.explain_tokens)
             self.legend.set_appearance(self._formats.font)
             self._column.insertWidget(self._column.indexOf(self._note), self.legend)

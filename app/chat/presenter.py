@@ -136,6 +136,8 @@ class ConversationPresenter(QObject):
             self._pace.clear()
         for message in self._conversation.branch[kept:]:
             self._add(message)
+        if not self._shown:
+            self.finder.leave()
         self._transcript.jump_to_newest()
         self._fetch_traces()
         answers = [message for message in self._shown if message.role == "assistant"]

@@ -378,14 +378,15 @@ class Legend(QWidget):
     def heightForWidth(self, width: int) -> int:
         """Place the words in rows of this width, and return their height."""
         left, top, height = 0, _ABOVE_WORDS, 0
-        for part in self._parts:
-            if not part.isHidden():
-                size = part.sizeHint()
-                if left and left + size.width() > width:
-                    left, top = 0, top + height + _BETWEEN_ROWS
-                height = max(height, size.height())
-                part.setGeometry(QRect(QPoint(left, top), size))
-                left += size.width() + _APART
+        shown = [part for part in self._parts if not part.isHidden()]
+        for part in shown:
+            size = part.sizeHint()
+            last = shown[-1].sizeHint().width() + _APART if part in shown[-2:-1] else 0
+            if left and part is not shown[-1] and left + size.width() + last > width:
+                left, top = 0, top + height + _BETWEEN_ROWS
+            height = max(height, size.height())
+            part.setGeometry(QRect(QPoint(left, top), size))
+            left += size.width() + _APART
         return top + height
 
     def sizeHint(self) -> QSize:

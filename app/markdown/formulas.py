@@ -114,7 +114,7 @@ class FormulaOutline:
             self.draw(painter, start, em=em * fine, colour=QColor(Qt.GlobalColor.black))
         data = QBuffer()
         data.open(QIODevice.OpenModeFlag.WriteOnly)
-        image.save(data, b"PNG")
+        image.save(data, "PNG")  # type: ignore[call-overload]
         source = f"data:image/png;base64,{data.data().toBase64().toStdString()}"
         return f'<img alt="{escape(written)}" width="{width}" height="{height}" src="{source}" />'
 

@@ -111,6 +111,16 @@ def test_a_message_is_deleted_and_comes_back(open_window, until):
         window.menus.actions["restore"].trigger()
         until(lambda count=count: len(texts(window)) == count)
     assert texts(window) == ["question 1", "served", "question 2", "served"]
+    other = window.store.create().result()
+    window.application.listing.refresh()
+    until(lambda: window.application.listing.find(other.id))
+    window.notices.take_back("remark")
+    window.menus.actions["delete_message"].trigger()
+    window.menus.actions["delete"].trigger()  # at once
+    until(
+        lambda: window.conversation.shown == other.id and "Deleted a" in str(window.notices.texts)
+    )
+    assert "problem" not in window.notices.texts
 
 
 def test_a_conversation_is_duplicated_from_a_message(open_window, until):

@@ -192,6 +192,8 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     assert window.transcript.first_in_sight() in (28, 29)
     window.menus.actions["find"].trigger()
     assert window.presenter.finder.bar.isVisible()
+    window.new()
+    assert not window.presenter.finder.bar.isVisible()
 
 
 def test_a_speed_up_is_of_the_answer_and_never_changes(open_window, until, tmp_path):

@@ -185,6 +185,9 @@ def test_the_legend_is_there_while_the_tokens_are_shown(make):
     show(message, tokens=False)
     assert message.legend is None
     assert not button(message, "Show how each word").isChecked()
+    question = make("a", role="user")
+    show(question, tokens=True)
+    assert question.legend is None
 
 
 def test_a_draft_is_shown_when_all_text_is_written(make):
