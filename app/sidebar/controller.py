@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
+from tempfile import TemporaryDirectory
 
-from PySide6.QtCore import QDir, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
@@ -22,6 +22,7 @@ from app.chat.listing import Listing
 from app.chat.web_page import Form, page_of, write_pdf
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
+from app.conversations.database import disk_problem
 from app.conversations.records import DeletedMessages, ExportedChat, Folder, SearchFilter, Undo
 from app.conversations.store import Store
 from app.sidebar.folder_dialog import FolderDialog
@@ -71,6 +72,7 @@ class SidebarController(QObject):
         self._sidebar, self._store, self._listing = sidebar, store, listing
         self._conversation, self._answers = conversation, answers
         self._stepper = Stepper(self)
+        self._printed: TemporaryDirectory[str] | None = None  # conversations to be printed
         self._begun: tuple[int, list[Path]] | None = None  # in a folder; opened soon
         listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
@@ -111,7 +113,8 @@ class SidebarController(QObject):
     def close(self) -> None:
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
-        rmtree(_printed(), ignore_errors=True)  # another program has read them
+        if self._printed is not None:
+            self._printed.cleanup()  # another program has read them
 
     def begin_in_folder(self, folder: int) -> None:
         """Store a conversation in a folder with the folder's instruction and files, and open it."""
@@ -321,8 +324,9 @@ class SidebarController(QObject):
             record = yield self._store.conversation(conversation)
             name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
             if form == "print":
-                (folder := _printed()).mkdir(mode=0o700, exist_ok=True)
-                self.export(conversation, form, folder / files.file_name(name))
+                with disk_problem("No PDF can be made", "Make room on the disk, then try again."):
+                    self._printed = self._printed or TemporaryDirectory(prefix="Slipstream-")
+                self.export(conversation, form, Path(self._printed.name) / files.file_name(name))
                 return
             files.ask_to_save(
                 self._sidebar,
@@ -404,11 +408,6 @@ def _write(chat: ExportedChat, form: Form, path: Path, pictures: Path) -> None:
             files.write_text(path, page_of(chat))
         case "pdf" | "print":
             write_pdf(chat, path)
-
-
-def _printed() -> Path:
-    """Return the folder of conversations to be printed, until the window is closed."""
-    return Path(QDir.tempPath()) / "Slipstream"
 
 
 def _conversations(count: int) -> str:

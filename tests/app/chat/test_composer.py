@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from app.chat.composer import Composer, RoundButton
+from app.chat.prompt_edit import CTRL_ENTER
 from app.theme.palette import DARK
 
 
@@ -73,6 +74,12 @@ def test_enter_sends_and_empties_the_field(composer, heard):
     assert heard.sent == ["hi "]
     assert composer.text == ""
     assert heard.changed == ["h", "hi", "hi ", ""]
+    assert "Enter" in button(composer).toolTip()
+    composer.set_enter_sends(False)
+    for answering in (False, True, False):
+        composer.set_answering(answering)
+        assert ("Stop" in button(composer).toolTip()) == answering
+        assert answering or CTRL_ENTER in button(composer).toolTip()
 
 
 def test_the_button_sends_and_knows_when_there_is_nothing(composer, heard):

@@ -23,6 +23,7 @@ from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
 from models.errors import Problem
+from tests.support.app.window_maker import windows_of
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -135,11 +136,22 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
         assert path.read_bytes().startswith(begin)
     opened: list[Path] = []
     monkeypatch.setattr("app.window_dialogs.open_path", opened.append)
-    monkeypatch.setattr("PySide6.QtCore.QDir.tempPath", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "Slipstream").mkdir(mode=0o755)  # of another user
     window.menus.actions["export_print"].trigger()
     until(lambda: opened)
     assert opened[0].name == "Chat 3.pdf"
     assert opened[0].read_bytes().startswith(b"%PDF")
+    assert opened[0].parent.stat().st_mode & 0o777 == 0o700
+    windows_of(window).open(None).close()
+    assert opened[0].exists(), "it is the first window's"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "markdown"))  # no folder
+    other = windows_of(window).open(4)
+    until(lambda: shown(other) == 4)
+    other.menus.actions["export_print"].trigger()
+    until(lambda: "No PDF can be made" in other.notices.texts.get("problem", ""))
+    monkeypatch.undo()
+    other.close()
     window.sidebar_controller.export(3, "pdf", tmp_path / "missing" / "x.pdf")
     until(lambda: "problem" in window.notices.texts)
     window.close()
