@@ -10,8 +10,9 @@ Knows futures and Qt's event loop; not what the steps do.
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import wraps
 from threading import RLock, Thread
-from typing import Any
+from typing import Any, Concatenate, Protocol
 
 from PySide6.QtCore import QObject, Qt, Signal
 
@@ -81,6 +82,22 @@ class Stepper(QObject):
         with self._telling, suppress(RuntimeError):
             if not self._closed:
                 self._arrived.emit(steps, failed, done)
+
+
+class _Runs(Protocol):
+    def _run(self, steps: Steps) -> None: ...
+
+
+def in_steps[S: _Runs, **P](
+    method: Callable[Concatenate[S, P], Steps],
+) -> Callable[Concatenate[S, P], None]:
+    """Return the method that runs these steps as its object's `_run` does."""
+
+    @wraps(method)
+    def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> None:
+        self._run(method(self, *arguments, **options))
+
+    return run
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:

@@ -17,7 +17,7 @@ from app.chat.listing import Listing
 from app.chat.writing import Writing
 from app.conversations.records import Conversation, DeletedMessages, Message, chat_of
 from app.conversations.store import Store, is_temporary
-from app.steps import Stepper, Steps, in_thread
+from app.steps import Stepper, Steps, in_steps, in_thread
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Thinking
@@ -224,20 +224,15 @@ class OpenConversation(QObject):
 
         self._stepper.run(steps(), failed=give_up)
 
-    def configure(self, *, system_prompt: str, settings: Request | None) -> None:
+    @in_steps
+    def configure(self, *, system_prompt: str, settings: Request | None) -> Steps:
         """Set how messages are answered from now on."""
-
-        def steps() -> Steps:
-            conversation = yield from self.stored()
-            yield self._store.configure(
-                conversation, system_prompt=system_prompt, settings=settings
-            )
-            if self.temporary:  # it is in no list
-                self.record = yield self._store.conversation(conversation)
-                self.described.emit()
-            yield self._listing.refresh()
-
-        self._run(steps())
+        conversation = yield from self.stored()
+        yield self._store.configure(conversation, system_prompt=system_prompt, settings=settings)
+        if self.temporary:  # it is in no list
+            self.record = yield self._store.conversation(conversation)
+            self.described.emit()
+        yield self._listing.refresh()
 
     def think(self, thinking: Thinking) -> None:
         """Set whether and how much the model thinks before it answers, from the next answer on."""
@@ -250,13 +245,10 @@ class OpenConversation(QObject):
         """What the user allows tools in it."""
         return self.record.permissions if self.record is not None else Permissions()
 
-    def permit(self, permissions: Permissions) -> None:
+    @in_steps
+    def permit(self, permissions: Permissions) -> Steps:
         """Set what the user allows tools in it, from the next call on."""
-
-        def steps() -> Steps:
-            self._answers.permit((yield from self.stored()), permissions)
-
-        self._run(steps())
+        self._answers.permit((yield from self.stored()), permissions)
 
     @property
     def queued(self) -> tuple[str, ...]:
@@ -312,20 +304,17 @@ class OpenConversation(QObject):
 
         self._send(place, steps(), text, back=True)
 
-    def delete_message(self, message: int) -> None:
+    @in_steps
+    def delete_message(self, message: int) -> Steps:
         """Delete a message, unless an answer is being written."""
         if self.busy:
             self.remarked.emit("An answer is in progress. Stop it, then delete the message.")
             return
         place = self.place
-
-        def steps() -> Steps:
-            change: DeletedMessages = yield self._store.delete_message(message)
-            yield from self._show_stored(place, change.conversation)
-            self.deleted.emit(change)
-            self.remarked.emit(f"{change.in_words}. To restore, choose Undo in the Edit menu.")
-
-        self._run(steps())
+        change: DeletedMessages = yield self._store.delete_message(message)
+        yield from self._show_stored(place, change.conversation)
+        self.deleted.emit(change)
+        self.remarked.emit(f"{change.in_words}. To restore, choose Undo in the Edit menu.")
 
     def regenerate(self, message: int) -> None:
         """Write another version of an answer, or the first answer to a message."""
@@ -373,32 +362,26 @@ class OpenConversation(QObject):
 
         self._send(self.place, steps())
 
-    def switch(self, message: int, number: int) -> None:
+    @in_steps
+    def switch(self, message: int, number: int) -> Steps:
         """Show version `number`, from 1, of a message."""
         place = self.place
+        siblings = yield self._store.siblings(message)
+        if 1 <= number <= len(siblings):
+            branch = yield self._store.switch(siblings[number - 1].id)
+            if self.is_here(place):
+                self._show(branch)
 
-        def steps() -> Steps:
-            siblings = yield self._store.siblings(message)
-            if 1 <= number <= len(siblings):
-                branch = yield self._store.switch(siblings[number - 1].id)
-                if self.is_here(place):
-                    self._show(branch)
-
-        self._run(steps())
-
-    def delete_document(self, number: int) -> None:
+    @in_steps
+    def delete_document(self, number: int) -> Steps:
         """Delete a document for good. In all messages, a line takes its place."""
         record, place = self.record, self.place
         writing = {writing.message.conversation for writing in self._answers.unfinished}
         if record is None or self.on_its_way is not None or record.id in writing:
             self.remarked.emit("An answer is in progress. Stop it, then delete the document.")
             return
-
-        def steps() -> Steps:
-            yield self._store.delete_document(record.id, number)
-            yield from self._show_stored(place, record.id)
-
-        self._run(steps())
+        yield self._store.delete_document(record.id, number)
+        yield from self._show_stored(place, record.id)
 
     def stop(self) -> None:
         """Stop the answer that is being written."""
@@ -410,19 +393,16 @@ class OpenConversation(QObject):
         if self.branch:
             self._answers.answer_now(self.branch[-1].id)
 
+    @in_steps
     def trace[T](
         self, message: int, read: Callable[[tuple[Event, ...]], T], then: Callable[[T], None]
-    ) -> None:
+    ) -> Steps:
         """Call `then` with what `read` makes of an answer's events, in another thread: of those so
         far, while it is written."""
         writing = self._answers.writing(message)
         known = None if writing is None else tuple(writing.events)
-
-        def steps() -> Steps:
-            events = (yield self._store.trace(message)) if known is None else known
-            then((yield in_thread(lambda: read(events))))
-
-        self._run(steps())
+        events = (yield self._store.trace(message)) if known is None else known
+        then((yield in_thread(lambda: read(events))))
 
     # Steps and signals
 

@@ -27,7 +27,7 @@ from app.conversations.records import DeletedMessages, ExportedChat, Folder, Sea
 from app.conversations.store import Store
 from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.sidebar import Sidebar
-from app.steps import Stepper, Steps, in_thread
+from app.steps import Stepper, Steps, in_steps, in_thread
 from models.errors import Problem
 
 _SUFFIXES: dict[Form, str] = {
@@ -116,46 +116,35 @@ class SidebarController(QObject):
         if self._printed is not None:
             self._printed.cleanup()  # another program has read them
 
-    def begin_in_folder(self, folder: int) -> None:
+    @in_steps
+    def begin_in_folder(self, folder: int) -> Steps:
         """Store a conversation in a folder with the folder's instruction and files, and open it."""
+        found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
+        if found is None:
+            raise Problem("This folder no longer exists.", "Choose another.")
+        system_prompt, settings = self._conversation.beginning()
+        record = yield self._store.create(
+            system_prompt=found.instruction or system_prompt, settings=settings, folder=folder
+        )
+        self._begun = record.id, [Path(file) for file in found.files]
+        self._listing.refresh()
+        self._open(record.id)
 
-        def steps() -> Steps:
-            found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
-            if found is None:
-                raise Problem("This folder no longer exists.", "Choose another.")
-            system_prompt, settings = self._conversation.beginning()
-            record = yield self._store.create(
-                system_prompt=found.instruction or system_prompt, settings=settings, folder=folder
-            )
-            self._begun = record.id, [Path(file) for file in found.files]
-            self._listing.refresh()
-            self._open(record.id)
-
-        self._run(steps())
-
-    def begin_temporary(self) -> None:
+    @in_steps
+    def begin_temporary(self) -> Steps:
         """Open a new conversation that is only in memory."""
+        system_prompt, settings = self._conversation.beginning()
+        record = yield self._store.create_temporary(system_prompt=system_prompt, settings=settings)
+        self._open(record.id)
 
-        def steps() -> Steps:
-            system_prompt, settings = self._conversation.beginning()
-            record = yield self._store.create_temporary(
-                system_prompt=system_prompt, settings=settings
-            )
-            self._open(record.id)
-
-        self._run(steps())
-
-    def keep_temporary(self, conversation: int, unsent: str) -> None:
+    @in_steps
+    def keep_temporary(self, conversation: int, unsent: str) -> Steps:
         """Store a conversation that is only in memory, with its unsent text, and open that."""
-
-        def steps() -> Steps:
-            chat = yield self._store.chat(conversation)
-            (record,) = yield self._store.add((replace(chat, title=""),))
-            yield self._store.keep_unsent(record.id, unsent)
-            yield self._listing.refresh()
-            self._open(record.id)
-
-        self._run(steps())
+        chat = yield self._store.chat(conversation)
+        (record,) = yield self._store.add((replace(chat, title=""),))
+        yield self._store.keep_unsent(record.id, unsent)
+        yield self._listing.refresh()
+        self._open(record.id)
 
     def _attach_files(self) -> None:
         """Attach the folder's files to the conversation that was begun in it, once it is open."""
@@ -183,75 +172,63 @@ class SidebarController(QObject):
         dialog.rejected.connect(dialog.deleteLater)
         dialog.open()
 
-    def duplicate(self, conversation: int, message: int | None = None) -> None:
+    @in_steps
+    def duplicate(self, conversation: int, message: int | None = None) -> Steps:
         """Copy a conversation, down to `message` if given, and open the copy."""
+        copy = yield self._store.duplicate(conversation, message=message)
+        yield self._listing.refresh()
+        self._open(copy.id)
+        self.reported.emit("This is a copy. Changes here do not affect the original.")
 
-        def steps() -> Steps:
-            copy = yield self._store.duplicate(conversation, message=message)
-            yield self._listing.refresh()
-            self._open(copy.id)
-            self.reported.emit("This is a copy. Changes here do not affect the original.")
-
-        self._run(steps())
-
-    def export(self, conversation: int, form: Form, path: Path) -> None:
+    @in_steps
+    def export(self, conversation: int, form: Form, path: Path) -> Steps:
         """Write a conversation to a file. For "print", show the file in the program for PDFs."""
+        chat = yield self._store.chat(conversation)
+        pictures = self._store.attachments
+        yield in_thread(lambda: _write(chat, form, path, pictures))
+        left_out = exchange.left_out(chat, pictures, whole=form == "json")
+        done = "" if form == "print" else f"Exported to {path}."
+        if form == "print":
+            self.file_made.emit(path)
+        if line := done + exchange.not_in_it(left_out):
+            self.reported.emit(line.strip())
 
-        def steps() -> Steps:
-            chat = yield self._store.chat(conversation)
-            pictures = self._store.attachments
-            yield in_thread(lambda: _write(chat, form, path, pictures))
-            left_out = exchange.left_out(chat, pictures, whole=form == "json")
-            done = "" if form == "print" else f"Exported to {path}."
-            if form == "print":
-                self.file_made.emit(path)
-            if line := done + exchange.not_in_it(left_out):
-                self.reported.emit(line.strip())
-
-        self._run(steps())
-
-    def export_many(self, conversations: Sequence[int] | None, path: Path) -> None:
+    @in_steps
+    def export_many(self, conversations: Sequence[int] | None, path: Path) -> Steps:
         """Write conversations, or all for None, to a .zip: completely, or not at all.
 
         If it takes long, a dialog shows the progress and can cancel it.
         """
+        ids = conversations
+        if ids is None:
+            ids = [found.id for found in (yield self._store.conversations())]
+        progress = QProgressDialog("Exporting…", "Cancel", 0, len(ids), self._sidebar)
+        progress.setWindowTitle("Export conversations")
+        archive = ChatArchive(path, self._store.attachments)
+        try:
+            for begin in range(0, len(ids), _AT_A_TIME):
+                chats = yield self._store.chats(ids[begin : begin + _AT_A_TIME])
+                yield in_thread(partial(archive.add, chats))
+                progress.setValue(begin + len(chats))
+                if progress.wasCanceled():
+                    self.reported.emit("The export was cancelled. No file was written.")
+                    return
+            yield in_thread(archive.finish)
+            done = f"Exported {_conversations(archive.count)} to {path}."
+            self.reported.emit(done + exchange.not_in_it(archive.left_out))
+        finally:
+            archive.close()
+            with suppress(RuntimeError):  # it disappears with its window
+                progress.deleteLater()
 
-        def steps() -> Steps:
-            ids = conversations
-            if ids is None:
-                ids = [found.id for found in (yield self._store.conversations())]
-            progress = QProgressDialog("Exporting…", "Cancel", 0, len(ids), self._sidebar)
-            progress.setWindowTitle("Export conversations")
-            archive = ChatArchive(path, self._store.attachments)
-            try:
-                for begin in range(0, len(ids), _AT_A_TIME):
-                    chats = yield self._store.chats(ids[begin : begin + _AT_A_TIME])
-                    yield in_thread(partial(archive.add, chats))
-                    progress.setValue(begin + len(chats))
-                    if progress.wasCanceled():
-                        self.reported.emit("The export was cancelled. No file was written.")
-                        return
-                yield in_thread(archive.finish)
-                done = f"Exported {_conversations(archive.count)} to {path}."
-                self.reported.emit(done + exchange.not_in_it(archive.left_out))
-            finally:
-                archive.close()
-                with suppress(RuntimeError):  # it disappears with its window
-                    progress.deleteLater()
-
-        self._run(steps())
-
-    def import_files(self, paths: Sequence[Path]) -> None:
+    @in_steps
+    def import_files(self, paths: Sequence[Path]) -> Steps:
         """Import the conversations in some files: all of them, or nothing."""
-
-        def steps() -> Steps:
-            chats = yield in_thread(lambda: _chats_in(paths))
-            added = yield self._store.add(chats)
-            self.reported.emit(f"Imported {_conversations(len(added))}.")
-            self._listing.refresh()
-            self._open(added[-1].id)
-
-        self._run(steps())
+        chats = yield in_thread(lambda: _chats_in(paths))
+        added = yield self._store.add(chats)
+        self.reported.emit(f"Imported {_conversations(len(added))}.")
+        self._listing.refresh()
+        self._open(added[-1].id)
 
     def _open(self, conversation: int) -> None:
         self.asked.emit(conversation, None, "")
@@ -267,75 +244,61 @@ class SidebarController(QObject):
         what = "Archived" if archived else "Unarchived"
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
 
-    def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
+    @in_steps
+    def _file(self, change: Callable[[], Future[Undo]], what: str) -> Steps:
         """Delete, archive or move conversations, and offer to undo that."""
-
-        def steps() -> Steps:
-            try:
-                self._sidebar.offer_undo((yield change()), what)
-            finally:
-                self._listing.refresh()
-
-        self._run(steps())
-
-    def _undo(self, change: Undo | DeletedMessages) -> None:
-        def steps() -> Steps:
-            try:
-                yield self._store.undo(change)
-            except Problem:
-                self._sidebar.undo_bar.put_back(change)
-                raise
+        try:
+            self._sidebar.offer_undo((yield change()), what)
+        finally:
             self._listing.refresh()
-            if isinstance(change, DeletedMessages):
-                self.asked.emit(change.conversation, change.message, "")
-            elif len(change.filings) == 1:
-                self._open(change.filings[0].conversation)
 
-        self._run(steps())
+    @in_steps
+    def _undo(self, change: Undo | DeletedMessages) -> Steps:
+        try:
+            yield self._store.undo(change)
+        except Problem:
+            self._sidebar.undo_bar.put_back(change)
+            raise
+        self._listing.refresh()
+        if isinstance(change, DeletedMessages):
+            self.asked.emit(change.conversation, change.message, "")
+        elif len(change.filings) == 1:
+            self._open(change.filings[0].conversation)
 
-    def _show_deleted(self) -> None:
-        def steps() -> Steps:
-            self._sidebar.show_deleted((yield self._store.deleted()))
+    @in_steps
+    def _show_deleted(self) -> Steps:
+        self._sidebar.show_deleted((yield self._store.deleted()))
 
-        self._run(steps())
-
-    def _make_folder(self, conversations: tuple[int, ...]) -> None:
+    @in_steps
+    def _make_folder(self, conversations: tuple[int, ...]) -> Steps:
         """Make a folder, put these into it, and let the user name it."""
+        folder = yield self._store.make_folder("New folder")
+        if conversations:
+            change = yield self._store.move(*conversations, folder=folder.id)
+            self._sidebar.offer_undo(change, "Moved")
+        yield self._listing.refresh()
+        self._sidebar.begin_folder_rename(folder.id)
 
-        def steps() -> Steps:
-            folder = yield self._store.make_folder("New folder")
-            if conversations:
-                change = yield self._store.move(*conversations, folder=folder.id)
-                self._sidebar.offer_undo(change, "Moved")
-            yield self._listing.refresh()
-            self._sidebar.begin_folder_rename(folder.id)
+    @in_steps
+    def _search(self, text: str, among: SearchFilter) -> Steps:
+        self._sidebar.set_targets((yield self._store.targets()))
+        self._sidebar.set_hits(text, (yield self._store.search(text, among=among)))
 
-        self._run(steps())
-
-    def _search(self, text: str, among: SearchFilter) -> None:
-        def steps() -> Steps:
-            self._sidebar.set_targets((yield self._store.targets()))
-            self._sidebar.set_hits(text, (yield self._store.search(text, among=among)))
-
-        self._run(steps())
-
-    def _ask_to_export(self, conversation: int, form: Form) -> None:
-        def steps() -> Steps:
-            record = yield self._store.conversation(conversation)
-            name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
-            if form == "print":
-                with disk_problem("No PDF can be made", "Make room on the disk, then try again."):
-                    self._printed = self._printed or TemporaryDirectory(prefix="Slipstream-")
-                self.export(conversation, form, Path(self._printed.name) / files.file_name(name))
-                return
-            files.ask_to_save(
-                self._sidebar,
-                "Export the conversation",
-                name,
-                lambda path: self.export(conversation, form, path),
-            )
-
-        self._run(steps())
+    @in_steps
+    def _ask_to_export(self, conversation: int, form: Form) -> Steps:
+        record = yield self._store.conversation(conversation)
+        name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
+        if form == "print":
+            with disk_problem("No PDF can be made", "Make room on the disk, then try again."):
+                self._printed = self._printed or TemporaryDirectory(prefix="Slipstream-")
+            self.export(conversation, form, Path(self._printed.name) / files.file_name(name))
+            return
+        files.ask_to_save(
+            self._sidebar,
+            "Export the conversation",
+            name,
+            lambda path: self.export(conversation, form, path),
+        )
 
     def _ask_to_export_many(self, conversations: tuple[int, ...] | None) -> None:
         name = "Slipstream conversations"
@@ -367,18 +330,15 @@ class SidebarController(QObject):
         record = self._conversation.record
         self._sidebar.set_shown(None if record is None else record.id)
 
+    @in_steps
     def _do[**P](
-        self, change: Callable[P, Future[None]], *arguments: P.args, **options: P.kwargs
-    ) -> None:
+        self, change: Callable[P, Future[None]], /, *arguments: P.args, **options: P.kwargs
+    ) -> Steps:
         """Change the store, and then read the list again, also after a failure."""
-
-        def steps() -> Steps:
-            try:
-                yield change(*arguments, **options)
-            finally:
-                self._listing.refresh()
-
-        self._run(steps())
+        try:
+            yield change(*arguments, **options)
+        finally:
+            self._listing.refresh()
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
