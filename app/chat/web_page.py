@@ -6,7 +6,6 @@ Knows the messages and their authors; not where the page is stored.
 
 from datetime import datetime
 from html import escape
-from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -23,14 +22,8 @@ from PySide6.QtGui import (
 from app.chat.message_view import Ending
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.records import Entry, ExportedChat, clean
-from app.markdown.copying import fragments
-from app.markdown.formulas import (
-    FormulaObjects,
-    KnownOutlines,
-    formula_format,
-    formula_size,
-    lay_out_all,
-)
+from app.markdown.formulas import FormulaObjects, formula_format, formula_size, lay_out_all
+from app.markdown.page import OBJECT
 from app.markdown.web import formulas_in, html_of, with_formulas
 from engine.tools.steps import Step
 from models import files
@@ -61,13 +54,12 @@ def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
         f"<title>{title}</title><style>{style}</style></head>\n"
         f"<body>\n{'\n'.join(parts)}\n</body></html>\n"
     )
-    outlines = KnownOutlines() if paper else lay_out_all(formulas_in(page))
+    return page if paper else _with_outlines(page)
 
-    def draw(written: str) -> str:
-        outline = outlines.find(written)
-        return outline.svg(written) if outline is not None else ""
 
-    return with_formulas(page, draw)
+def _with_outlines(page: str) -> str:
+    outlines = lay_out_all(formulas_in(page))
+    return with_formulas(page, lambda f: outline.svg(f) if (outline := outlines[f]) else "")
 
 
 def write_pdf(chat: ExportedChat, path: Path) -> None:
@@ -95,22 +87,15 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
 
 def _write_page(document: QTextDocument, page: str, *, em: float) -> None:
     """Write an HTML page into a document, with its formulas as objects of the text."""
-    formulas = formulas_in(page)
-    outlines = lay_out_all(formulas)
-    places = count()  # a page has no other pictures
-    document.setHtml(with_formulas(page, lambda _: f'<img src="{next(places)}" />'))
-    FormulaObjects(outlines, document)
-    cursor, block = QTextCursor(document), document.begin()
-    while block.isValid():
-        for part in tuple(fragments(block)):
-            if (form := part.charFormat()).isImageFormat():
-                written = formulas[int(form.toImageFormat().name())]
-                cursor.setPosition(part.position())
-                cursor.setPosition(part.position() + 1, QTextCursor.MoveMode.KeepAnchor)
-                plain = QTextCharFormat()
-                plain.setFont(document.defaultFont())
-                cursor.setCharFormat(formula_format(plain, written, em=em, layouts=outlines))
-        block = block.next()
+    outlines = lay_out_all(formulas_in(page))
+    document.setHtml(with_formulas(page, lambda f: '<img src="formula" />' if outlines[f] else ""))
+    FormulaObjects(outlines.get, document)
+    plain, cursor = QTextCharFormat(), QTextCursor(document)
+    plain.setFont(document.defaultFont())
+    for formula in filter(outlines.get, formulas_in(page)):
+        while not cursor.charFormat().isImageFormat():
+            cursor = document.find(OBJECT, cursor)
+        cursor.setCharFormat(formula_format(plain, formula, em=em, find=outlines.get))
 
 
 def _entry(entry: Entry, *, paper: bool) -> str:

@@ -164,12 +164,7 @@ def _problem(error: sqlite3.Error, folder: Path | str) -> Problem | None:
                 "The conversations are open in another Slipstream.",
                 "Use that window, or close it first.",
             )
-        case sqlite3.SQLITE_READONLY:
-            return Problem(
-                f"The conversations can only be read ({error}).",
-                f"Check that {folder} is there and writable, then reopen Slipstream.",
-            )
-        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _not_writable(str(error), folder)
         case sqlite3.SQLITE_IOERR:
             return Problem(
@@ -192,5 +187,5 @@ def damaged(detail: str) -> Damaged:
 def _not_writable(detail: str, folder: Path | str) -> Problem:
     return Problem(
         f"The conversations cannot be written ({detail}).",
-        f"Check that {folder} is there and that you may write to it, then try again.",
+        f"Check that {folder} is there and writable, then reopen Slipstream.",
     )

@@ -250,7 +250,7 @@ class TextDocument:
         while not cursor.isNull():
             characters = cursor.charFormat()
             if characters.property(FORMULA) in laid_out:
-                cursor.setCharFormat(laid_out_format(characters, layouts))
+                cursor.setCharFormat(laid_out_format(characters, layouts.find))
             cursor = self.document.find(OBJECT, cursor)
         return True
 

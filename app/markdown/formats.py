@@ -107,7 +107,7 @@ class Formats:
         if around.hasProperty(_POINTS):
             font.setPointSizeF(around.fontPointSize())
         em = formula_size(font)
-        return formula_format(source, style.formula, em=em, layouts=layouts)
+        return formula_format(source, style.formula, em=em, find=layouts.find)
 
     def block(self, block_style: BlockStyle) -> QTextBlockFormat:
         """Return the format of a line: its margins and its distance from the line above."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
-from typing import Protocol
 
 from PySide6.QtCore import (
     QBuffer,
@@ -119,29 +118,19 @@ class FormulaOutline:
         return f'<img alt="{escape(written)}" width="{width}" height="{height}" src="{source}" />'
 
 
-class Outlines(Protocol):
-    """The outlines of formulas, by their sources."""
-
-    def find(self, written: str) -> FormulaOutline | None:
-        """Return the outline of a formula; None if it is malformed, or not known yet."""
+Find = Callable[[str], FormulaOutline | None]
+"""Returns the outline of a formula, by its source; None if it is malformed, or not known yet."""
 
 
-class KnownOutlines(dict[str, FormulaOutline | None]):
-    """Outlines that are known already."""
-
-    def find(self, written: str) -> FormulaOutline | None:
-        return self.get(written)
-
-
-def lay_out_all(formulas: Iterable[str]) -> KnownOutlines:
+def lay_out_all(formulas: Iterable[str]) -> dict[str, FormulaOutline | None]:
     """Lay out these formulas in a process of its own, and wait for it. In any thread."""
     asked, said = b"".join(map(_question, dict.fromkeys(formulas))), b""
     if not asked:
-        return KnownOutlines()
+        return {}
     with suppress(OSError, subprocess.TimeoutExpired):  # then they are shown as they were written
         done = subprocess.run(_COMMAND, input=asked, capture_output=True, timeout=_ALL_SECONDS)
         said = done.stdout
-    return KnownOutlines(map(_answer, said.splitlines()))
+    return dict(map(_answer, said.splitlines()))
 
 
 def _question(written: str) -> bytes:
@@ -270,16 +259,16 @@ class FormulaLayouts(QObject):
 class FormulaObjects(QPyTextObject):
     """Draws the formulas of a document."""
 
-    def __init__(self, layouts: Outlines, document: QTextDocument) -> None:
+    def __init__(self, find: Find, document: QTextDocument) -> None:
         super().__init__(document)
-        self._layouts = layouts
+        self._find = find
         document.documentLayout().registerHandler(FORMULA_OBJECT, self)
 
     def intrinsicSize(self, document: QTextDocument, place: int, format: QTextFormat) -> QSizeF:
         characters = format.toCharFormat()
         written = str(characters.property(FORMULA))
         room = _room(document, place)
-        outline = self._layouts.find(written)
+        outline = self._find(written)
         if outline is None:
             metrics = QFontMetricsF(characters.font())
             box = metrics.boundingRect(QRectF(0, 0, room, 1e6), _WRAPPED, written)
@@ -299,7 +288,7 @@ class FormulaObjects(QPyTextObject):
     ) -> None:
         characters = format.toCharFormat()
         written = str(characters.property(FORMULA))
-        outline = self._layouts.find(written)
+        outline = self._find(written)
         if outline is None:
             painter.setPen(characters.foreground().color())
             painter.setFont(characters.font())
@@ -312,7 +301,7 @@ class FormulaObjects(QPyTextObject):
 
 
 def formula_format(
-    characters: QTextCharFormat, written: str, *, em: float, layouts: Outlines
+    characters: QTextCharFormat, written: str, *, em: float, find: Find
 ) -> QTextCharFormat:
     """Return the format of the object's character. `characters` is the format of its source.
 
@@ -324,12 +313,12 @@ def formula_format(
     made.setProperty(FORMULA, written)
     made.setProperty(_EM, em)
     made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
-    return laid_out_format(made, layouts)
+    return laid_out_format(made, find)
 
 
-def laid_out_format(characters: QTextCharFormat, layouts: Outlines) -> QTextCharFormat:
+def laid_out_format(characters: QTextCharFormat, find: Find) -> QTextCharFormat:
     """Return the format of a formula's character again, as its outline may be known now."""
-    outline = layouts.find(str(characters.property(FORMULA)))
+    outline = find(str(characters.property(FORMULA)))
     if outline is None:
         return characters
     made = QTextCharFormat(characters)

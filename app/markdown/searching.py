@@ -15,8 +15,6 @@ from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPla
 from engine.documents.words import OTHER_WORDS, searched
 from engine.stretches import Stretch
 
-_SPACES = re.compile(r"\s+")
-
 
 @dataclass(frozen=True, slots=True)
 class FoundText:

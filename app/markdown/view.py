@@ -116,7 +116,7 @@ class TextView(QTextBrowser):
         self._rewriting = QTimer(self, interval=0)
         self._rewriting.timeout.connect(self._rewrite)
         if formats.formulas is not None:
-            FormulaObjects(formats.formulas, self.document())
+            FormulaObjects(formats.formulas.find, self.document())
             formats.formulas.laid_out.connect(self._show_formulas)
         self._show_colours()
         self.anchorClicked.connect(self._ask)

@@ -4,7 +4,6 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -17,7 +16,7 @@ from app.chat.message_view import Ending, MessageCommands
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.markdown.formats import Formats
-from app.markdown.formulas import FormulaOutline, KnownOutlines
+from app.markdown.formulas import FormulaLayouts, FormulaOutline
 from app.theme.hover_button import HoverButton
 from app.theme.palette import DARK
 from tests.support.app.traces import made_round
@@ -25,10 +24,6 @@ from tests.support.app.traces import made_round
 Make = Callable[..., MessageWidget]
 Asked = list[tuple[object, ...]]
 _FOR_ALL = ("Edit", "Duplicate conversation up to here", "Delete", "Select all")
-
-
-class Drawn(KnownOutlines):
-    laid_out = SimpleNamespace(connect=lambda slot: None)  # they are known at once
 
 
 @pytest.fixture
@@ -343,7 +338,8 @@ def test_a_link_and_the_picture_of_a_formula_can_be_copied(make, qtbot, formats)
     found["Copy link address"].trigger()
     assert QGuiApplication.clipboard().text() == "https://example.org/x"
     outline = FormulaOutline(0.5, 0.5, 0.0, [("M 0 0 L 50 -50 L 50 0 Z", 0.0, "")])
-    formats.formulas = Drawn({"$x$": outline})
+    formats.formulas = FormulaLayouts()
+    formats.formulas.find = {"$x$": outline}.get
     message = MessageWidget("assistant", name="Qwen", formats=formats)
     qtbot.addWidget(message)
     message.append("It is $x$, not $y$.")
