@@ -7,11 +7,12 @@ on systems without these. Knows answers and windows.
 import sys
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from app.chat.answers import Answers
 from app.chat.writing import Writing
+from app.steps import timer
 
 _SHOWN_MS = 10_000
 _ENDINGS = {
@@ -48,8 +49,7 @@ class Attention(QObject):
         self._ended: list[str] = []  # the titles of the conversations in the message
         self._tray: QSystemTrayIcon | None = None
         # Only the message needs the icon, so both disappear together.
-        self._end = QTimer(self, singleShot=True, interval=_SHOWN_MS)
-        self._end.timeout.connect(self._hide)
+        self._end = timer(self, _SHOWN_MS, self._hide)
         answers.finished.connect(self._on_finished)
         answers.asked.connect(self._on_asked)
 

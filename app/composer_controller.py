@@ -21,6 +21,7 @@ from app.documents.controller import DocumentsController
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
 from app.settings import WindowSettings
+from app.steps import timer
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.process.protocol import Loaded
@@ -76,8 +77,7 @@ class ComposerController(QObject):
             tokens=self.tokens,
             engine=application.engine,
         )
-        self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
-        self._soon.timeout.connect(self._keep)
+        self._soon = timer(self, _KEEP_MS, self._keep)
         composer.sent.connect(self._send)
         composer.to_queue.connect(self._queue)
         composer.queued.edit_asked.connect(self._edit_queued)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from app.layout import row_of, text_button
+from app.steps import timer
 
 _SAID_MS = 1500
 _WIDEST = 640  # pixels of an address
@@ -50,8 +50,7 @@ class CopyButton(QPushButton):
         self._text = text
         self.setAccessibleName(name)
         self.setAutoDefault(False)
-        self._back = QTimer(self, singleShot=True, interval=_SAID_MS)
-        self._back.timeout.connect(lambda: self.setText(label))
+        self._back = timer(self, _SAID_MS, lambda: self.setText(label))
         self.clicked.connect(self._copy)
 
     def _copy(self) -> None:

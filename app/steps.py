@@ -4,7 +4,7 @@
         message = yield store.say(conversation, text)
         show(message)
 
-Knows futures and Qt's event loop; not what the steps do.
+Knows futures, timers and Qt's event loop; not what the steps do.
 """
 
 from collections.abc import Callable, Generator
@@ -14,7 +14,7 @@ from functools import wraps
 from threading import RLock, Thread
 from typing import Any, Concatenate, Protocol
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from models.errors import Problem
 
@@ -98,6 +98,13 @@ def in_steps[S: _Runs, **P](
         self._run(method(self, *arguments, **options))
 
     return run
+
+
+def timer(owner: QObject, milliseconds: int, act: Callable[[], object]) -> QTimer:
+    """Return a timer that acts once, this long after each start."""
+    made = QTimer(owner, singleShot=True, interval=milliseconds)
+    made.timeout.connect(act)
+    return made
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:

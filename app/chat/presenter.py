@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.chat.activity import AwaitingPerson, Reading, RunningTool, long_status
 from app.chat.announce import Announcer
@@ -30,6 +30,7 @@ from app.markdown.streaming import ReasoningSpan
 from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece, PieceKind, Trace
 from app.settings import DraftsInText
+from app.steps import timer
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
@@ -74,10 +75,8 @@ class ConversationPresenter(QObject):
         self._edited = 0  # the id of the message that is being edited
         self._asked: set[int] = set()  # answers whose traces were requested
         self._writing: Writing | None = None
-        self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)
-        self._frame.timeout.connect(self._show_pieces)
-        self._count = QTimer(self, singleShot=True, interval=_COUNT_MS)
-        self._count.timeout.connect(self._count_reasoning)
+        self._frame = timer(self, FRAME_MILLISECONDS, self._show_pieces)
+        self._count = timer(self, _COUNT_MS, self._count_reasoning)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         conversation.edits.connect(self._mark_edited)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -32,6 +32,7 @@ from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
 from app.rounds.explained import KINDS, WHY_DISCARDED, WHY_FORCED, KindWord
 from app.rounds.trace import Piece, PieceKind
+from app.steps import timer
 from app.theme.palette import Palette, line_of, mixed
 from app.theme.style import sign_button, small_font
 
@@ -106,8 +107,7 @@ class Provenance(QObject):
         self.fades_after = 0.0
         self._came: list[float] = []  # when each committed piece was given
         self._hidden: frozenset[PieceKind] | None = None  # as it was chosen
-        self._timer = QTimer(self, singleShot=True, interval=round(1000 * _STEP_SECONDS))
-        self._timer.timeout.connect(self.refresh)
+        self._timer = timer(self, round(1000 * _STEP_SECONDS), self.refresh)
         self._pieces: tuple[Piece, ...] = ()
         self.counts = Counter[PieceKind]()
         self._starts: list[int] = []  # where each committed piece begins, in the given text

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers
 from app.conversations.records import Message, chat_of, without_marks
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess, EngineState
-from app.steps import Stepper, Steps, in_thread
+from app.steps import Stepper, Steps, in_thread, timer
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Sampling
 from engine.stretches import said
@@ -100,8 +100,7 @@ class TitleWriter(QObject):
         self._conversation: int | None = None  # the conversation to be titled
         self._generation = ""
         self._question, self._written = "", ""
-        self._rest = QTimer(self, singleShot=True, interval=rest_ms)
-        self._rest.timeout.connect(lambda: self._run(self._ask()))
+        self._rest = timer(self, rest_ms, lambda: self._run(self._ask()))
         answers.begun.connect(self._give_up)
         answers.saved.connect(self._on_saved)
         engine.happened.connect(self._hear)

@@ -23,7 +23,6 @@ from PySide6.QtCore import (
     QRectF,
     QSizeF,
     Qt,
-    QTimer,
     Signal,
 )
 from PySide6.QtGui import (
@@ -44,6 +43,7 @@ from PySide6.QtGui import (
 
 from app.engine_client.child_process import ChildProcess
 from app.markdown.rules import latex_of
+from app.steps import timer
 from app.theme.paths import read_path
 
 FORMULA_OBJECT = int(QTextFormat.ObjectTypes.UserObject) + 1
@@ -175,9 +175,9 @@ class FormulaLayouts(QObject):
         self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._closed = False
-        self._patience = self._timer(round(1000 * patience_seconds), self._give_up)
-        self._idle = self._timer(round(1000 * idle_seconds), self._stop)
-        self._together = self._timer(_TOGETHER_MS, self._report)
+        self._patience = timer(self, round(1000 * patience_seconds), self._give_up)
+        self._idle = timer(self, round(1000 * idle_seconds), self._stop)
+        self._together = timer(self, _TOGETHER_MS, self._report)
 
     def find(self, written: str) -> FormulaOutline | None:
         """Return the outline of a formula; None if it is malformed, or not laid out yet: then it is
@@ -246,14 +246,9 @@ class FormulaLayouts(QObject):
                 self._ask(written)
 
     def _stop(self) -> None:
-        for timer in (self._patience, self._idle, self._together):
-            timer.stop()
+        for waits in (self._patience, self._idle, self._together):
+            waits.stop()
         self._child.close(kill=True)
-
-    def _timer(self, milliseconds: int, act: Callable[[], None]) -> QTimer:
-        timer = QTimer(self, singleShot=True, interval=milliseconds)
-        timer.timeout.connect(act)
-        return timer
 
 
 class FormulaObjects(QPyTextObject):

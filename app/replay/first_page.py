@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QRect, Qt, QTimer
+from PySide6.QtCore import QEvent, QRect, Qt
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent, QWheelEvent
 
 from app.replay.player import AnswerPlayer, as_drafted
 from app.rounds.trace import PieceKind, Replay
+from app.steps import timer
 from engine.events import (
     Draft,
     DraftedToken,
@@ -84,8 +85,7 @@ class RecordedLoop(AnswerPlayer):
         self._replay, self._text, self._still = recording.replay, recording.text, still
         self.place = self._played = 0
         self._judges = False  # whether the draft after that place is shown
-        self._next = QTimer(self, singleShot=True)
-        self._next.timeout.connect(self.go_on)
+        self._next = timer(self, 0, self.go_on)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.be_a_picture()

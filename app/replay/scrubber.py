@@ -22,6 +22,7 @@ from app.replay.player import AnswerPlayer, as_drafted
 from app.rounds import figures
 from app.rounds.panel import RoundsPanel
 from app.rounds.trace import Replay, to_document
+from app.steps import timer
 from app.theme.dialog import Dialog
 from app.theme.icons import Sign, sign_icon
 from app.theme.labels import closing, plain_label
@@ -83,8 +84,7 @@ class Scrubber(QWidget):
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}
         self._timer = QTimer(self, interval=_PLAY_MS)
         self._timer.timeout.connect(self._play_on)
-        self._verdict = QTimer(self, singleShot=True, interval=_DRAFT_MS)
-        self._verdict.timeout.connect(lambda: self._show_until(self.place))
+        self._verdict = timer(self, _DRAFT_MS, lambda: self._show_until(self.place))
         self._arrange()
         self._draw_icons()
         self.setFocusProxy(self._slider)

@@ -6,8 +6,9 @@
 import time
 from collections import deque
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from app.steps import timer
 from engine.conversation.rounds import Round
 from engine.events import Text
 
@@ -93,8 +94,7 @@ class PaceTimer(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._pace = Pace()
-        self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._take)
+        self._timer = timer(self, 0, self._take)
 
     def push(self, happening: Text | Round) -> None:
         """Take the next text, the next drafted round, or a round with its verdict."""

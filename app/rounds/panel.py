@@ -5,7 +5,7 @@ Knows figures; computes and measures nothing. The figures are drawn at most ten
 times a second, however fast rounds come.
 """
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
@@ -14,6 +14,7 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
+from app.steps import timer
 from app.theme.labels import ToneLabel, plain_label, set_tone
 from app.theme.style import colours_of, figures_font, scaled_font, small_font
 from engine.conversation.rounds import Round
@@ -36,8 +37,7 @@ class RoundsPanel(QWidget):
         self.stats = Stats()
         self.last: Round | None = None
         self._ended = True
-        self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
-        self._timer.timeout.connect(self.refresh)
+        self._timer = timer(self, _REFRESH_MS, self.refresh)
         self._figures = {key: FigureView(key, large=True) for key in _LARGE}
         self._figures |= {key: FigureView(key) for key in _FOLDED}
         self._positions, self._split = PositionChart(), TimeBar()
