@@ -337,7 +337,7 @@ def test_the_legend_explains_what_the_answer_has(show, qtbot):
         assert len(boxes) == len(parts)
         assert all(legend.rect().contains(box) for box in boxes)
         assert not any(one.intersects(two) for one, two in combinations(boxes, 2))
-        assert boxes[-1].top() == boxes[-2].top(), "the last sign is never alone"
+        assert boxes[-1].top() == boxes[-2].top()  # the last sign is never alone
     legend.findChildren(QToolButton)[0].click()
     assert asked == [True]
 

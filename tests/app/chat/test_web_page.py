@@ -58,9 +58,10 @@ def test_a_page_has_the_shown_branch_and_loads_nothing():
         assert part in tags.text
     assert "Not shown." not in tags.text
     assert "<think>" not in tags.text
-    assert {"svg", "mark"} <= tags.names
+    assert "svg" in tags.names
+    assert "mark" in tags.names
     assert "frac" not in tags.text
-    assert "$\\nope{c}$" in tags.text, "a malformed formula is as it was written"
+    assert "$\\nope{c}$" in tags.text  # a malformed one
     assert not tags.names & {"img", "script", "link", "iframe", "object"}
     assert not tags.attributes & {"src", "onload", "onclick", "background"}
     assert "url(" not in page_of(CHAT)
@@ -75,7 +76,8 @@ def test_a_pdf_has_everything_within_its_pages(qapp, tmp_path):
     text = " ".join(page.get_text_bounded().split())
     for part in ("A <b>title</b>", "What is <this>?", "def f(x)", "The table", "Mine."):
         assert part in text
-    assert "It is or more, not $\\nope{c}$" in text, "only a malformed formula is text"
+    assert "$\\nope{c}$" in text
+    assert "frac" not in text
     assert text.count("a long remark") == 12, "a long line of code is wrapped"
     width = document[0].get_width()
     outside = [n for n in range(page.count_chars()) if page.get_charbox(n)[2] > width]

@@ -136,7 +136,7 @@ def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_
             question, answer = store.branch(found.conversation).result()
             assert store.chat(found.conversation).result().entries[0].content == question.content
             for change in (store.say(found.conversation, "x"), store.rename(1, "x")):
-                with pytest.raises(Problem, match="cannot be written"):
+                with pytest.raises(Problem, match="written"):
                     change.result()
             assert store.message(answer.id).result() == answer
     with pytest.raises(Problem, match=r"cannot be (written|opened)"):

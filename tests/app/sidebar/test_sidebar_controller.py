@@ -144,7 +144,7 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
     assert opened[0].read_bytes().startswith(b"%PDF")
     assert opened[0].parent.stat().st_mode & 0o777 == 0o700
     windows_of(window).open(None).close()
-    assert opened[0].exists(), "it is the first window's"
+    assert opened[0].exists()  # it is the first window's
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "markdown"))  # no folder
     other = windows_of(window).open(4)
     until(lambda: shown(other) == 4)
