@@ -241,7 +241,10 @@ def footnote(state: StateInline, silent: bool) -> bool:
 
 def marked(state: StateInline, silent: bool) -> bool:
     """Read the marks of ==highlighted text==. A comparison in code has none."""
-    ends = any(token.meta.get("until") == state.pos for token in state.tokens)
+    if not state.src.startswith("==", state.pos):
+        return False
+    last = next((token for token in reversed(state.tokens) if "until" in token.meta), None)
+    ends = last is not None and last.meta["until"] == state.pos
     found = None if ends else _MARKED.match(state.src, state.pos, state.posMax)
     if found is None and not ends:
         return False
