@@ -59,7 +59,7 @@ def page_of(chat: ExportedChat, *, paper: bool = False) -> str:
 
 def _with_outlines(page: str) -> str:
     outlines = lay_out_all(formulas_in(page))
-    return with_formulas(page, lambda f: outline.svg(f) if (outline := outlines[f]) else "")
+    return with_formulas(page, lambda f: outline.svg(f) if (outline := outlines.get(f)) else "")
 
 
 def write_pdf(chat: ExportedChat, path: Path) -> None:
@@ -88,12 +88,13 @@ def write_pdf(chat: ExportedChat, path: Path) -> None:
 def _write_page(document: QTextDocument, page: str, *, em: float) -> None:
     """Write an HTML page into a document, with its formulas as objects of the text."""
     outlines = lay_out_all(formulas_in(page))
-    document.setHtml(with_formulas(page, lambda f: '<img src="formula" />' if outlines[f] else ""))
+    place = '<img src="formula" />'
+    document.setHtml(with_formulas(page, lambda f: place if outlines.get(f) else ""))
     FormulaObjects(outlines.get, document)
     plain, cursor = QTextCharFormat(), QTextCursor(document)
     plain.setFont(document.defaultFont())
     for formula in filter(outlines.get, formulas_in(page)):
-        while not cursor.charFormat().isImageFormat():
+        while not (cursor.isNull() or cursor.charFormat().isImageFormat()):
             cursor = document.find(OBJECT, cursor)
         cursor.setCharFormat(formula_format(plain, formula, em=em, find=outlines.get))
 

@@ -3,6 +3,7 @@
 Knows SQLite; nothing of conversations.
 """
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -38,11 +39,12 @@ def connect(path: Path) -> sqlite3.Connection:
     with problems(path.parent):
         try:
             path.touch(mode=0o600)
+            writable = all(os.access(place, os.W_OK) for place in (path, path.parent))
         except OSError as error:
+            writable = False
             if not path.is_file():
                 raise _not_writable(error.strerror or str(error), path.parent) from error
-            return _only_read(path)
-        return _connect(path, "mode=rw")
+        return _connect(path, "mode=rw") if writable else _only_read(path)
 
 
 def _only_read(path: Path) -> sqlite3.Connection:
@@ -53,7 +55,7 @@ def _only_read(path: Path) -> sqlite3.Connection:
         return _connect(path, "mode=ro&immutable=1")
     with TemporaryDirectory() as folder:
         for source in (path, log):
-            shutil.copy(source, folder)
+            shutil.copyfile(source, Path(folder) / source.name)
         connection = _connect(Path(folder) / path.name, "mode=rw")
         connection.execute("PRAGMA query_only = ON")
         return connection

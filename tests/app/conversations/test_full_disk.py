@@ -120,7 +120,7 @@ def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk):
         assert asked(store).id == 1
 
 
-def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_path):
+def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_path, monkeypatch):
     path, killed = small_disk / "c.sqlite", small_disk / "killed"
     with Store.open(path) as store:
         answered(store, asked(store))
@@ -143,6 +143,13 @@ def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_
         Store.open(small_disk / "new" / "c.sqlite")
     assert path.read_bytes() == before
     remount(small_disk, "rw")
+    for forbidden in (path, small_disk):
+        monkeypatch.setattr("os.access", lambda place, _, no=forbidden: place != no)
+        with Store.open(path) as store:
+            assert str(small_disk) in store.notice
+            assert len(store.conversations().result()) == 1
+        assert path.read_bytes() == before
+    monkeypatch.undo()
     with Store.open(path) as store:
         assert store.notice is None
         assert len(store.conversations().result()) == 1
