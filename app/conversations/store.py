@@ -39,16 +39,12 @@ from app.conversations.records import (
     Conversation,
     DeletedMessages,
     ExportedChat,
-    Message,
-    MessageState,
     Undo,
     to_milliseconds,
 )
 from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
-from engine.events import Event
-from engine.tools.steps import Step
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
@@ -270,29 +266,9 @@ class Store:
     ask = _timed(tree.ask)
     begin_answer = _timed(tree.begin)
 
-    def flush_answer(
-        self, answer: int, content: str, events: Sequence[Event], *, steps: Sequence[Step] = ()
-    ) -> Future[None]:
-        """Store the answer so far: all its text, steps and events, and add the new ones.
-
-        Called about once a second. After a failure, such as a full disk, the next call stores all.
-        """
-        return self._do(tree.flush, answer, content, tuple(events), steps=tuple(steps))
-
-    def finish_answer(
-        self,
-        answer: int,
-        content: str,
-        events: Sequence[Event],
-        *,
-        state: MessageState,
-        steps: Sequence[Step] = (),
-    ) -> Future[Message]:
-        """Store the whole answer and how it ended. Called again after a failure."""
-        return self._do(
-            tree.finish, answer, content, tuple(events), state=state, steps=tuple(steps)
-        )
-
+    # Called about once a second. After a failure, such as a full disk, the next call stores all.
+    flush_answer = _queued(tree.flush)
+    finish_answer = _queued(tree.finish)
     trace = _queued(traces.read)
 
     # Documents
@@ -370,10 +346,7 @@ class Store:
     targets = _queued(search.targets)
     search = _queued(search.search)
     chat = _queued(tree.chat)
-
-    def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
-        """Return the conversations that exist among these, as `chat` does."""
-        return self._do(_chats, tuple(conversations))
+    chats = _queued(tree.chats)
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
         """Add what `exchange` read: all of it, or nothing; and the pictures that can be read."""
@@ -495,10 +468,3 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
     except Problem as problem:  # a full disk: the file can still be read
         notice = f"{notice} {problem}" if notice else str(problem)
     return connection, notice
-
-
-def _chats(
-    connection: sqlite3.Connection, conversations: tuple[int, ...]
-) -> tuple[ExportedChat, ...]:
-    existing = {conversation.id for conversation in conversation_table.listed(connection)}
-    return tuple(tree.chat(connection, id) for id in conversations if id in existing)

@@ -236,7 +236,8 @@ def flush(
     *,
     steps: Sequence[Step] = (),
 ) -> None:
-    """Store the answer so far, and its trace. Raises Problem if it is finished."""
+    """Store the answer so far: all its text, steps and events, and add the new ones to its trace.
+    Raises Problem if it is finished."""
     _write(connection, answer, content=content, state="streaming", events=events, steps=steps)
     traces.extend(connection, answer, events)
 
@@ -269,6 +270,12 @@ def interrupt(connection: sqlite3.Connection) -> int:
     return connection.execute(
         f"UPDATE messages SET state = 'interrupted', steps = {STOPPED} WHERE state = 'streaming'"
     ).rowcount
+
+
+def chats(connection: sqlite3.Connection, conversations: Sequence[int]) -> tuple[ExportedChat, ...]:
+    """Return the conversations that exist among these, as `chat` does."""
+    existing = {conversation.id for conversation in conversation_table.listed(connection)}
+    return tuple(chat(connection, id) for id in conversations if id in existing)
 
 
 def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
