@@ -71,7 +71,7 @@ class Notices(QWidget):
         notice `of_conversation` disappears when another conversation is opened. Of two notices, one
         with all of the other's text is enough.
         """
-        _announce(self, text)
+        announce(self, text)
         for other, line in tuple(self._lines.items()):
             if other != matter and clean(text) in line.text:
                 return
@@ -184,7 +184,7 @@ def _quiet_button() -> QToolButton:
     return button
 
 
-def _announce(widget: QWidget, text: str) -> None:
+def announce(widget: QWidget, text: str) -> None:
     """Have a screen reader speak the text."""
     if QAccessible.isActive():
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, text))

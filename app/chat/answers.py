@@ -9,6 +9,7 @@ calls are `app.chat.tool_steps`'. Knows no widget.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -249,13 +250,7 @@ class Answers(QObject):
         for writing in self._writings.values():
             if writing.state == "streaming":
                 writing.state = "interrupted"
-            self._store.finish_answer(
-                writing.message.id,
-                writing.text,
-                tuple(writing.events),
-                state=writing.state,
-                steps=writing.steps,
-            )
+            self._finish(writing)
 
     def flush(self) -> None:
         """Save the new text of each answer."""
@@ -321,13 +316,19 @@ class Answers(QObject):
             self._review(writing)
             self.stepped.emit(writing)
 
+    def _flush(self, writing: Writing) -> Future[None]:
+        written = writing.message.id, writing.text, tuple(writing.events)
+        return self._store.flush_answer(*written, steps=writing.steps)
+
+    def _finish(self, writing: Writing) -> Future[Message]:
+        written = writing.message.id, writing.text, tuple(writing.events)
+        return self._store.finish_answer(*written, state=writing.state, steps=writing.steps)
+
     def _keep_calls(self, writing: Writing) -> Steps:
         """Store the calls as they are, and only then run them."""
         steps = writing.steps
         try:
-            yield self._store.flush_answer(
-                writing.message.id, writing.text, tuple(writing.events), steps=steps
-            )
+            yield self._flush(writing)
             writing.saved_steps = steps
         except Problem as problem:
             self._cannot_save(problem)
@@ -392,16 +393,12 @@ class Answers(QObject):
     def _save(self, writing: Writing) -> Steps:
         """Save the answer so far, and its end if it has ended; then again, if more came
         meanwhile."""
-        count, message, steps = len(writing.events), writing.message.id, writing.steps
+        count, steps = len(writing.events), writing.steps
         try:
             if writing.state == "streaming":
-                yield self._store.flush_answer(
-                    message, writing.text, tuple(writing.events), steps=steps
-                )
+                yield self._flush(writing)
             else:
-                ended = yield self._store.finish_answer(
-                    message, writing.text, tuple(writing.events), state=writing.state, steps=steps
-                )
+                ended = yield self._finish(writing)
                 self._forget(writing)
                 self.saved.emit(ended)
         except Problem as problem:
@@ -410,7 +407,7 @@ class Answers(QObject):
             return
         writing.saved, writing.saved_steps, writing.saving = count, steps, False
         self._can_save()
-        if message in self._writings and writing.state != "streaming":
+        if writing.message.id in self._writings and writing.state != "streaming":
             self.flush()  # it ended meanwhile
 
     def _cannot_save(self, problem: Problem) -> None:

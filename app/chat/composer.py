@@ -9,8 +9,6 @@ from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
-    QAccessible,
-    QAccessibleAnnouncementEvent,
     QColor,
     QKeyEvent,
     QMouseEvent,
@@ -34,10 +32,11 @@ from app.chat.thinking_button import ThinkingButton
 from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
 from app.layout import FREE, column_of, row_of
+from app.notices import announce
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, Tone, plain_label, set_tone
 from app.theme.palette import Palette
-from app.theme.style import colours_of
+from app.theme.style import colours_of, scaled_font
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0
@@ -247,11 +246,11 @@ class Composer(QWidget):
         if self.answering:
             self._notify("Attachments cannot be queued. Stop the answer (Esc), or send them later.")
         elif self.blocked:
-            self._announce(self.blocked)
+            announce(self, self.blocked)
             if self._remedy.isVisible():
                 self._remedy.setFocus(Qt.FocusReason.OtherFocusReason)
         elif self.unready == self.documents.remark != "":
-            self._announce(self.unready)
+            announce(self, self.unready)
         elif self.unready:
             self._notify(self.unready)
         else:
@@ -344,12 +343,8 @@ class Composer(QWidget):
         """Show a line until the text changes. If empty, show why nothing can be sent."""
         self._notice.setText(line or self.blocked or self._too_long)
         if line:
-            self._announce(line)
+            announce(self, line)
         self._refresh()
-
-    def _announce(self, line: str) -> None:
-        if QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, line))
 
     def _refresh(self) -> None:
         empty = self.field.document().isEmpty()
@@ -368,11 +363,9 @@ class Composer(QWidget):
 
     def _recolour(self) -> None:
         colours = self._colours()
-        small = self.font().__class__(self.font())
-        small.setPointSizeF(small.pointSizeF() * 0.9)
         set_tone(self._tokens, "warning" if self._warned else "muted")
         for part in (self._tokens, self._notice, self.thinking, self.tools, self._answer_now):
-            part.setFont(small)
+            part.setFont(scaled_font(self.font(), 0.9))
         palette = self.field.palette()
         palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))

@@ -66,10 +66,11 @@ def is_temporary(id: int | None) -> bool:
 def _queued[T, **P](
     work: Callable[Concatenate[sqlite3.Connection, P], T],
 ) -> Callable[Concatenate["Store", P], Future[T]]:
-    """Return the method of the store that does this work in its thread."""
+    """Return the method of the store that does this work in its thread. Lists are copied before."""
 
     def method(store: "Store", /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
-        return store._do(work, *arguments, **options)
+        taken: Any = (tuple(each) if isinstance(each, list) else each for each in arguments)
+        return store._do(work, *taken, **options)
 
     return method
 

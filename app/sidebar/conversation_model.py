@@ -124,10 +124,7 @@ class ConversationModel(QAbstractListModel):
     def set_shown(self, conversation: int | None) -> None:
         """Mark the conversation that the transcript shows, if any."""
         before, self._shown = self._shown, conversation
-        for id in (before, conversation):
-            index = self.index_of(id)
-            if index.isValid():
-                self.dataChanged.emit(index, index, [SHOWN])
+        self._mark((before, conversation), SHOWN)
 
     @property
     def elsewhere(self) -> frozenset[int]:
@@ -137,10 +134,7 @@ class ConversationModel(QAbstractListModel):
     def set_elsewhere(self, conversations: Iterable[int]) -> None:
         """Mark the conversations that other windows show."""
         before, self._elsewhere = self._elsewhere, frozenset(conversations)
-        for id in before ^ self._elsewhere:
-            index = self.index_of(id)
-            if index.isValid():
-                self.dataChanged.emit(index, index, [ELSEWHERE])
+        self._mark(before ^ self._elsewhere, ELSEWHERE)
 
     def set_open(self, group: Group, opened: bool) -> None:
         """Show a group's conversations, or only its name."""
@@ -156,10 +150,13 @@ class ConversationModel(QAbstractListModel):
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
         """Mark the conversations with an activity, by their ids."""
         before, self._activities = self._activities, dict(activities)
-        for id in before.keys() | activities.keys():
-            index = self.index_of(id)
-            if index.isValid() and before.get(id) != activities.get(id):
-                self.dataChanged.emit(index, index, [ACTIVITY])
+        ids = before.keys() | activities.keys()
+        self._mark((id for id in ids if before.get(id) != activities.get(id)), ACTIVITY)
+
+    def _mark(self, conversations: Iterable[int | None], role: int) -> None:
+        """Have the lines of these drawn again, as this changed."""
+        for index in filter(QModelIndex.isValid, map(self.index_of, conversations)):
+            self.dataChanged.emit(index, index, [role])
 
     def index_of(self, conversation: int | None) -> QModelIndex:
         """Return the index of a conversation's line; an invalid one if it has none."""

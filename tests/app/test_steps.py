@@ -148,7 +148,7 @@ def test_a_future_that_ends_while_a_stepper_goes_reports_nothing():
 
 SHOWN = {"record", "branch", "shown", "configured", "settings", "permissions", "beginning"}
 SHOWN |= {"message", "place", "queued", "on_its_way", "sending", "busy", "writing", "asked_by"}
-SHARED = "sidebar/controller.py: steps of begin_in_folder"  # how any new conversation begins
+SHARED = "sidebar/controller.py: begin_in_folder"  # how any new conversation begins
 
 
 def reads_of_what_is_shown(steps, owner):
