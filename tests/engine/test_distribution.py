@@ -350,19 +350,36 @@ def test_rounds_do_not_share_their_luck():
             assert excess(counts.ravel(), np.full(VOCABULARY**2, VOCABULARY**-2.0)) < 1.0
 
 
-def test_no_key_is_used_twice():
+def test_no_key_is_used_twice(monkeypatch):
+    """Nor a point: one that both ends a round and draws its own token would tie the two."""
     used: list[tuple[int, ...]] = []
+    points: list[float] = []
 
     class Noting(ModelDrafter):
         def propose(self, tokens, choice, sampling, key):
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
 
+    judging = engine.core.judging
+    draw, last_accepted = judging.draw, judging.last_accepted
+
+    def drawing(weights, drawn):
+        points.extend(drawn.reshape(-1).tolist())
+        return draw(weights, drawn)
+
+    def ending(ends, point):
+        points.append(float(np.float32(point)))  # as those that draw
+        return last_accepted(ends, point)
+
+    monkeypatch.setattr(judging, "draw", drawing)
+    monkeypatch.setattr(judging, "last_accepted", ending)
     drafter = Noting(decoder(DRAFTING["noisy"]), vocabulary=VOCABULARY)
-    write(decoder(TABLE), drafter, Fixed(2), no_ends(WARM, seed=0, length=60), PROMPT)
+    _, rulings = write(decoder(TABLE), drafter, Fixed(2), no_ends(WARM, seed=0, length=60), PROMPT)
 
     assert len(used) >= 20
     assert len(set(used)) == len(used)
+    assert len(points) >= 4 * (len(rulings) - 1)  # the last may have no room for a draft
+    assert len(set(points)) == len(points)
 
 
 # --- Mutants of the loop's parts
