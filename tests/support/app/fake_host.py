@@ -27,7 +27,8 @@ and so on; the last is repeated. Each word is one step:
     exit:STATUS | kill
 
 Writes the language of `engine.process.protocol` by hand; its reader refuses any other line. Without
-the engine's modules a process begins in a sixth of the time, and most tests start one.
+the engine's modules a process begins in a sixth of the time, and most tests start one; `pathlib`
+and `typing` would take a third of what is left.
 """
 
 import json
@@ -35,11 +36,10 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
-LANGUAGE = Path(__file__).parents[3] / "engine/process/protocol.py"
-PROTOCOL = LANGUAGE.read_text().partition("\nPROTOCOL = ")[2].split()[0]
+LANGUAGE = __file__.rpartition("/tests/")[0] + "/engine/process/protocol.py"
+with open(LANGUAGE) as language:
+    PROTOCOL = language.read().partition("\nPROTOCOL = ")[2].split()[0]
 EXACT = {"rows": 1 << 30}
 
 
@@ -49,8 +49,8 @@ def main() -> None:
     with open(counter, "a+") as file:
         file.write(".")
         life = file.tell()
-    command: dict[str, Any] = {"id": ""}
-    taken: list[dict[str, Any]] = []
+    command: dict = {"id": ""}
+    taken: list[dict] = []
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
         command = taken[int(word) - 1] if name == "as" else do(name, word, command)
@@ -58,7 +58,7 @@ def main() -> None:
             taken.append(command)
 
 
-def do(step: str, word: str, command: dict[str, Any]) -> dict[str, Any]:
+def do(step: str, word: str, command: dict) -> dict:
     """Take one step; returns the command that was taken last."""
     id = command["id"]
     match step:
@@ -138,15 +138,15 @@ def do(step: str, word: str, command: dict[str, Any]) -> dict[str, Any]:
     return command
 
 
-def take() -> dict[str, Any] | None:
+def take() -> dict | None:
     for data in sys.stdin.buffer:
-        command: dict[str, Any] = json.loads(data)
+        command: dict = json.loads(data)
         if command["command"] != "cancel":
             return command
     return None
 
 
-def load(command: dict[str, Any], *, thinking: list[str] | None = None) -> None:
+def load(command: dict, *, thinking: list[str] | None = None) -> None:
     assert command["command"] == "load"
     memory, large = command["memory"], "large" in command["target"]
     tell_pair(
@@ -161,15 +161,15 @@ def load(command: dict[str, Any], *, thinking: list[str] | None = None) -> None:
     )
 
 
-def draft(command: dict[str, Any], *, target: str) -> None:
+def draft(command: dict, *, target: str) -> None:
     assert command["command"] == "drafting"
     drafting = {name: command[name] or "auto" for name in ("drafter", "draft_length")}
     tell_pair({"id": command["id"], "target": target, **drafting})
 
 
-def tell_pair(pair: dict[str, Any], **loaded: Any) -> None:
+def tell_pair(pair: dict, **loaded) -> None:
     say("loading", **pair, measured=0.0)
-    defaults: dict[str, Any] = {
+    defaults: dict = {
         "precision": "float32",
         "context_length": 4096,
         "vocabulary": 260,
@@ -189,7 +189,7 @@ def tell_pair(pair: dict[str, Any], **loaded: Any) -> None:
     say("loaded", **pair, **defaults | loaded)
 
 
-def mac(rank: int, state: str) -> dict[str, Any]:
+def mac(rank: int, state: str) -> dict:
     """Return the state of one of several Macs, with 8 layers of a target if it has joined."""
     known = {"rank": rank, "host": f"mac-{rank}.local", "state": state}
     if state == "starting":
@@ -233,15 +233,15 @@ def play(id: str, path: str, number: int | None) -> None:
     put(b"".join(as_line(event | {"generation": id}) for event in events))
 
 
-def line(event: str, **fields: Any) -> bytes:
+def line(event: str, **fields) -> bytes:
     return as_line({"event": event} | fields)
 
 
-def as_line(fields: dict[str, Any]) -> bytes:
+def as_line(fields: dict) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 
 
-def say(event: str, **fields: Any) -> None:
+def say(event: str, **fields) -> None:
     put(line(event, **fields))
 
 

@@ -26,7 +26,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from typing import Any
 
 PROMPT = {"text": "Tell me about the treasure under the oak."}
 
@@ -39,13 +38,13 @@ def main() -> None:
     with open(counter, "a+") as file:
         file.write(".")
         life = file.tell()
-    status: dict[str, Any] = {"address": f"http://127.0.0.1:{port}", "requests": [], "models": []}
+    status: dict = {"address": f"http://127.0.0.1:{port}", "requests": [], "models": []}
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
         do(name, word, status)
 
 
-def do(step: str, word: str, status: dict[str, Any]) -> None:
+def do(step: str, word: str, status: dict) -> None:
     """Take one step. `status`: of the server, with the requests."""
     id = f"http-{word}"
     match step:
@@ -111,14 +110,14 @@ def do(step: str, word: str, status: dict[str, Any]) -> None:
             raise ValueError(step)
 
 
-def tell(status: dict[str, Any]) -> None:
+def tell(status: dict) -> None:
     """Tell the window of a server, with how often each client has asked."""
     asked = Counter(request["client"] for request in status.get("requests", ()))
     clients = [{"client": client, "requests": count} for client, count in asked.items()]
     put(json.dumps({"status": "serving", **status, "clients": clients}))
 
 
-def ask(command: str, **fields: Any) -> None:
+def ask(command: str, **fields) -> None:
     put(json.dumps({"command": command, **fields}))
 
 

@@ -20,7 +20,6 @@ import os
 import signal
 import sys
 import time
-from typing import Any
 
 OWN = "Slipstream"
 SCHEMA = json.dumps({"type": "object", "properties": {"path": {"type": "string"}}})
@@ -59,7 +58,7 @@ def take(step: str, word: str) -> None:
 
 
 def serve(word: str) -> None:
-    running: dict[str, dict[str, Any]] = {}
+    running: dict = {}
     for line in sys.stdin.buffer:
         command = json.loads(line)
         match command["command"]:
@@ -76,7 +75,7 @@ def serve(word: str) -> None:
                 end(command["id"], "cancelled", "It was stopped.")
 
 
-def tell(server: dict[str, Any], word: str) -> None:
+def tell(server: dict, word: str) -> None:
     name = server["name"]
     say("state", server=name, state="starting")
     if server["command"] == "broken":
@@ -107,11 +106,11 @@ def answer(id: str, arguments: str) -> None:
     end(id, "done", arguments, seconds=0.1, bytes=len(arguments))
 
 
-def end(id: str, ending: str, text: str, **spent: Any) -> None:
+def end(id: str, ending: str, text: str, **spent) -> None:
     say("result", id=id, ending=ending, text=text, **spent)
 
 
-def say(event: str, **fields: Any) -> None:
+def say(event: str, **fields) -> None:
     sys.stdout.buffer.write(json.dumps({"event": event, **fields}).encode() + b"\n")
     sys.stdout.buffer.flush()
 
