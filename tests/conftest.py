@@ -3,7 +3,6 @@
 import gc
 import json
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -19,26 +18,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # behind a shell's `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or children would ignore it, too
-
-MEMORY = "/dev/shm"  # Linux's disk in memory: what is written there need not be waited for
-ROOM_BYTES = 4 << 30  # ten times what all quick tests keep until they end
-
-
-def _is_roomy(folder):
-    """Containers may have a small one, or one from which no program can be run."""
-    try:
-        return (
-            os.access(folder, os.W_OK)
-            and not os.statvfs(folder).f_flag & os.ST_NOEXEC
-            and shutil.disk_usage(folder).free > ROOM_BYTES
-        )
-    except OSError:
-        return False
-
-
-if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
-    os.environ["TMPDIR"] = MEMORY
-    tempfile.tempdir = None  # pytest has looked already
 
 import hypothesis
 import psutil
@@ -56,6 +35,22 @@ hypothesis.settings.load_profile("quick")  # `make test-all` chooses the other
 ROOT = Path(__file__).parents[1]
 MOST_SECONDS = 1.5  # of an item that tests/durations.toml does not name
 GRACE_SECONDS = 30.0  # for a leak only: what ends by itself does so in a moment
+MEMORY = "/dev/shm"  # Linux's disk in memory: what is written there need not be waited for
+ROOM_BYTES = 4 << 30  # far more than the quick tests keep until they end
+
+
+def _takes_all(folder):
+    """Containers may have a small one, or one from which no program can be run."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:  # a Mac has none
+        return False
+    roomy = disk.f_bavail * disk.f_frsize > ROOM_BYTES
+    return roomy and not disk.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
+
+
+if "TMPDIR" not in os.environ and _takes_all(MEMORY):
+    tempfile.tempdir = MEMORY  # not TMPDIR: the kernels that MLX compiles stay where they are
 
 # tqdm's refresher of stalled progress bars lives until the process ends.
 LIBRARY_THREADS = {"tqdm_monitor"}
