@@ -27,8 +27,8 @@ class Report:
     def __init__(self, parent):
         self.commands = FakeCommandRunner()
         self.report = ProblemReport(self.commands, parent=parent)
-        self.copied: list[str] = []
-        self.problems: list[Problem] = []
+        self.copied = []
+        self.problems = []
         self.report.copied.connect(self.copied.append)
         self.report.failed.connect(self.problems.append)
         self.report.begin()
@@ -81,7 +81,7 @@ def test_what_is_not_there_is_not_opened(tmp_path):
 
 
 def test_the_help_menu_shows_folder_and_log(open_window, until, monkeypatch):
-    opened: list[str] = []
+    opened = []
 
     def open_url(url):
         opened.append(url.toLocalFile())

@@ -1,6 +1,5 @@
 """What has the focus can be seen and is told to a screen reader; Tab comes by everything once."""
 
-from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -61,7 +60,7 @@ def test_everything_that_can_have_the_focus_has_a_name(window):
 def stops(window, key=Qt.Key.Key_Tab):
     """Where Tab stops, from the composer on, once around."""
     window.composer.field.setFocus()
-    found: list[QWidget] = []
+    found = []
     while (part := QApplication.focusWidget()) not in found:
         assert part is not None
         found.append(part)
@@ -121,7 +120,7 @@ def test_arrows_lead_to_what_can_be_done_with_a_message(window):
         part = QApplication.focusWidget()
         assert part is not None
         QTest.keyClick(part, key)
-        focused: Callable[[], QWidget | None] = QApplication.focusWidget
+        focused = QApplication.focusWidget
         now = focused()
         assert now is not None
         return now

@@ -21,7 +21,7 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window, until):
 def test_it_begins_once(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
-    asked: list[None] = []
+    asked = []
     window.loader.load_requested.connect(lambda: asked.append(None))
     window.application.begin()
     assert window.application.begun

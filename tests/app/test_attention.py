@@ -11,8 +11,8 @@ class Messages:
     """Stands in for the system's messages."""
 
     def __init__(self, monkeypatch):
-        self.shown: list[tuple[str, str]] = []
-        self.alerted: list[tuple[QWidget, int]] = []
+        self.shown = []
+        self.alerted = []
         monkeypatch.setattr(QSystemTrayIcon, "isSystemTrayAvailable", lambda: True)
         monkeypatch.setattr(QSystemTrayIcon, "supportsMessages", lambda: True)
         monkeypatch.setattr(QSystemTrayIcon, "show", lambda icon: None)
@@ -43,7 +43,7 @@ def window(qtbot, monkeypatch):
 def test_one_who_looks_elsewhere_is_told(begin, window, messages):
     talk = begin("ready take load serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
-    chosen: list[int] = []
+    chosen = []
     attention.chosen.connect(chosen.append)
     talk.ask("Summarize this")
     assert [title for title, _ in messages.shown] == ["Summarize this"]
@@ -66,7 +66,7 @@ def test_on_a_mac_the_icon_in_the_dock_is_all(begin, window, messages, monkeypat
 def test_several_that_end_together_are_told_of_together(begin, window, messages):
     talk = begin("ready take load serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
-    chosen: list[int] = []
+    chosen = []
     attention.chosen.connect(chosen.append)
     for title in ("One", "Two"):
         talk.conversation.new()

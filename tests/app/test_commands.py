@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import psutil
 import pytest
@@ -21,8 +20,8 @@ class Heard:
     def __init__(self, running):
         self.running = running
         self.pid = running.pid
-        self.lines: list[Any] = []
-        self.ends: list[Any] = []
+        self.lines = []
+        self.ends = []
         running.line_received.connect(self.lines.append)
         running.done.connect(self.ends.append)
         running.failed.connect(self.ends.append)

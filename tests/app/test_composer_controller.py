@@ -2,7 +2,6 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -18,7 +17,7 @@ from tests.support.app.window_use import answered, send, texts, visible_list
 
 def test_the_context_is_counted_with_the_answer(open_window, until, monkeypatch):
     window = open_window()
-    counted: list[tuple[str, ...]] = []
+    counted = []
     monkeypatch.setattr(
         window.composer_controller.tokens, "count", lambda texts, *, written: counted.append(texts)
     )
@@ -153,7 +152,7 @@ def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window, until):
 
 def refuse(window, monkeypatch, name="ask"):
     """What refuses the next message once it has an exception."""
-    refused: Future[Any] = Future()
+    refused = Future()
     monkeypatch.setattr(window.store, name, lambda *arguments, **options: refused)
     return refused
 
@@ -258,7 +257,7 @@ def test_what_is_written_while_a_message_waits_stays(open_window, until, monkeyp
     window = open_window()
     send(window, "first")
     until(answered(window, 2))
-    planned: Future[Sent] = Future()
+    planned = Future()
     monkeypatch.setattr(window.composer_controller.documents, "sent", lambda text: planned)
     send(window, "precious")
     leave(window, until, "opened")

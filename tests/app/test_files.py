@@ -37,7 +37,7 @@ def test_a_dialog_starts_in_documents_and_then_where_it_was_last(qtbot, tmp_path
     assert last_folder() == str(tmp_path)
     documents = str(tmp_path / "Documents")
     Path(documents).mkdir()
-    chosen: list[Path] = []
+    chosen = []
     ask_to_save(parent, "Save", "A title?.md", chosen.append)
     (dialog,) = parent.findChildren(QFileDialog)
     assert dialog.directory().absolutePath() == documents

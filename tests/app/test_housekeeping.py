@@ -4,7 +4,6 @@ import gc
 import subprocess
 import sys
 import weakref
-from pathlib import Path
 
 import pytest
 import shiboken6
@@ -16,7 +15,7 @@ from app.housekeeping import GcScheduler
 
 
 def test_a_file_that_is_dropped_on_the_icon_is_given(qapp, tmp_path):
-    given: list[Path] = []
+    given = []
     qapp.file_given.connect(given.append)
     qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(tmp_path / "a text.txt"))))
     qapp.sendEvent(qapp, QFileOpenEvent(QUrl("https://example.org/")))

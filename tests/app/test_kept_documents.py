@@ -1,6 +1,5 @@
 """What the engine keeps of documents is a person's choice, and can be deleted."""
 
-from collections.abc import Callable
 from unittest import mock
 
 import pytest
@@ -42,7 +41,7 @@ def said(window):
 
 def test_documents_are_kept_while_that_is_switched_on(window, until):
     application, loads = window.application, list[Loaded]()
-    load: Callable[..., str] = application.engine.load
+    load = application.engine.load
     window.engine.loaded.connect(loads.append)
     until(lambda: window.loader.loaded is not None)
     loads.clear()
@@ -78,7 +77,7 @@ def test_the_settings_ask_nothing_once_they_are_closed(window):
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
     (stepper,) = dialog.findChildren(Stepper)
-    asked: list[bool] = []
+    asked = []
 
     def steps():
         asked.append(True)

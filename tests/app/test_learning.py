@@ -1,6 +1,5 @@
 """Earlier answers are kept while a person wants that, and the window waits for nobody."""
 
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -40,7 +39,7 @@ def in_use(learning):
 def test_earlier_answers_are_kept_while_that_is_switched_on(open_window, until):
     window = open_window("ready take load take load take load serve")
     application, loads = window.application, list[Loaded]()
-    asked: list[bool] = []
+    asked = []
     load = application.engine.load
     window.engine.loaded.connect(loads.append)
     until(lambda: len(loads) == 1)
@@ -94,7 +93,7 @@ def test_it_closes_though_another_program_hangs(learning, in_use, monkeypatch):
 
 
 def test_what_was_switched_off_last_is_deleted_before_it_closes(learning):
-    folder: Path = learning.application.store.earlier_answers
+    folder = learning.application.store.earlier_answers
     change(learning.application, False)
     learning.close()
     assert not folder.exists()

@@ -7,7 +7,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtGui import QPalette
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
-from app.theme.palette import DARK, LIGHT, Palette, contrast
+from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
 
 
@@ -20,7 +20,7 @@ def test_it_turns_dark_when_the_system_does(plain_application, settings):
     dark = [False]
     theme = Theme(plain_application, settings, dark=lambda: dark[0])
     assert theme.colours is LIGHT
-    changes: list[Palette] = []
+    changes = []
     theme.changed.connect(lambda: changes.append(theme.colours))
     dark[0] = True
     theme.refresh()

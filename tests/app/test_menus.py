@@ -36,7 +36,7 @@ class Made:
             column.addWidget(part)
         self.window.setCentralWidget(inner)
         self.menus = Menus(self.window, given={})
-        self.restored: list[bool] = []
+        self.restored = []
         self.menus.actions["restore"].triggered.connect(lambda: self.restored.append(True))
         self.window.show()
         self.window.activateWindow()
@@ -121,7 +121,7 @@ def test_what_cannot_be_written_to_has_nothing_to_undo(qtbot):
 
 
 def test_ctrl_and_equals_makes_the_text_larger(made):
-    larger: list[bool] = []
+    larger = []
     made.menus.actions["larger"].triggered.connect(lambda: larger.append(True))
     made.prompt.setFocus()
     QTest.keyClick(made.prompt, Qt.Key.Key_Equal, CONTROL)

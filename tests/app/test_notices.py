@@ -9,7 +9,7 @@ from app.theme.labels import StatusLine
 def test_a_notice_offers_and_is_settled(qtbot):
     notices = Notices()
     qtbot.addWidget(notices)
-    done: list[str] = []
+    done = []
     notices.say("a", "It broke.", offer=Offer("Mend it", lambda: done.append("mended")))
     notices.say("b", "<b>other</b>", lasting=True)
     notices.say("b", "<i>later</i>", lasting=True)

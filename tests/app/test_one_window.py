@@ -18,7 +18,7 @@ def folder():
 def test_the_first_is_asked(folder, qtbot):
     assert not show_first_window(folder)
     first = SecondStarts(folder)
-    asked: list[bool] = []
+    asked = []
     first.asked.connect(lambda: asked.append(True))
     with ThreadPoolExecutor() as threads:
         second = threads.submit(show_first_window, folder)

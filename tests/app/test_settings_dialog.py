@@ -1,7 +1,6 @@
 """Every setting applies at once, and is there again when the dialog is opened anew."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
@@ -36,7 +35,7 @@ class Opened:
         self.settings = Settings(stored)
         self.settings.presets = presets_to_json((MINE,))
         self.theme = Theme(application, self.settings, dark=lambda: False)
-        self.opened: list[Path] = []
+        self.opened = []
         self.changes = 0
         self.folder = folder
         self._qtbot = qtbot

@@ -20,7 +20,7 @@ from tests.support.app.window_maker import ROOT
 
 
 def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
-    ran: list[list[str]] = []
+    ran = []
     monkeypatch.setattr(program, "has_display", lambda: False)
     monkeypatch.setattr(sys, "argv", ["app"])
 

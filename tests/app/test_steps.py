@@ -4,7 +4,6 @@ import ast
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shiboken6 import delete
@@ -34,7 +33,7 @@ def test_steps_go_on_where_they_began(qtbot):
 
 def test_a_future_that_is_done_already_is_waited_for_too(qtbot):
     stepper, seen = Stepper(), []
-    done: Future[int] = Future()
+    done = Future()
     done.set_result(5)
 
     def steps():
@@ -65,7 +64,7 @@ def test_a_problem_can_be_caught_or_is_told(qtbot):
 
 
 def test_a_problem_before_the_first_wait_is_told_too(qtbot):
-    told: list[str] = []
+    told = []
 
     def steps():
         raise Problem("Broken.", "Mend it.")
@@ -87,7 +86,7 @@ def test_a_bug_surfaces(qtbot):
     with qtbot.captureExceptions() as surfaced:
         stepper.run(steps(), failed=fail)
         qtbot.waitUntil(lambda: len(surfaced) == 1)
-    found: Any = surfaced[0][0]
+    found = surfaced[0][0]
     assert found is ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
         in_thread(work).result()
@@ -96,7 +95,7 @@ def test_a_bug_surfaces(qtbot):
 def test_what_comes_after_the_end_is_dropped(qtbot, caplog):
     """The futures' own log would tell of an error that nobody made."""
     stepper, seen = Stepper(), []
-    late: Future[int] = Future()
+    late = Future()
 
     def steps():
         seen.append((yield late))
@@ -112,7 +111,7 @@ def test_what_comes_after_the_end_is_dropped(qtbot, caplog):
 def test_a_closed_stepper_asks_for_nothing_more(qtbot):
     # A list that was being read when the window closed asked a store that was closed.
     stepper, seen = Stepper(), []
-    late: Future[int] = Future()
+    late = Future()
 
     def steps():
         try:
@@ -136,7 +135,7 @@ def test_a_future_that_ends_while_a_stepper_goes_reports_nothing():
         yield late
 
     for _ in range(200):
-        late: Future[int] = Future()
+        late = Future()
         stepper = Stepper()
         stepper.run(steps(), failed=fail)
         thread = threading.Thread(target=late.set_result, args=(5,))

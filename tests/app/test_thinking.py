@@ -25,7 +25,7 @@ def choose(window, text):
 
 def spied(window, monkeypatch):
     """What the engine is asked for from now on."""
-    seen: list[Request] = []
+    seen = []
     generate = window.engine.generate
 
     def spy(conversation, lines, request, **options):

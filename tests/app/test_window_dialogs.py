@@ -17,7 +17,6 @@ from app.race.dialog import RaceDialog
 from app.replay.scrubber import ReplayDialog
 from app.rounds.trace import Replay
 from app.sidebar.folder_dialog import FolderDialog
-from engine.process.protocol import Loaded
 from engine.request import Request
 
 NAMES = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
@@ -36,7 +35,7 @@ def test_a_race_loads_a_model_that_was_unloaded(open_window, until):
     assert not {"race", "problem"} & window.notices.texts.keys()
     window.findChild(RaceDialog).close()
     until(lambda: window.findChild(RaceDialog) is None)
-    loaded: list[Loaded] = []
+    loaded = []
     window.loader.loaded_now.connect(loaded.append)
     window.menus.actions["restart"].trigger()
     until(lambda: loaded)
@@ -55,9 +54,9 @@ def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
     until(lambda: window.conversation.branch)
     window.menus.actions["unload"].trigger()
     until(lambda: window.loader.loaded is None)
-    names: list[str] = []
+    names = []
     monkeypatch.setattr("app.files.ask_to_save", lambda over, title, name, then: names.append(name))
-    raced: list[Request] = []
+    raced = []
     monkeypatch.setattr(
         window.application.race, "start", lambda lines, request: raced.append(request)
     )
@@ -111,7 +110,7 @@ def pictures_on_buttons(qapp):
 def test_every_dialog_has_a_button_and_a_key_that_close_it(open_window, until, way):
     window = open_window()
     until(lambda: window.loader.loaded)
-    dialogs: list[tuple[str, QDialog]] = []
+    dialogs = []
     for name in NAMES:
         window.menus.actions[name].trigger()
         dialogs += [(name, one) for one in window.findChildren(QDialog) if one.isVisible()]

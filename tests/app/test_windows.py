@@ -103,7 +103,7 @@ def test_a_conversation_is_in_one_window_at_a_time(pair, until):
     first.sidebar.chosen.emit(4)
     assert shown(windows) == {1: 2, 2: 4}
     until(lambda: windows.current is second)
-    reached: list[int] = []
+    reached = []
     first.conversation.reached.connect(lambda message, words: reached.append(message))
     second.sidebar.hit_chosen.emit(2, 2, "on")
     until(lambda: reached == [2])
@@ -233,7 +233,7 @@ def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(open
     windows = open_windows()
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
-    planned: Future[Sent] = Future()
+    planned = Future()
     second.conversation.say("at the last moment", sent=planned)
     second.close()
     planned.set_result(Sent("at the last moment"))
@@ -246,7 +246,7 @@ def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(open
 
 def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pair, until):
     windows, first, _ = pair
-    planned: Future[Sent] = Future()
+    planned = Future()
     first.conversation.say("to be moved", sent=planned)
     first.window_asked.emit(2)
     third = windows.all[-1]
@@ -259,7 +259,7 @@ def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pai
 def test_a_text_that_could_not_be_stored_outlasts_its_window(open_windows, until, monkeypatch):
     windows = open_windows()
     second = windows.open()
-    refused: Future[object] = Future()
+    refused = Future()
     monkeypatch.setattr(windows.application.store, "ask", lambda *a, **o: refused)
     second.composer.set_text("precious")
     second.composer.send()

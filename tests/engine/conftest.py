@@ -40,7 +40,7 @@ def on_the_cpu():
 @pytest.fixture(params=[False, True], ids=["in turn", "beside the host"])
 def beside_host(request, monkeypatch):
     """Whether the loop takes the device for one that runs beside the host."""
-    beside: bool = request.param
+    beside = request.param
     monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=beside))
     return beside
 

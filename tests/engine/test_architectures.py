@@ -12,9 +12,7 @@ import json
 import pkgutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-import mlx.nn as nn
 import mlx_lm.models
 import pytest
 from mlx_lm.utils import MODEL_REMAPPING
@@ -35,7 +33,7 @@ ROWS = (2, 6, 9)  # of a pass, by which a Mac rounds
 VOCABULARY = 128
 
 _DATA = Path(__file__).parents[1] / "data" / "architectures.json"
-CONFIGURATIONS: dict[str, dict[str, Any]] = json.loads(_DATA.read_text())["configurations"]
+CONFIGURATIONS = json.loads(_DATA.read_text())["configurations"]
 LEFT_OUT = {
     "bitnet": "its layers are Metal kernels",
     "phi3small": "a pass ends the process on a CPU, in stock mlx-lm too",
@@ -64,7 +62,7 @@ NAMES = [name for name in CONFIGURATIONS if name not in LEFT_OUT]
 
 
 @functools.lru_cache(maxsize=1)
-def model_of(name: str) -> nn.Module:
+def model_of(name):
     sizes = CONFIGURATIONS[name]
     return build(sizes["model_type"], sizes=sizes, vocabulary=VOCABULARY)
 

@@ -68,7 +68,6 @@ def test_what_linux_says(tmp_path):
     statistics.write_text("cpu  100 20 30 400 50 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
     ticks = os.sysconf("SC_CLK_TCK")
     found = processor_times(statistics)
-    assert found is not None
     assert (found.whole * ticks, found.busy * ticks) == pytest.approx((621.0, 171.0))
     assert found.own > 0.0
     for text in ("", "cpu x\n", "cpu 1 2\n", "intr 1 2 3 4 5 6 7 8\n"):

@@ -151,7 +151,7 @@ def grammars(tmp_path_factory):
 
 def enumerated(grammars, grammar, sampling):
     """The probability of every text, token by token, each position by itself."""
-    found: dict[tuple[int, ...], float] = {}
+    found = {}
 
     def go_on(text, probability):
         if text[-1:] == (END,) or len(text) == LONGEST:
@@ -177,7 +177,7 @@ def off_by(
     """How far short texts of the loop are from what is expected: see `chi_square.excess`."""
     target = decoder(TABLE)
     drafter = ModelDrafter(decoder(DRAFTING[drafting]), vocabulary=len(TOKENS))
-    written: Counter[tuple[int, ...]] = Counter()
+    written = Counter()
     for seed in range(texts):
         task = Task(
             sampling,

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -27,7 +26,7 @@ def test_empty_arrays_are_empty_lists_of_their_shape():
 @pytest.fixture
 def metal(monkeypatch):
     """Metal, which recommends 100 bytes at most: `held` of them are, and `limits` it was given."""
-    metal: dict[str, Any] = {"held": 0, "limits": []}
+    metal = {"held": 0, "limits": []}
     monkeypatch.setattr(mx, "device_info", lambda: {"max_recommended_working_set_size": 100})
     monkeypatch.setattr(mx, "set_wired_limit", metal["limits"].append)
     monkeypatch.setattr(mx, "get_active_memory", lambda: metal["held"])

@@ -5,7 +5,6 @@ distribution of the first three tokens of many short texts, and every next token
 given the two before it. Drafts that branch: `test_tree_distribution.py`.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from unittest import mock
@@ -236,7 +235,7 @@ class Erratic(Drafter):
 )
 def test_drafters_and_lengths_that_change(kind, policy):
     # Copies are certain; what is copied depends on what was written before.
-    drafters: dict[str, Callable[[], Drafter]] = {
+    drafters = {
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
         "lookahead": LookaheadDrafter,
@@ -269,7 +268,6 @@ class Shuffled(Drafter):
 
     def propose(self, tokens, choice, sampling, key):
         proposal = self._inner.propose(tokens, choice, sampling, key)
-        assert proposal is not None
         assert proposal.distributions is not None
         back = mx.argsort(self._to_target)
         return DraftArrays(
@@ -352,8 +350,8 @@ def test_rounds_do_not_share_their_luck():
 
 def test_no_key_is_used_twice(monkeypatch):
     """Nor a point: one that both ends a round and draws its own token would tie the two."""
-    used: list[tuple[int, ...]] = []
-    points: list[float] = []
+    used = []
+    points = []
 
     class Noting(ModelDrafter):
         def propose(self, tokens, choice, sampling, key):
@@ -426,7 +424,6 @@ def test_first_two_tokens_of_real_architectures(architecture, kind):
     size = 8
     model = build(architecture, vocabulary=size)
     target = Decoder(model)
-    drafter: Drafter
     if kind == "noisy":
         drafter = ModelDrafter(Decoder(noisy(model)), vocabulary=size)
     else:

@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-from collections.abc import Callable
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -35,7 +33,7 @@ def opened(folder, vocabulary=VOCABULARY):
 
 def texts(answers):
     """What is indexed, answer by answer."""
-    found: list[list[int]] = []
+    found = []
     for token in answers.places.text:
         if token == GAP:
             found.append([])
@@ -129,8 +127,7 @@ def damaged(value, **changes):
     return json.dumps(value | changes).encode()
 
 
-Damage = Callable[[bytes, dict[str, Any]], bytes]
-DAMAGES: tuple[Damage, ...] = (
+DAMAGES = (
     lambda data, value: b"",
     lambda data, value: data[: len(data) // 2],
     lambda data, value: b"\xff\xfe" + data,

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
     Failed,
     Prefill,
     Source,
@@ -47,7 +45,7 @@ stats = st.builds(
     proposed_by_position=st.lists(count).map(tuple),
     accepted_by_position=st.lists(count).map(tuple),
 )
-kinds: dict[str, st.SearchStrategy[Event]] = {
+kinds = {
     "prefill": st.builds(
         Prefill,
         generation=text,
@@ -110,7 +108,7 @@ def test_an_event_survives_its_line(kind, data):
     hash(from_json(line))  # tuples and frozen dataclasses all the way down
 
 
-junk_values: st.SearchStrategy[Any] = st.recursive(
+junk_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,

@@ -15,7 +15,6 @@ from typing import Any
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
@@ -26,7 +25,7 @@ import engine.core.judging
 import engine.cpu.exponentials
 import engine.cpu.trees
 from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
-from engine.device import CPU, Backend, backend
+from engine.device import CPU, backend
 from engine.draft_length import LONGEST_COPY
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
@@ -54,7 +53,6 @@ from tests.support.engine.helpers import (
     task,
     write,
 )
-from tests.support.engine.near_ties import Rounding
 from tests.support.engine.plain_texts import PlainTexts
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
 from tests.support.engine.trees import Guessing, Shaped
@@ -101,7 +99,7 @@ class Case:
 
 
 @functools.lru_cache(maxsize=4)
-def model_of(case: Case, seed: int = 0) -> nn.Module:
+def model_of(case, seed=0):
     make = build if case.quantized is None else build_wide
     if case.precision == "4-bit":
         return make(case.architecture, seed=seed, bits=4)
@@ -109,7 +107,7 @@ def model_of(case: Case, seed: int = 0) -> nn.Module:
 
 
 @functools.lru_cache(maxsize=4)
-def noisy_of(case: Case) -> nn.Module:
+def noisy_of(case):
     return noisy(model_of(case))
 
 
@@ -118,7 +116,7 @@ def plain_of(case):
 
 
 @functools.lru_cache(maxsize=4)
-def _plain_of(case: Case, _: Backend) -> list[int]:
+def _plain_of(case, _):
     return plainly(model_of(case), count=COUNT, quantized=case.quantized, block=case.block)
 
 
@@ -128,7 +126,7 @@ def second_bests_of(case):
 
 
 @functools.lru_cache(maxsize=4)
-def _second_bests_of(case: Case, _: Backend) -> list[int]:
+def _second_bests_of(case, _):
     text = [*PROMPT, *plain_of(case)]
     seconds = [second for _, second, _ in ranked(model_of(case), text, quantized=case.quantized)]
     return [text[0], *seconds]
@@ -251,7 +249,7 @@ def test_layers_that_are_begun_one_by_one(architecture):
 
 
 @functools.lru_cache(maxsize=2)
-def texts_on_a_mac(case: Case) -> tuple[PlainTexts, list[Rounding]]:
+def texts_on_a_mac(case):
     """The case's plain texts, and how passes round along them."""
     make = functools.partial(decoder, model_of(case), quantized=case.quantized, block=case.block)
     texts = PlainTexts(make, rows=ROWS)
@@ -576,7 +574,7 @@ def test_drafter_that_forgets_to_rewind_costs_only_acceptance():
         def rewind(length):
             timeline.length = min(length, timeline.length)  # and what was read stays
 
-        timeline.rewind = rewind  # type: ignore[method-assign]
+        timeline.rewind = rewind
         return ModelDrafter(own, vocabulary=target.vocabulary)
 
     careful = run_of(case, "noisy", 4)

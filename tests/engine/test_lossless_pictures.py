@@ -3,23 +3,20 @@ before: families x drafters x lengths, on the CPU bit for bit and as on a Mac up
 
 import functools
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.device import Backend, backend
+from engine.device import backend
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.near_ties import Fork
 from engine.request import ChatMessage, Request, Sampling, chat
 from tests.support.engine import gemma4
 from tests.support.engine.backends import on_a_mac
@@ -56,7 +53,7 @@ def pictures(tmp_path_factory):
 
 
 @functools.cache
-def model_of(architecture: str) -> Any:
+def model_of(architecture):
     if architecture in gemma4.TARGETS:
         return gemma4.build_target(architecture, vocabulary=VOCABULARY)
     return shallow(architecture, vocabulary=VOCABULARY)
@@ -69,7 +66,7 @@ def target_of(tokenizer, architecture):
 def use(session, kind, length, *, script=()):
     """Draft with a drafter of this kind. `script`: the prompt and the answer to it, for trees."""
     target, model, name = session.decoder, session.target.model, session.target.folder.model_type
-    drafters: dict[str, Callable[[], Drafter]] = {
+    drafters = {
         "none": NoDrafter,
         "lookup": LookupDrafter,
         "suffix": SuffixDrafter,
@@ -94,7 +91,7 @@ LENGTHS = (1, 2, 3, 5, 8)
 
 
 @functools.cache
-def noisy_of(architecture: str) -> Any:
+def noisy_of(architecture):
     return noisy(model_of(architecture))
 
 
@@ -115,7 +112,7 @@ def check_caches(session):
     assert_as_fresh(session.decoder, session._tokens, fresh)
 
 
-_PLAIN: dict[tuple[str, tuple[ChatMessage, ...], Backend], list[int]] = {}
+_PLAIN = {}
 
 
 def plainly(target, messages):
@@ -186,7 +183,7 @@ ROWS = (2, 3, 5, 9)
 
 def ties(target, pictures, trials, *, first=None):
     """How many near ties there are in the answers to all chats, and how many differ otherwise."""
-    found: list[Fork] = []
+    found = []
     for kind, length in trials:
         session = use(Session(target), "none" if kind == "trees" else kind, length)
         texts = PlainTexts(session.decoder.another, rows=ROWS)

@@ -41,7 +41,6 @@ def test_the_first_fork_is_judged(written, difference, near):
 @pytest.mark.parametrize("written", [PLAIN[:3], [*PLAIN, 9], []])
 def test_a_text_that_ends_elsewhere_is_different(written):
     found = fork(written, difference=100.0)
-    assert found is not None
     assert (found.at, found.margin, found.near_tie) == (min(len(written), 4), inf, False)
 
 

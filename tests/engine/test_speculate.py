@@ -1,10 +1,8 @@
 """The loop: where it ends, what it leaves behind, when it waits, and what it costs."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -16,9 +14,9 @@ from engine import device
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict, Unconstrained
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -55,12 +53,12 @@ def script_ending_at(position):
 
 
 @functools.cache
-def noisy_model(architecture: str) -> Any:
+def noisy_model(architecture):
     return noisy(shallow(architecture))
 
 
 @functools.cache
-def expected_of(architecture: str, count: int) -> list[int]:
+def expected_of(architecture, count):
     return plainly(shallow(architecture), count=count)
 
 
@@ -74,7 +72,7 @@ def early_exit(target):
     return EarlyExitDrafter(target, layers=len(target.model.layers) - 1)
 
 
-DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
+DRAFTERS = {
     "model": model_drafter,
     "early-exit": early_exit,
     "lookup": lambda _: LookupDrafter(),
@@ -236,7 +234,7 @@ class Whims:
 
     def __init__(self):
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
-        self.observed: list[MeasuredRound] = []
+        self.observed = []
 
     def choose(self, candidates, *, most, context, others=0):
         length = next(self._lengths)
@@ -308,7 +306,7 @@ def test_the_policy_is_told_what_there_was():
             asked.append((candidates[0].drafter, most, context))
             return DraftChoice(3, drafter="known")
 
-    asked: list[tuple[str, int, int]] = []
+    asked = []
     policy, tokens = Noting(), SCRIPT[:12]
     write(Decoder(Scripted(SCRIPT)), Known(SCRIPT, wrong={17}), policy, tokens, task(9))
     assert [context for _, _, context in asked] == [12, 16, 18]
@@ -429,7 +427,7 @@ def test_guess_comes_before_its_verdict(kind, beside_host):
     """While a guess is looked at, the text has not grown, and the verdict is not fetched; its pass
     is under way only where that keeps nobody waiting."""
     target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT]
-    fetched: list[int] = []
+    fetched = []
     fetch = device.fetch
 
     def noting(*arrays):
@@ -462,7 +460,7 @@ def reject_all(target, text, rounds):
     for _ in target.prefill(tokens):
         pass
     drafter = Known(text, wrong=EVERYWHERE)
-    bytes_held: list[tuple[int, int]] = []
+    bytes_held = []
     done = 0
     for item in speculate(target, drafter, Fixed(4), tokens, task(rounds)):
         if isinstance(item, RoundVerdict):

@@ -1,10 +1,9 @@
 """The loop with drafts that are trees: greedy text is what it is without, and wherever it ends, is
 closed or fails, the models hold what was committed."""
 
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -148,7 +147,7 @@ def test_an_error_leaves_what_was_committed(where):
         "a pass": (engine.core.rounds, "read_together"),
         "an acceptance": (engine.core.judging, "as_written"),
     }
-    broken: AbstractContextManager[Any] = nullcontext()
+    broken = nullcontext()
     if where == "a grammar":
         to_do = replace(to_do, constraint=Breaking())
     else:
@@ -176,7 +175,7 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread):
     for _ in target.prefill(tokens[: len(PROMPT) - unread + 1]):
         pass
     assert len(tokens) - target.length == unread
-    passes: list[Tree] = []
+    passes = []
     whole = engine.core.rounds.read_together
 
     def noting(decoders, rows, trees):
@@ -237,7 +236,7 @@ class Alternating(Unconstrained):
 
     def __init__(self, last):
         self._last = last
-        self.asked: list[list[int]] = []
+        self.asked = []
 
     def masks(self, drafted):
         self.asked.append(drafted)
@@ -271,7 +270,7 @@ class Offering(Guessing):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.trees: list[Tree | None] = []
+        self.trees = []
 
     def propose(self, tokens, choice, sampling, key):
         self.trees.append(choice.tree)
@@ -294,7 +293,7 @@ def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture):
 
 
 def test_it_is_tried_once_and_only_where_there_are_alternatives():
-    trials: list[int] = []
+    trials = []
     model = shallow("llama")
     target = Decoder(model, trial=lambda: bool(trials.append(1)) or True)
     tokens = list(PROMPT)

@@ -19,8 +19,8 @@ FOLDER_260K = Path(__file__).parents[1] / "data" / "stories260K"
 def greedy(model, *, count):
     """The tokens that plain decoding writes after `PROMPT`, and their probabilities."""
     cache = make_prompt_cache(model)
-    tokens: list[int] = []
-    probabilities: list[float] = []
+    tokens = []
+    probabilities = []
     unread = PROMPT
     for _ in range(count):
         logits = model(mx.array([unread]), cache=cache)[0, -1].astype(mx.float32)

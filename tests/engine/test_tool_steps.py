@@ -6,12 +6,10 @@ grammar of its calls makes that a call; results are scripted, and copies from th
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.core.loop import alone
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.model import ModelDrafter
@@ -84,7 +82,7 @@ def session_of(tokenizer, architecture, kind="none", length=5):
     def model():
         return ModelDrafter(Decoder(noisy_of(architecture)), vocabulary=VOCABULARY)
 
-    makers: dict[str, Callable[[], Drafter]] = {
+    makers = {
         "none": NoDrafter,
         "model": model,
         "lookup": LookupDrafter,
@@ -115,7 +113,7 @@ def in_steps(tokenizer, session_for, **sampled):
     call again, or end, and may not."""
     call, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<tool_call>", "<|im_end|>"))
     content, steps = "", list[Step]()
-    stretches: list[Any] = []
+    stretches = []
     for number in range(3):
         last = number == 2
         sampling = Sampling(
@@ -144,7 +142,7 @@ def in_steps(tokenizer, session_for, **sampled):
             (asked,) = calls
             arguments = json.loads(asked.arguments)
             assert asked.name == "look_up"
-            assert arguments["city"] in SCHEMA["properties"]["city"]["enum"]  # type: ignore[index]
+            assert arguments["city"] in SCHEMA["properties"]["city"]["enum"]
             done = StepCall(asked.id, asked.name, asked.arguments, result=RESULTS[number])
             steps.append(Step(len(content), (done,)))
 

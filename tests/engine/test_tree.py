@@ -55,7 +55,7 @@ def test_before_has_the_tokens_on_the_way(tree):
 
 @given(random_trees())
 def test_alternatives_have_ranks_in_their_order(tree):
-    seen: dict[int, int] = {}
+    seen = {}
     for token, parent in enumerate(tree.parents):
         assert tree.ranks[token] == seen.get(parent, 0)
         seen[parent] = seen.get(parent, 0) + 1

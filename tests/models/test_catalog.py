@@ -28,7 +28,7 @@ from models.installed.inventory import role_of
 from models.memory import model_size
 from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.shape import read_shape
-from models.records import Installed, PairOffer
+from models.records import Installed
 from models.speed import Measured, RowCurve
 from models.starter import STARTER
 
@@ -246,9 +246,6 @@ def everywhere(catalog):
     }
 
 
-Everywhere = dict[tuple[str, int], dict[str, PairOffer]]
-
-
 def test_what_is_chosen_leaves_room_for_the_system(everywhere):
     for (_, memory_gb), chosen in everywhere.items():
         for offer in chosen.values():
@@ -401,7 +398,6 @@ def test_a_processor_is_recommended_what_it_can_expand(catalog):
     processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
     best = recommended(offers(catalog, machine=processor))
     model = catalog.models[best.target]
-    assert model.parameters is not None
     assert 4 * model.parameters.total < processor.available_bytes / 2
     assert best.target != STARTER.name
 

@@ -185,7 +185,6 @@ def test_a_new_folder_where_nothing_can_be_written(tmp_path):
 def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path):
     command = [sys.executable, "-c", _CHILD, str(tmp_path / "made")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "writing\n"
         with pytest.raises(Problem, match="Another process"), new_folder(tmp_path / "made"):
             pytest.fail("two made it")

@@ -1,7 +1,5 @@
 """A fingerprint is of the weights: not of how they are spread over files, nor of their folder."""
 
-from typing import Any
-
 import numpy
 import pytest
 from hypothesis import given
@@ -11,8 +9,6 @@ from safetensors.numpy import save_file
 from models.model_folder import ModelFolder
 
 SAMPLE_BYTES = 4096
-
-Tensors = dict[str, Any]
 
 
 def tensors():

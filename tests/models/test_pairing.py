@@ -314,7 +314,6 @@ def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path):
     drafter = here(write_drafter(tmp_path / "drafter", layout), role="drafter")
     cost = judged(target, drafter)["drafter"].cost_ratio
     parameters = count_parameters(ModelFolder(target).config)
-    assert parameters is not None
     borrowed = parameters.embedding / parameters.active
     assert cost == pytest.approx(
         (8.5 / 16 * drafter.size_bytes / 1_000_000 + borrowed) / 15, rel=0.05

@@ -29,7 +29,7 @@ Start = Callable[..., Listener]
 @pytest.fixture
 def start(qtbot, tmp_path):
     """Starts the engine. Options as of EngineProcess."""
-    started: list[Listener] = []
+    started = []
 
     def start(**options):
         engine = EngineProcess(EngineLog(tmp_path), **options)

@@ -40,7 +40,7 @@ def canary(tmp_path, monkeypatch):
 @pytest.fixture
 def opened(monkeypatch):
     """What was opened in another program, or asked for by a text."""
-    opened: list[object] = []
+    opened = []
     monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
     load = TextView.loadResource
 

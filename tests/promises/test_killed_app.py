@@ -29,7 +29,7 @@ def kill_in_an_answer(home):
     told = home / "told"  # a file, as a full pipe would hold the app up
     command = [sys.executable, "-m", "tests.support.app.running_app", str(home), "40"]
     with told.open("wb") as out, subprocess.Popen(command, cwd=ROOT, stdout=out) as child:
-        last: dict[str, str] = {}
+        last = {}
         while child.poll() is None and not (last.get("kind") == "streaming" and last["content"]):
             time.sleep(0.02)
             last = next(reversed(lines_of(told)), {})

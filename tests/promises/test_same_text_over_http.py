@@ -6,7 +6,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from httpx2 import Client
 
@@ -36,7 +35,7 @@ def greedy(client, question):
     """The whole answer, as JSON."""
     message = {"role": "user", "content": question}
     body = {"model": "any", "messages": [message], "temperature": 0, "max_tokens": 60}
-    answer: dict[str, Any] = client.post("/v1/chat/completions", json=body).json()
+    answer = client.post("/v1/chat/completions", json=body).json()
     return answer
 
 

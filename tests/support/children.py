@@ -5,7 +5,7 @@ from contextlib import suppress
 import psutil
 
 
-def children_with(argument: str) -> list[psutil.Process]:
+def children_with(argument):
     """The processes below this one whose command line has `argument`, oldest first.
 
     A process that ended counts until its parent has waited for it, whatever it was: it has no

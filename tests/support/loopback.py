@@ -1,13 +1,12 @@
 """Servers on loopback, for tests."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 
 @contextmanager
-def serving_on_loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving_on_loopback(handler):
     """The address of a server that answers with `handler`; it ends with all of its threads."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = False  # so that closing the server waits for them

@@ -1,16 +1,13 @@
 """Chooses the part of a test that `make test` runs: some of the cases, some of the examples. `make
 test-all` runs all of both."""
 
-from collections.abc import Collection, Iterable
-from typing import Any
-
 import hypothesis
 import pytest
 
 QUICK_EXAMPLES, ALL_EXAMPLES = 15, 100  # of a property, unless it says how many
 
 
-def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
+def mostly_slow(cases, *, quick):
     """Cases for `parametrize` or for `params`; all but the `quick` ones are marked slow.
 
     A tuple is the values of several arguments.
@@ -26,7 +23,7 @@ def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
     ]
 
 
-def examples(count: int) -> int:
+def examples(count):
     """Return `max_examples` for a property: `count` in `make test-all`, otherwise the quick
     profile's share of it.
 

@@ -2,7 +2,6 @@
 time."""
 
 import sys
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -34,9 +33,6 @@ class Lives:
     def _on_began(self):
         assert not any(map(psutil.pid_exists, self.pids)), "never two"
         self.pids.append(self.child.pid)
-
-
-Live = Callable[..., Lives]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def log(tmp_path):
 @pytest.fixture
 def start(qtbot, tmp_path, log):
     """Starts an engine that does what `fake_host` describes."""
-    started: list[Listener] = []
+    started = []
 
     def start(steps, *, patience=None, delays=SHORT_DELAYS):
         command = [sys.executable, "-m", "tests.support.app.fake_host", str(tmp_path / "lives")]
@@ -64,7 +64,7 @@ def ask(listener):
 def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start):
     macs = Macs("/hosts.json")
     heard = start("ready take ranks:ready:working kill -- ready take ranks:ready:ready load rest")
-    told: list[list[str]] = []
+    told = []
     engine = heard.engine
     engine.ranks_changed.connect(lambda: told.append([rank.state for rank in engine.ranks]))
     engine.load(MODEL, macs=macs)
@@ -155,7 +155,7 @@ def test_what_a_replaced_process_was_to_load_did_not_fail(start):
 
 def test_macs_that_were_to_be_led_are_left_before_they_are(start):
     heard = start("ready take load take hang -- ready serve")
-    told: list[object] = []
+    told = []
     heard.engine.told_guest.connect(told.append)
     heard.engine.load(MODEL)
     heard.until_told("loaded")
@@ -196,7 +196,7 @@ def test_a_guest_hears_of_its_own_and_of_nothing_else(start):
     heard = start(
         "ready take load take take take as:3 text:x as:2 text:a done as:4 counted:7 as:3 done"
     )
-    told: list[object] = []
+    told = []
     heard.engine.told_guest.connect(told.append)
     heard.engine.load(MODEL)
     own = ask(heard)
@@ -211,7 +211,7 @@ def test_a_guest_hears_of_its_own_and_of_nothing_else(start):
 
 def test_a_death_is_told_to_everyone(start):
     heard = start("ready take load take take take kill -- ready serve")
-    told: list[object] = []
+    told = []
     heard.engine.told_guest.connect(told.append)
     heard.engine.load(MODEL)
     own = ask(heard)
@@ -228,7 +228,7 @@ def test_a_death_is_told_to_everyone(start):
 def test_what_no_engine_can_be_asked_is_refused(start):
     heard = start("ready serve")
     heard.engine.stop()
-    told: list[object] = []
+    told = []
     heard.engine.told_guest.connect(told.append)
     heard.engine.pass_on(Generate("http-1", "", Prompt(text="a")))
     heard.until(lambda: told)
@@ -460,7 +460,7 @@ def test_a_conversation_that_is_too_long(start):
 
 def test_one_may_act_from_within_an_event(start):
     heard = start("ready take text:a text:b done serve")
-    followers: list[str] = []
+    followers = []
 
     def follow(event):
         if isinstance(event, Text) and event.delta == "a":
@@ -480,7 +480,7 @@ def test_one_may_act_from_within_an_event(start):
 
 def test_asking_while_it_stops_is_answered(start):
     heard = start("ready take text:a take text:b")
-    asked: list[str] = []
+    asked = []
 
     def ask_more(event):
         if isinstance(event, Text) and event.delta == "b":
@@ -519,7 +519,6 @@ def test_no_message_text_is_logged(start, log):
     assert isinstance(heard.end_of(id), Done)
     heard.until(lambda: log.tail)
     heard.engine.stop()
-    assert log.path is not None
     text = log.path.read_text(encoding="utf-8")
     assert "started, process" in text
     assert "(a line that quotes a message)" in text

@@ -97,7 +97,7 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkey
         def restart(self):
             self.begun += 1
 
-    made: list[Spy] = []
+    made = []
 
     def make(length):
         made.append(Spy(0 if length == "0" else 3))
@@ -119,7 +119,7 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkey
 
 
 def test_a_prompt_is_read_once_for_all_that_only_copy(options, monkeypatch):
-    read: list[int] = []
+    read = []
     prefill = Decoder.prefill
 
     def counted(self, tokens):
@@ -146,13 +146,13 @@ def test_a_prompt_is_read_once_for_all_that_only_copy(options, monkeypatch):
 
 def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(options, monkeypatch):
     known = Calibration(PassCosts(24, (1, 4), (1.0, 1.5)))
-    asked: list[str] = []
+    asked = []
 
     def measure(target, drafter):
         asked.append(drafter.name)
         return known
 
-    began: list[Calibration | None] = []
+    began = []
 
     class Noted(Automatic):
         def __init__(self, calibration=None):
@@ -253,7 +253,7 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path):
 
 
 def test_options_that_cannot_be(options, monkeypatch):
-    loaded: list[ModelFolder] = []
+    loaded = []
     monkeypatch.setattr(run, "load", loaded.append)
     for changed in (
         {"lengths": ("17",)},
@@ -269,7 +269,7 @@ def test_options_that_cannot_be(options, monkeypatch):
         {"runners": ("suffix/auto", "guess/auto")},
     ):
         with pytest.raises(Problem):
-            run_bench(replace(options, **changed), progress=lambda line: None)  # type: ignore[arg-type]
+            run_bench(replace(options, **changed), progress=lambda line: None)
         assert not loaded, f"what is wrong is known before: {changed}"
 
 

@@ -10,7 +10,6 @@ from engine.bench.enough_bits import try_bits
 from engine.conversation.loading import load
 from engine.conversation.session import Session
 from engine.device import CPU, GPU
-from engine.drafters import Drafter
 from models.files import HOME_VARIABLE
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
@@ -20,7 +19,6 @@ from tests.support.engine.backends import computing_as
 
 def held(session):
     (part,) = session.drafters.parts
-    assert part.folder is not None
     return part.folder.held_bits
 
 
@@ -35,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_what_a_trial_finds_is_used_and_kept(folder, monkeypatch):
     monkeypatch.setattr("models.drafters.enough_bits._ENOUGH", 0.1)
-    shares: list[float] = []
+    shares = []
     with computing_as(GPU):
         session = Session(load(ModelFolder(folder)), drafter=str(folder))
         assert held(session) == 8
@@ -56,6 +54,6 @@ def test_what_a_trial_finds_is_used_and_kept(folder, monkeypatch):
 def test_nothing_is_tried_where_all_is_expanded(folder):
     with computing_as(CPU):
         session = Session(load(ModelFolder(folder)), drafter=str(folder))
-        drafter: Drafter = session.drafter
+        drafter = session.drafter
         try_bits(session, progress=lambda share: pytest.fail("nothing can be tried"))
         assert session.drafter is drafter

@@ -38,7 +38,7 @@ from engine.bench.runners import MLX_LM, PLAIN, Measurement, verdicts_of_flags, 
 from engine.cli.main import main
 from engine.conversation.stats import against_plain, tally
 from engine.device import backend
-from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
+from engine.events import Draft, DraftedToken, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
 from engine.near_ties import Fork
 from models.errors import Problem
@@ -283,7 +283,7 @@ def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_pat
 # --- figures
 
 # A drafted "a b c" of which "a b" stand, then a plain token, then a draft that ends the text.
-EVENTS: list[Event] = [
+EVENTS = [
     Prefill("g", 9, 9, 0, 0.5),
     Draft("g", 1, tuple(DraftedToken(i, "x", 0.5) for i in (1, 2, 3)), "model"),
     Verdict(

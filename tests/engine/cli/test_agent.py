@@ -11,7 +11,6 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import psutil
 import pytest
@@ -59,7 +58,7 @@ def install(tmp_path, monkeypatch):
 
 
 def recorded(path):
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record = json.loads(path.read_text(encoding="utf-8"))
     return record
 
 
@@ -157,7 +156,6 @@ def test_a_ctrl_c_is_the_agents(install, tmp_path):
         text=True,
         start_new_session=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     children = psutil.Process(process.pid).children()
     os.killpg(process.pid, signal.SIGINT)

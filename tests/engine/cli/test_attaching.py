@@ -245,7 +245,7 @@ def test_rows_read_are_the_new_ones_only(tokenizer):
     session, request = Watched(target), Request(sampling=plain, max_tokens=8)
     attachments = Attachments(session, Console(file=StringIO()), [document])
 
-    read: list[ChatMessage] = []  # what the session holds
+    read = []  # what the session holds
 
     def held(messages):
         """How many tokens these have of which the session read all but the last of the answer."""

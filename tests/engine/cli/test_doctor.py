@@ -60,7 +60,7 @@ def by_name(diagnosis):
 
 @pytest.mark.usefixtures("measured")
 def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder):
-    shown: list[Check] = []
+    shown = []
     found = diagnose(
         lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
     )
@@ -79,7 +79,6 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder):
     assert re.search(r"1 row takes \d+\.\d ms; multiples of that: ", checks["passes"].fact)
     assert re.match(r"early-exit: \d+\.\d ms a token", checks["drafting"].fact)
     assert "gain" in checks
-    assert found.curve is not None
     assert found.curve.step_seconds is not None
 
 

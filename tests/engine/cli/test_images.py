@@ -92,7 +92,7 @@ def test_images_of_the_command_line(run, folders, tmp_path):
     Image.fromarray(noise).save(data, "JPEG")
     path = tmp_path / "photo.jpg"
     path.write_bytes(data.getvalue())
-    options: list[object] = [
+    options = [
         "--prompt",
         "So?",
         "--temperature",

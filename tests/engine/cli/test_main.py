@@ -130,7 +130,7 @@ def hostile(target, folder, generate):
     """A model whose answer to `PROMPT` begins with ESC [2J and a right-to-left override."""
     wanted = [*b"\x1b[2J", *"\u202e".encode()]
     tokenizer = json.loads((target / "tokenizer.json").read_text())
-    vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
+    vocabulary = tokenizer["model"]["vocab"]
     ids = list(dict.fromkeys(committed(events_of(generate("--json", "--drafter", "none")))))
     ids = [number for number in ids if number < 256 and number not in PROMPT.encode()][
         : len(wanted)

@@ -20,10 +20,10 @@ def load(target, options):
 
 
 def test_a_command_gets_one_object():
-    got: list[object] = []
+    got = []
 
     @with_options
-    def command(options: MacsOptions) -> None:
+    def command(options):
         got.append(options)
 
     app = typer.Typer()
@@ -77,7 +77,6 @@ def test_sampling_is_as_given_or_the_models_own(target):
     assert load(target, ModelOptions(temperature=0)).sampling == Sampling()
     assert load(target, ModelOptions(top_k=5)).sampling == Sampling(top_k=5)
     seeded = load(target, ModelOptions(seed=7)).sampling
-    assert seeded is not None
     assert (seeded.seed, seeded.repeatable) == (7, True)
     assert (seeded.temperature, seeded.top_p) == (BALANCED.temperature, BALANCED.top_p)
 
@@ -85,4 +84,4 @@ def test_sampling_is_as_given_or_the_models_own(target):
 def test_what_cannot_be_is_refused_before_anything_is_read():
     for wrong in ({"temperature": -1.0}, {"context": 1}, {"cache_bits": 5}, {"mode": "tensor"}):
         with pytest.raises(Problem):
-            AnswerOptions(**wrong)  # type: ignore[arg-type]
+            AnswerOptions(**wrong)

@@ -7,7 +7,6 @@ the samples of a fingerprint, or for the digest of a head. mlx-lm's own loaders 
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ import engine.conversation.pair_costs
 from engine.conversation.loading import load
 from engine.drafters.head_network import save_head
 from engine.process.host import CommandQueue, Host
-from engine.process.protocol import Load, Loaded, Response
+from engine.process.protocol import Load, Loaded
 from models.drafters import folders as drafter_folders
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -44,7 +43,7 @@ def folders(tmp_path, monkeypatch):
 @pytest.fixture
 def opened(monkeypatch, folders):
     """How often each model's config and weights were opened."""
-    counts: Counter[str] = Counter()
+    counts = Counter()
     names = {folder: name for name, folder in folders.items()}
     original = Path.open
 
@@ -74,7 +73,7 @@ LISTED = {
 
 def drafts_with(target, drafter="auto"):
     """Load a pair; returns the name of what drafts."""
-    answers: list[Response] = []
+    answers = []
     host = Host(CommandQueue(answers.append), answers.append)
     host._do(Load("1", target, drafter))
     assert isinstance(answers[-1], Loaded)
@@ -103,7 +102,7 @@ def test_a_head(folders, opened):
 
 
 def test_a_folder_cannot_be_changed_from_outside(folders):
-    folder: Any = ModelFolder(folders["target"])
+    folder = ModelFolder(folders["target"])
     for name in ("path", "config", "fingerprint"):
         with pytest.raises(AttributeError):
             setattr(folder, name, None)

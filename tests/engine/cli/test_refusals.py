@@ -3,14 +3,11 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.engine.ended import (
-    Command,
     assert_refused,
     change_json,
     committed,
@@ -42,7 +39,7 @@ def _templated(template):
 
 
 WEIGHTS = "model.safetensors"
-BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
+BROKEN = {
     "empty": (_empty, ("config.json",)),
     "no config": (_gone("config.json"), ("config.json",)),
     "no weights": (_gone(WEIGHTS), ("no weights", "MLX version")),
@@ -111,9 +108,7 @@ def test_no_model_at_all(tmp_path, run):
 
 @pytest.mark.parametrize("command", ["generate", "convert"])
 @pytest.mark.parametrize("size_bytes", [0, 4, 50])
-def test_a_gguf_file_that_is_none(
-    command: str, size_bytes: int, tmp_path: Path, run: Command
-) -> None:
+def test_a_gguf_file_that_is_none(command, size_bytes, tmp_path, run):
     source = tmp_path / "model.gguf"
     source.write_bytes((b"GGUF\x03\0\0\0" + b"\x05" * 50)[:size_bytes])
     if command == "generate":
@@ -133,7 +128,7 @@ def test_a_starter_file_that_is_another(tmp_path, monkeypatch, run):
     assert_refused(run("generate", "--prompt", "x"), "SLIPSTREAM_STARTER_GGUF", "sha256")
 
 
-CODE: dict[str, tuple[str, dict[str, Any]]] = {
+CODE = {
     "config": ("config.json", {"model_file": "evil.py"}),
     "config of a known model": ("config.json", {"model_file": "evil.py", "model_type": "llama"}),
     "remote code": (

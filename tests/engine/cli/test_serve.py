@@ -9,8 +9,6 @@ from engine.cli.main import app
 from engine.cli.serve import DEFAULT_PORT
 from engine.server import running
 from engine.server.clients import client_setups
-from engine.server.pool import Offers
-from engine.server.running import Place
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -24,7 +22,7 @@ def test_help_has_the_lines_to_copy():
 
 
 def test_names_and_the_length_of_the_line_get_to_the_server(monkeypatch):
-    places: list[Place] = []
+    places = []
 
     async def attached(place, *_, **__):
         places.append(place)
@@ -44,7 +42,7 @@ def test_names_and_the_length_of_the_line_get_to_the_server(monkeypatch):
 
 
 def test_models_are_allowed_by_path_and_alias(monkeypatch):
-    offered: list[Offers] = []
+    offered = []
 
     async def attached(place, offers, **_):
         offered.append(offers)

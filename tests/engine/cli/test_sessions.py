@@ -24,13 +24,13 @@ class Chat:
     """A session, and what it told."""
 
     def __init__(self, folder, *, target=""):
-        self.told: list[str] = []
+        self.told = []
         load = Load("chat", target or str(folder), "lookup", macs=TWO)
         self.session = ChildSession(load, tell=self.told.append, command=command())
 
     def ask(self, text, *, stop_after=1000):
         """The answer, cancelled behind so many texts."""
-        texts: list[str] = []
+        texts = []
         for event in self.session.answer(
             [ChatMessage("user", text)], Request(), cancelled=lambda: len(texts) >= stop_after
         ):
@@ -81,7 +81,7 @@ def test_an_answer_that_is_left_is_cancelled(talk):
     plan = '{"say": ["a", "b"], "delay": 0.1, "then": "die"}'
     events = talk.session.answer([ChatMessage("user", plan)], Request())
     next(each for each in events if isinstance(each, Text))
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert talk.ask('{"say": ["a", "b", "c", "d"], "delay": 0.1}')[0] == "abcd"
 
 

@@ -57,7 +57,7 @@ def test_check_says_how_macs_are_and_what_to_set_up(run, target, hosts, tmp_path
 @pytest.fixture
 def start(tmp_path):
     """Starts a command as a process, in a group of its own, which ends with the test."""
-    started: list[subprocess.Popen[bytes]] = []
+    started = []
 
     def start(*arguments):
         process = subprocess.Popen(
@@ -74,7 +74,7 @@ def start(tmp_path):
         started.append(process)
         return process
 
-    lates: list[Timer] = []
+    lates = []
     yield start
     for process, late in zip(started, lates, strict=True):
         late.cancel()
@@ -119,7 +119,6 @@ def test_a_server_on_several_macs_goes_on_where_one_was_lost(start, target, host
     process = start(
         *("serve", "--hosts", hosts, "--target", target, "--port", 0, "--drafter", "none")
     )
-    assert process.stdout is not None
     answers_at = process.stdout.readline().decode()
     address = next(word for word in answers_at.split() if word.startswith("http://"))
     server = psutil.Process(process.pid)

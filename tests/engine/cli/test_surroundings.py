@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from engine.cli import main as command_line
 from tests.support.engine.ended import ROOT
 from tests.support.models.hub_models import NAME, model_files
-from tests.support.models.hub_server import HubServer, serving_hub
+from tests.support.models.hub_server import serving_hub
 from tests.support.mostly_slow import mostly_slow
 
 MODEL = str(ROOT / "tests" / "data" / "stories260K")
@@ -20,7 +19,7 @@ NO_PORT = "http://127.0.0.1:9"
 SHORT = ("--max-tokens", "3", "--no-cache")
 
 # Variables, and what the shell adds.
-SURROUNDINGS: dict[str, tuple[dict[str, str], str]] = {
+SURROUNDINGS = {
     "usual": ({}, ""),
     "SOCKS": ({"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": ""}, ""),
     "another proxy": ({"ALL_PROXY": "ftp://127.0.0.1:9", "NO_PROXY": ""}, ""),
@@ -55,7 +54,7 @@ SURROUNDINGS: dict[str, tuple[dict[str, str], str]] = {
     "a file as cache": ({"HF_HUB_CACHE": "/etc/passwd"}, ""),
     "another project": ({"PYTHONPATH": ANOTHER_PROJECT}, ""),
 }
-COMMANDS: dict[str, tuple[str, ...]] = {
+COMMANDS = {
     "--help": ("--help",),
     "list": ("models", "list"),
     "search": ("models", "search", "tiny"),
@@ -66,7 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "chat": ("chat", "--target", MODEL, *SHORT),
 }
 PATHS = ("~nosuch/f", f"./{LONG}", f"/{LONG}", "{loop}")
-TAKING_PATHS: dict[str, tuple[str, ...]] = {
+TAKING_PATHS = {
     **{
         option: ("generate", "--target", MODEL, "--prompt", "x", option, "{path}")
         for option in ("--attach", "--image", "--tools", "--hosts", "--schema", "--drafter")
@@ -113,15 +112,13 @@ def real(words, folder, hub, variables, shell=""):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("surroundings", SURROUNDINGS)
-def test_nothing_around_a_command_breaks_it(
-    surroundings: str, command: str, tmp_path: Path, hub: HubServer
-) -> None:
+def test_nothing_around_a_command_breaks_it(surroundings, command, tmp_path, hub):
     real(COMMANDS[command], tmp_path, hub, *SURROUNDINGS[surroundings])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", TAKING_PATHS)
-def test_any_path_may_be_written(command: str, tmp_path: Path, hub: HubServer) -> None:
+def test_any_path_may_be_written(command, tmp_path, hub):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for path in PATHS:
@@ -166,10 +163,8 @@ def test_what_is_done_there(words, variables, shell, code, says, tmp_path, hub):
         (["generate", "--prompt", "--tools", "--tools"], 4),
     ],
 )
-def test_our_own_tools_are_given_to_us_alone(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], own: int | None
-) -> None:
-    given: list[list[str]] = []
+def test_our_own_tools_are_given_to_us_alone(monkeypatch, words, own):
+    given = []
     monkeypatch.setattr(command_line, "app", given.append)
     command_line.main(words)
     (found,) = given

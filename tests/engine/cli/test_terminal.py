@@ -25,9 +25,7 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
     Failed,
-    Origin,
     Prefill,
     Span,
     Stats,
@@ -103,7 +101,7 @@ def draft(number, *texts):
 
 
 def verdict(number, proposed, accepted, text):
-    origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
+    origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if text is None else WrittenToken(2, text, 0.5, origin)
     judgements = (TokenVerdict(0.5, 0.5),) * proposed
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "full")
@@ -126,8 +124,8 @@ def plain_round(number, token):
 @st.composite
 def answers(draw, tokens):
     """Rounds as the engine makes them, with texts that hold some of a round back."""
-    events: list[Event] = []
-    waiting: list[tuple[Span, str]] = []
+    events = []
+    waiting = []
     for number in range(draw(st.integers(0, 8))):
         tree = draw(trees())
         guesses = draw(st.lists(tokens, min_size=len(tree), max_size=len(tree)))
@@ -212,7 +210,7 @@ def test_a_guess_is_drawn_judged_and_gone():
     assert terminal.rows() == ["It was the best of"]
     assert "\x1b[2m best" in terminal.file.getvalue()
 
-    rest: list[Event] = [verdict(1, 4, 2, " worst"), text(1, " was", " the", " worst")]
+    rest = [verdict(1, 4, 2, " worst"), text(1, " was", " the", " worst")]
     for event in rest:
         terminal.show(event)
         assert terminal.rows() == ["It was the worst best of"]
@@ -266,7 +264,7 @@ def test_indentation_is_not_underlined():
 
 def test_a_special_token_never_stands_in_the_answer():
     for special in ("<|im_end|>", "</s>", "<end_of_turn>"):
-        ends: list[list[Event]] = [
+        ends = [
             [draft(1, " end", special), verdict(1, 2, 2, None)],
             [draft(1, " end"), verdict(1, 1, 1, special)],
         ]
@@ -414,7 +412,7 @@ def test_plain_answers_are_the_text_and_a_line_end():
     file = StringIO()
     view = answer_view(Console(file=file, width=10))
     final = Text("g", "a long\x1b[31m line")
-    events: list[Event] = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), final, done()]
+    events = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), final, done()]
     for event in events:
         view.show(event)
     view.close()
@@ -488,7 +486,7 @@ def test_the_closing_lines():
 
 
 def remarks_on(ids, prefill):
-    events: list[Event] = [prefill]
+    events = [prefill]
     for number, id in enumerate(ids, start=1):
         own = WrittenToken(id, "x", 0.5, "plain")
         events.append(Verdict("g", number, 0, (), own, 0.0, 0.1, 0.1, ""))

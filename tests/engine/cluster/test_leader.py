@@ -42,7 +42,7 @@ def led(architecture, *, works=bool, **options):
 @contextmanager
 def sent():
     """The messages that a leader sends meanwhile, which followers then hear in their order."""
-    messages: list[list[int]] = []
+    messages = []
     heard = iter(messages)
 
     def broadcast(group, numbers, *, length):

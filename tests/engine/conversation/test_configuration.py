@@ -19,7 +19,7 @@ from tests.support.mostly_slow import mostly_slow
 Config = dict[str, Any]
 
 _DATA = Path(__file__).parents[2] / "data" / "architectures.json"
-CONFIGURATIONS: dict[str, Config] = json.loads(_DATA.read_text())["configurations"]
+CONFIGURATIONS = json.loads(_DATA.read_text())["configurations"]
 BASE, SLIDING_BASE, PART = 777.0, 55.0, 0.25  # unlike every default
 OTHER_NAMES = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}  # gpt_neox
 _TOKENS = [[5, 9, 3, 77, 21, 64, 8, 120, 33, 2, 54, 90]]

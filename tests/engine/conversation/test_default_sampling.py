@@ -29,7 +29,7 @@ def folder(path, stated, config=LARGE):
     return ModelFolder(path)
 
 
-STATED: tuple[tuple[object, Sampling], ...] = (
+STATED = (
     (
         {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "top_k": 20},
         Sampling(temperature=0.6, top_p=0.95, top_k=20),

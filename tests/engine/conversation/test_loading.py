@@ -5,7 +5,6 @@ import shutil
 from codecs import BOM_UTF8
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -52,7 +51,7 @@ def expanded(folder, to, *, mode="affine"):
     assert isinstance(packed, dict)
     config = json.loads((folder / "config.json").read_text())
     settings = config.pop("quantization", {})
-    weights: dict[str, mx.array] = {}
+    weights = {}
     for name, weight in packed.items():
         layer = name.removesuffix(".weight")
         if f"{layer}.scales" in packed and name != layer:
@@ -69,7 +68,7 @@ def expanded(folder, to, *, mode="affine"):
     tiny.byte_tokenizer(to)
     mx.save_safetensors(str(to / "model.safetensors"), weights)
     (to / "config.json").write_text(json.dumps(config))
-    model: nn.Module = mlx_lm.load(str(to))[0]
+    model = mlx_lm.load(str(to))[0]
     return model
 
 
@@ -295,7 +294,7 @@ def test_architectures_that_are_none(folder, capfd):
     assert capfd.readouterr() == ("", ""), "a host's output is its protocol"
 
 
-JUNK: tuple[Any, ...] = (None, True, -1, 0, 1.5, "x", "\x1b[2J\n", [], [1], {}, {"x": 1}, 1 << 40)
+JUNK = (None, True, -1, 0, 1.5, "x", "\x1b[2J\n", [], [1], {}, {"x": 1}, 1 << 40)
 
 
 KEYS = (

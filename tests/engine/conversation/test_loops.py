@@ -1,7 +1,6 @@
 """Answers that go round in circles are told from those that do not."""
 
 import random
-from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from engine.conversation.loops import loops
 
 TOKENS = st.integers(0, 50_000)
 CIRCLES = st.lists(TOKENS, min_size=1, max_size=120)
-Judge = Callable[[Sequence[int]], bool]
 
 
 def various(count, *, seed=0):
@@ -48,7 +46,7 @@ def changed(name, value):
     return judge
 
 
-EXAMPLES: tuple[tuple[str, list[int], bool], ...] = (
+EXAMPLES = (
     ("twice", various(100) * 2, False),
     ("three times", various(100) * 3, True),
     ("begun", [*various(300), *[1, 2, 3, 4, 5] * 11], False),

@@ -5,10 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.conversation.overflow import left_out
-from engine.request import Overflow
 
 LENGTHS = st.lists(st.integers(1, 400), min_size=1, max_size=60)
-DROPPING: st.SearchStrategy[Overflow] = st.sampled_from(["rolling", "middle"])
+DROPPING = st.sampled_from(["rolling", "middle"])
 
 
 def read(system, turns, gap):

@@ -59,7 +59,7 @@ def make(name, target, **options):
     return make_drafter(drafters, target=target, decoder=Decoder(target.model), **options)
 
 
-NAMES: tuple[tuple[str, type, str], ...] = (
+NAMES = (
     ("none", NoDrafter, "none"),
     ("lookup", LookupDrafter, "lookup"),
     ("early-exit", EarlyExitDrafter, "early-exit"),

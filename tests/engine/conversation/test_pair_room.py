@@ -18,7 +18,7 @@ from engine.conversation.pair import require_pair
 from engine.drafters.head_network import save_head
 from engine.events import Failed
 from engine.process.host import CommandQueue, Host
-from engine.process.protocol import Load, Loaded, Response, SetDrafter
+from engine.process.protocol import Load, Loaded, SetDrafter
 from models.drafters.folders import describe_drafter, is_drafter
 from models.errors import Problem
 from models.files import models_folder
@@ -115,7 +115,7 @@ def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
 
 
 def host_of():
-    answers: list[Response] = []
+    answers = []
     return Host(CommandQueue(answers.append), answers.append)._do, answers
 
 
@@ -187,7 +187,7 @@ def random_model(folder, architecture, *, layers=8, bits=None, width=512, vocabu
     } | configs("larger")[architecture]
     byte_tokenizer(folder)
     model_class, arguments_class = _get_classes(config)
-    model: nn.Module = model_class(arguments_class.from_dict(config))
+    model = model_class(arguments_class.from_dict(config))
     if architecture.startswith("gemma"):
         model.sanitize({})  # ties the head
     model.set_dtype(mx.bfloat16)

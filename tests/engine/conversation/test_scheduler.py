@@ -16,10 +16,9 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
 from engine.conversation.stats import NoRatio, against_plain
 from engine.core.batch import can_share
-from engine.draft_length import MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
-from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
+from engine.events import Done, Draft, Failed, Prefill, Verdict, Waiting
 from engine.process.host import failure
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
 from tests.support.engine.sessions import DRAFTERS, check_laws, new_session, text_of, tokens_of
@@ -114,7 +113,7 @@ def test_together_is_alone(make, architecture, kind, count, batching):
 
 @pytest.mark.parametrize("batching", [True, False])
 def test_one_that_is_cancelled_leaves_the_others_alone(make, batching):
-    seen: dict[str, list[Event]] = {}
+    seen = {}
     jobs = [job(number) for number in range(4)]
     jobs[1] = job(1, cancelled=lambda: len(tokens_of(seen["1"])) > 4)
     events = run(scheduler(make(), batching=batching), jobs, seen)
@@ -179,8 +178,8 @@ def test_a_shared_pass_that_fails_is_made_one_by_one(make, capfd):
 
 @pytest.mark.parametrize("batching", [True, False])
 def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
-    seen: list[MeasuredRound] = []
-    asked_beside: list[int] = []
+    seen = []
+    asked_beside = []
 
     class Watched(Fixed):
         def another(self):
@@ -235,7 +234,7 @@ def test_what_cannot_be_answered_fails_at_once(make):
 
 def test_the_first_begin_before_others(make):
     of = scheduler(make(), parallel=1)
-    order: list[str] = []
+    order = []
     for each in (job(0), job(1), job(2, first=True), job(3, first=True)):
         list(of.add(each))
     while of.busy:
@@ -255,7 +254,7 @@ def test_one_that_is_cancelled_while_it_waits(make):
 
 def test_what_has_no_room_waits(make):
     of = scheduler(make(), room=140)
-    running: set[str] = set()
+    running = set()
     most = 0
     for each in (job(0), job(1), job(5)):
         list(of.add(each))
@@ -272,7 +271,7 @@ def test_what_has_no_room_waits(make):
 def test_a_long_prompt_does_not_hold_the_others_up(make):
     """While it is read, each chunk of it is followed by a round of every other answer."""
     of = scheduler(make(kind="none"))
-    events: list[Event] = []
+    events = []
     list(of.add(job(0, replace(GREEDY, max_tokens=60))))
     while not any(isinstance(event, Verdict) for event in events):
         events += of.step()
@@ -290,7 +289,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(make):
     of = scheduler(make())
     for each in (job(0, question="word " * 120), job(1, question="x")):
         list(of.add(each))
-    first: dict[str, int] = {}
+    first = {}
     step = 0
     while of.busy:
         step += 1
@@ -389,7 +388,7 @@ def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
         session.policy = Automatic() if kind == "none" else session.policy
         told = events(session)
         next(event for event in told if isinstance(event, Verdict))  # the prompt is read
-        made: list[str] = []
+        made = []
         with Waits().counted() as waits:
             read, fetch = session.decoder.read, engine.core.loop.fetch
             with (
@@ -421,7 +420,7 @@ def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
 def test_another_joins_a_plain_stretch(make):
     """A pass under way is the last that the first makes by itself."""
     of = scheduler(make(kind="none"))
-    seen: dict[str, list[Event]] = {"0": [], "1": []}
+    seen = {"0": [], "1": []}
     list(of.add(job(0)))
     while len(seen["0"]) < 8:
         for event in of.step():

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from itertools import count, groupby
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -46,7 +45,7 @@ class World:
 
     def race(self, *, plain, drafted):
         """The events of a race in which each answer has so many rounds of so many seconds."""
-        answering: Any = Answering(self, *drafted, rival=Answering(self, *plain))
+        answering = Answering(self, *drafted, rival=Answering(self, *plain))
         of = Scheduler(answering, parallel=1, room=ROOM, batching=False, fail=failure)
         events = list(of.add(RACE))
         with (

@@ -1,11 +1,9 @@
 """Each family of models that see, as a whole tiny model with its own tower and text half."""
 
-from typing import Any
-
 import mlx.core as mx
 import pytest
 
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
@@ -29,7 +27,7 @@ TOLD = ChatMessage("assistant", "It is it.")
 
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory):
-    made: dict[str, LoadedModel] = {}
+    made = {}
 
     def target(family):
         if family not in made:
@@ -86,7 +84,7 @@ def test_a_family_sees_and_drafts(family, targets, pictures):
 
 def test_the_prompt_is_that_of_the_family(targets, pictures):
     """With a placeholder for each row: what stands around them is text."""
-    expected: dict[str, Any] = {
+    expected = {
         "lfm2-vl": ("<|image_start|>", "<image>", "<|image_end|>"),
         "qwen3_vl": ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>"),
         "gemma3": ("\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"),
@@ -105,7 +103,7 @@ def test_the_prompt_is_that_of_the_family(targets, pictures):
 
 def test_a_tower_that_is_left_out_is_told(tmp_path):
     folder = write_seeing("qwen3_vl", tmp_path / "blind")
-    weights: Any = mx.load(str(folder / "model.safetensors"))
+    weights = mx.load(str(folder / "model.safetensors"))
     kept = {name: each for name, each in weights.items() if not name.startswith("vision_tower")}
     mx.save_safetensors(str(folder / "model.safetensors"), kept, {"format": "mlx"})
     blind = load(inspect(folder))

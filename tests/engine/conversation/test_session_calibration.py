@@ -48,7 +48,7 @@ def test_measured_once_and_read_again(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
     assert not known(first)
-    told: list[float] = []
+    told = []
     first.calibrate(progress=told.append)
     assert known(first)
     assert told
@@ -77,7 +77,7 @@ def test_measured_again_it_replaces_what_was_stored(target, tmp_path):
     (path,) = tmp_path.iterdir()
     os.utime(path, ns=(0, 0))
     session = Session(target, drafter="lookup", calibrations=kept)
-    told: list[float] = []
+    told = []
     session.calibrate(progress=told.append, again=True)
     assert told
     assert known(session)

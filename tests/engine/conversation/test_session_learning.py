@@ -1,7 +1,6 @@
 """Sessions that learn from earlier answers write what they would write without; others learn
 nothing."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from unittest import mock
 
@@ -57,7 +56,7 @@ def test_what_is_remembered_changes_no_token(folder, tokenizer, architecture):
         question[0].content: plain(tokenizer, question, architecture)
         for question in (QUESTION, OTHER)
     }
-    passes: list[float] = []
+    passes = []
     for _ in range(2):
         session = learning(tokenizer, folder, architecture)
         for question in (QUESTION, OTHER, QUESTION):
@@ -88,7 +87,7 @@ def test_what_was_forgotten_is_not_drafted_from(folder, tokenizer):
 
 def test_a_cancelled_answer_is_not_learned(folder, tokenizer):
     session = learning(tokenizer, folder)
-    calls: Iterator[bool] = iter([False] * 12 + [True] * 1000)
+    calls = iter([False] * 12 + [True] * 1000)
     list(session.answer(QUESTION, REQUEST, cancelled=lambda: next(calls)))
     closed = session.answer(OTHER, REQUEST)
     while not isinstance(next(closed), Verdict):

@@ -112,14 +112,14 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(architecture, kind,
 
 def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer):
     session = new_session(tokenizer)
-    asked: list[bool] = []
+    asked = []
 
     def compare():
         asked.append(True)
         return True
 
     request = Request(max_tokens=24)
-    seen: list[Event] = []
+    seen = []
     for event in session.answer(QUESTION, request, compare=compare):
         assert not asked or isinstance(event, Done), "measured before the last text"
         seen.append(event)

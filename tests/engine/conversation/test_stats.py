@@ -18,8 +18,6 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
-    Origin,
     Prefill,
     Stats,
     Text,
@@ -33,7 +31,7 @@ from tests.support.mostly_slow import examples
 
 
 def verdict(number, proposed, accepted, *, ended=False):
-    origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
+    origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if ended else WrittenToken(7, "x", 0.5, origin)
     judgements = (TokenVerdict(0.5, 0.5),) * proposed
     return Verdict("g", number, accepted, judgements, own, 0.25, 0.5, 1.0, "full")
@@ -42,7 +40,7 @@ def verdict(number, proposed, accepted, *, ended=False):
 @st.composite
 def runs(draw):
     """The events of a generation, and how its last round may end the text."""
-    events: list[Event] = [Prefill("g", 0, 12, 4, 0.0), Prefill("g", 12, 12, 4, 0.75)]
+    events = [Prefill("g", 0, 12, 4, 0.0), Prefill("g", 12, 12, 4, 0.75)]
     shapes = draw(st.lists(st.integers(0, 5).flatmap(_shape), max_size=10))
     for number, (proposed, accepted) in enumerate(shapes):
         if proposed:
@@ -214,7 +212,7 @@ def answers(draw):
     load = draw(st.lists(st.floats(1.0, 12.0), min_size=1, max_size=12))
     row, per_draft = draw(st.floats(0.0, 0.5)), draw(st.floats(0.0, 0.5))
     shapes = draw(st.lists(st.integers(0, 6).flatmap(_shape), min_size=1, max_size=40))
-    events: list[Event] = []
+    events = []
     for number, (proposed, accepted) in enumerate(shapes):
         busy = load[number * len(load) // len(shapes)]
         draft, verify = busy * per_draft * proposed, busy * (1.0 + row * proposed)

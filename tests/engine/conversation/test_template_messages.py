@@ -4,7 +4,6 @@ is in the prompt, in order, and each result stands with its own call."""
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
@@ -98,7 +97,7 @@ def result(word, id="", name=""):
 
 SYSTEM = ChatMessage("system", "s1")
 ENDED = (says("t8"), user("u8"))
-HISTORIES: dict[str, tuple[ChatMessage, ...]] = {
+HISTORIES = {
     "ids of rounds repeat": (
         user("u1"), says("", q1="0", q2="1"), result("r1", "0"), result("r2", "1"),
         says("", q3="0", q4="1"), result("r3", "0"), result("r4", "1"), *ENDED,
@@ -163,7 +162,7 @@ def in_order(messages):
     the results of its calls."""
     results = [message.content for message in messages if message.role == "tool"]
     words = [message.content for message in messages if message.role == "system"]
-    called: list[str] = []
+    called = []
     for message in messages:
         calls = [json.loads(call.arguments)["of"] for call in message.tool_calls]
         called += calls
@@ -191,7 +190,7 @@ def told_in_order(messages, text):
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    folder = tmp_path_factory.mktemp("tokenizer")
     byte_tokenizer(folder)
     return load_tokenizer(folder, eos_token_ids=[256])
 

@@ -65,9 +65,7 @@ def metaspace_style():
     return _sentence_piece(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]))
 
 
-STORIES: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(
-    Path(__file__).parents[2] / "data" / "stories260K"
-)
+STORIES = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "data" / "stories260K")
 TOKENIZERS = [byte_level(), llama_style(), metaspace_style()]
 NAMES = ["byte-level", "llama", "metaspace"]
 each_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=NAMES)

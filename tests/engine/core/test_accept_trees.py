@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule, by_block, by_token, outcomes
+from engine.core.accept import by_block, by_token, outcomes
 from engine.core.sampling import Candidates
 from engine.tree import COMMITTED, Tree
 from tests.engine.core.test_accept import RULES, WEIGHTS, normalized, rounds
@@ -31,7 +30,6 @@ from tests.support.engine.small_worlds import (
 )
 from tests.support.engine.tree_papers import (
     Mistake,
-    Paper,
     recursive_rejection,
     told,
     traversal_verification,
@@ -53,7 +51,7 @@ SHAPES = {
     "chain": Tree.chain(3),
 }
 OF_ALTERNATIVES = {Mistake.TAKEN_FOR_REPLACED, Mistake.BACKWARDS}
-PAPERS: list[tuple[AcceptanceRule, Paper]] = [
+PAPERS = [
     (by_token, recursive_rejection),
     (by_block, traversal_verification),
 ]
@@ -201,7 +199,7 @@ def test_a_chain_is_judged_as_a_tree_would_be(rule, round_):
 
 def own_row(may_come, accepted):
     row = np.array(may_come.own[accepted], dtype=np.float64)
-    normalized: NDArray[np.float64] = row / row.sum()
+    normalized = row / row.sum()
     return normalized
 
 

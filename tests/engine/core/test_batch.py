@@ -2,12 +2,10 @@
 each one's caches just that."""
 
 import functools
-from collections.abc import Callable
 from itertools import product
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +15,6 @@ import engine.core.batch
 from engine.core.batch import can_share, read_together
 from engine.core.cache import QuantizedCaches
 from engine.device import BACKENDS, GPU
-from models.drafters.kinds import Tap
 from tests.support.engine import gemma4, mtp, tiny
 from tests.support.engine.helpers import (
     BLOCK,
@@ -27,7 +24,7 @@ from tests.support.engine.helpers import (
     decoder,
     next_logits,
 )
-from tests.support.engine.tiny import ARCHITECTURES, Config, build
+from tests.support.engine.tiny import ARCHITECTURES, build
 from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = mx.random.randint(0, 64, (400,), key=mx.random.key(3)).tolist()
@@ -36,8 +33,8 @@ LENGTHS = (5, 40, 300)
 ROWS = ((1, 1, 1), (1, 2, 5), (5, 1, 3))
 
 _DENSE = tiny._CONFIGS["llama"]
-_EXPERTS: Config = {"num_local_experts": 4, "num_experts_per_tok": 2}
-FURTHER: dict[str, tuple[str, Config]] = {
+_EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
+FURTHER = {
     "experts": ("mixtral", _DENSE | _EXPERTS),
     "sinks": ("gpt_oss", _DENSE | _EXPERTS | {"sliding_window": 16}),
     "shared keys": ("gemma4_text", gemma4.TARGETS["small"] | {"vocab_size_per_layer_input": 64}),
@@ -85,7 +82,7 @@ def made(name, **options):
 
 
 @functools.lru_cache(maxsize=4)
-def model_of(name: str, precision: str = "float32") -> nn.Module:
+def model_of(name, precision="float32"):
     if precision == "4-bit":
         return made(name, bits=4)
     return made(name, dtype=getattr(mx, precision))
@@ -203,7 +200,7 @@ def test_whoever_reads_whatever_with_whom(name, data):
 
 
 @functools.lru_cache
-def wide(name: str) -> nn.Module:
+def wide(name):
     return build_wide(name)
 
 
@@ -214,7 +211,7 @@ def test_each_records_its_own_states():
     model = model_of("gemma3_text")
     together = [reader(model, length) for length in (5, 12, 33)]
     alone = [reader(model, length) for length in (5, 12, 33)]
-    taps: list[list[tuple[Tap, ...]]] = [[(1, 3), (0, "norm")], [], [(1, 3)]]
+    taps = [[(1, 3), (0, "norm")], [], [(1, 3)]]
     recordings = [
         [(one.record(each), other.record(each)) for each in wanted]
         for one, other, wanted in zip(together, alone, taps, strict=True)
@@ -291,7 +288,7 @@ def test_what_can_be_shared(precision):
     assert [case for case in cases if not can_share(model_of(*case))] == []
 
 
-ALONE: dict[str, Callable[[], nn.Module]] = {
+ALONE = {
     "gated delta nets": lambda: build("qwen3_5"),
     "short convolutions": lambda: build("lfm2"),
     "state spaces": lambda: build("mamba"),

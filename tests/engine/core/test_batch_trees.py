@@ -7,7 +7,6 @@ from itertools import product
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +33,7 @@ UNEVEN = Tree((COMMITTED, COMMITTED, 0, 1, 0, 2, 2, 3, 5, 8))
 
 
 @functools.cache
-def model_of(architecture: str, precision: str = "float32", *, wide: bool = False) -> nn.Module:
+def model_of(architecture, precision="float32", *, wide=False):
     make = build_wide if wide else build
     if precision == "4-bit":
         return make(architecture, bits=4)

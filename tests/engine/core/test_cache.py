@@ -2,7 +2,6 @@
 
 import functools
 from itertools import product
-from typing import Any
 from unittest.mock import patch
 
 import mlx.core as mx
@@ -46,7 +45,7 @@ class Journey:
     def __init__(self, model, quantized):
         self.model, self.quantized = model, quantized
         self.decoder = decoder(model, quantized=quantized)
-        self.tokens: list[int] = []
+        self.tokens = []
         self._key = mx.random.key(0)
 
     def step(self, what, amount):
@@ -261,7 +260,7 @@ def test_rewinding_forward_does_nothing():
 
 @pytest.mark.cpu
 def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently():
-    expected: dict[str, list[type[Any]]] = {
+    expected = {
         "llama": [AlignedCache] * 4,
         "gemma3_text": [AlignedCache] * 4,
         "qwen3_5": [ArraysCache, AlignedCache] * 2,

@@ -23,7 +23,6 @@ def test_where_rows_are_exact_any_difference_is_a_fault(architecture):
     assert first_fork(reader, plain, plain[:-1]) is None
     written = [*plain[:at], (plain[at] + 1) % 60, *plain[at + 1 :]]
     fork = first_fork(reader, plain, written)
-    assert fork is not None
     assert (fork.at, fork.plain, fork.written) == (at, plain[at], written[at])
     assert fork.margin > 0.0 == fork.allowed
     assert not fork.near_tie
@@ -41,7 +40,6 @@ def test_what_is_allowed_is_what_rows_round_there():
         for token in plain[:at]:
             logits = single.read(mx.array([token]))[-1]
         apart = mx.max(mx.abs(block.read(mx.array(plain[:at]))[-1] - logits))
-    assert fork is not None
     assert 0.5 * apart.item() < fork.allowed < 8 * apart.item()
     best = mx.sort(logits)[-2:]
     assert fork.margin == pytest.approx((best[1] - best[0]).item(), abs=fork.allowed)
@@ -53,7 +51,6 @@ def test_a_fork_at_once(exact):
     model = build("llama", layers=1)
     with computing_as(CPU if exact else GPU):
         fork = first_fork(Decoder(model), [3, 5, 7], [3, 6, 7])
-    assert fork is not None
     assert fork.at == 1
 
 
@@ -64,5 +61,4 @@ def test_rounding_explains_nothing_where_a_pair_is_exact():
     reader.promise = Promise(Exactness(4))
     with on_a_mac():
         fork = first_fork(reader, plain, [*plain[:-1], (plain[-1] + 1) % 60])
-    assert fork is not None
     assert (fork.allowed, fork.near_tie) == (0.0, False)

@@ -5,7 +5,6 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -16,7 +15,7 @@ from llguidance.hf import from_tokenizer
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.core.grammar import Grammars
-from engine.request import Grammar, GrammarKind
+from engine.request import Grammar
 from models.errors import Problem
 from tests.support.engine.wordy import (
     ARGS,
@@ -87,7 +86,7 @@ def ids(row):
 
 def some_text(constraint, picks, *, ends):
     """A text that the grammar allows, chosen by `picks`; it may stop anywhere."""
-    text: list[int] = []
+    text = []
     for pick in picks:
         (*_, row) = rows(constraint, text)
         choice = ids(row)
@@ -103,7 +102,7 @@ def some_text(constraint, picks, *, ends):
 def fresh_rows(grammars, grammar, text):
     """Behind each prefix of `text`, each from the beginning; up to the first token that is not
     allowed or ends it, then all true."""
-    found: Rows = []
+    found = []
     for size in range(len(text) + 1):
         constraint = grammars.constrain(grammar)
         if size and not found[-1][text[size - 1]]:
@@ -115,7 +114,7 @@ def fresh_rows(grammars, grammar, text):
     return found + [[True] * grammars.vocabulary] * (len(text) + 1 - len(found))
 
 
-KINDS: list[GrammarKind] = ["json schema", "lark"]
+KINDS = ["json schema", "lark"]
 picks = st.lists(st.integers(0, 10_000), max_size=9)
 
 
@@ -352,7 +351,7 @@ def test_names_of_special_tokens_may_stand_in_a_text(grammars):
             json.dumps({"const": name}) if kind == "json schema" else f"start: {json.dumps(name)}"
         )
         constraint = grammars.constrain(Grammar(kind, source))
-        written: list[int] = []
+        written = []
         while written[-1:] != [END]:
             (*_, row) = rows(constraint, written)
             written.append(ids(row)[0])
@@ -433,7 +432,7 @@ def test_json_is_written_alike_everywhere(grammars):
 # --- What cannot be followed
 
 
-TOO_MUCH: dict[str, dict[str, Any]] = {
+TOO_MUCH = {
     "not": {"not": {"type": "string"}},
     "uniqueItems": {"type": "array", "uniqueItems": True},
     "contains": {"type": "array", "contains": {}},
@@ -468,14 +467,14 @@ def test_a_format_that_nobody_knows_is_a_note(grammars):
         plain = {"type": "string", "maxLength": 3}
         for kind, form in (("json schema", "{}"), ("lark", "start: %json {}")):
             found, wanted = (
-                grammars.constrain(Grammar(kind, form.replace("{}", json.dumps(schema))))  # type: ignore[arg-type]
+                grammars.constrain(Grammar(kind, form.replace("{}", json.dumps(schema))))
                 for schema in (plain | noted, plain)
             )
             assert found.allowed([]) == wanted.allowed([])
 
 
 def test_nothing_is_fetched(grammars):
-    asked: list[str] = []
+    asked = []
 
     class Asked(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -494,7 +493,7 @@ def test_nothing_is_fetched(grammars):
     assert not asked
 
 
-UNREADABLE: list[tuple[GrammarKind, str]] = [
+UNREADABLE = [
     ("json schema", "nope"),
     ("json schema", ""),
     ("json schema", '{"type": "object"'),

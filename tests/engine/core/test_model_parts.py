@@ -5,7 +5,6 @@ What is seen of layers is what they make, and it is bounded.
 
 import weakref
 from types import SimpleNamespace
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -33,7 +32,6 @@ from engine.core.model_parts import (
     standing_in,
     trunk,
 )
-from models.drafters.kinds import Tap
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
@@ -77,9 +75,9 @@ def test_the_embedding_is_what_the_model_reads(model):
     before = table(BATCH)
     assert before.shape[:2] == BATCH.shape
     logits = model(BATCH)
-    seen: list[mx.array] = []
+    seen = []
 
-    class Watched(type(table)):  # type: ignore[misc]
+    class Watched(type(table)):
         def __call__(self, tokens):
             seen.append(tokens)
             return super().__call__(tokens)
@@ -141,7 +139,7 @@ def test_a_tap_changes_nothing(architecture):
     kinds = [type(module) for module in (trunk(model), *model.layers)]
     expected = model(mx.array([TOKENS]))
     names = list(dict(model.named_modules()))
-    taps: tuple[Tap, ...] = (0, *LAYERS, "norm")
+    taps = (0, *LAYERS, "norm")
     hook = TapHook(model, taps)
     with hook.open():
         watched = model(mx.array([TOKENS]))
@@ -315,7 +313,7 @@ def test_layers_that_are_not_there():
 def test_a_gap_begins_anew():
     model = build("llama")
     recorder = StateRecorder(model)
-    states: HiddenStates = recorder.record(LAYERS, length=0)
+    states = recorder.record(LAYERS, length=0)
     with recording([(recorder, 0, 3)]):
         model(mx.array([TOKENS[:3]]))
     with recording([(recorder, 7, 2)]):
@@ -384,7 +382,7 @@ def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch):
 
 def test_layers_of_a_module_that_is_not_imported_are_left_alone():
     part = type("Part", (), {"__module__": "loaded.from.a.file"})()
-    made: list[Any] = []
+    made = []
     with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
         assert not made
 

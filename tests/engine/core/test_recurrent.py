@@ -54,7 +54,7 @@ WARM = Sampling(temperature=0.8)
 
 
 @functools.cache
-def model_of(architecture: str, dtype: mx.Dtype = mx.float32) -> nn.Module:
+def model_of(architecture, dtype=mx.float32):
     if architecture in OURS:
         return build(architecture, dtype=dtype, layers=3 if architecture != "mamba" else 2)
     return recurrent.build(architecture, dtype=dtype)
@@ -235,7 +235,6 @@ def test_tape_is_of_one_round_and_short():
     reader = decoder(model_of("qwen3_5"), block=256)
 
     def held():
-        assert reader.timeline._round is not None
         return reader.timeline._round.tape.rows
 
     prefill(reader, 20)
@@ -259,7 +258,6 @@ def test_the_longest_draft_is_taken_back_without_reading_again():
     reader.timeline.mark()
     reader.read(mx.array(TOKENS[20 : 20 + 1 + LONGEST_COPY]))
     reader.rewind(23)
-    assert reader.timeline._round is not None
     assert (reader.length, reader.timeline._round.tape.rows) == (23, 3)
 
 
@@ -288,7 +286,7 @@ def counted(of):
         rows.append(tokens.size)
         return whole(tokens)
 
-    of.read = read  # type: ignore[method-assign]
+    of.read = read
     return rows
 
 

@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -15,7 +14,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mlx_lm import sample_utils
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
-from numpy.typing import NDArray
 
 from engine.core import judging
 from engine.core.accept import by_block, outcomes
@@ -83,7 +81,7 @@ FILTERS = [
 
 def of_mlx_lm(scored, sampling):
     """The probabilities that mlx-lm's sampler draws from, caught where it draws."""
-    caught: list[mx.array] = []
+    caught = []
 
     def catch(logits, temperature):
         caught.append(mx.softmax(logits * (1 / temperature), axis=-1))
@@ -114,7 +112,7 @@ def filtered(row, sampling):
         best = sorted(np.flatnonzero(kept), key=lambda i: -p[i])[: sampling.top_k]
         kept &= np.isin(np.arange(len(p)), best)
     powered = np.where(kept, p ** (1 / sampling.temperature), 0.0)
-    result: NDArray[np.float64] = powered / powered.sum()
+    result = powered / powered.sum()
     return result
 
 
@@ -280,7 +278,7 @@ def test_a_point_on_the_edge_is_inside():
         assert drawn == (1 if point < 0.25 else 3)
 
 
-OUT_OF_RANGE: list[dict[str, Any]] = [
+OUT_OF_RANGE = [
     {"temperature": -0.1},
     {"temperature": math.nan},
     {"temperature": math.inf},
@@ -291,7 +289,7 @@ OUT_OF_RANGE: list[dict[str, Any]] = [
     {"frequency_penalty": math.inf},
     {"penalty_window": 0},
 ]
-NOT_TO_BE_SAMPLED_WITH: list[dict[str, Any]] = [
+NOT_TO_BE_SAMPLED_WITH = [
     {"temperature": 1e-40},  # the scores divided by it overflow
     {"top_k": 2.5},
     {"logit_bias": {0: math.inf}},
@@ -391,10 +389,9 @@ class Spy:
     """Stands where `scores` does, and keeps the history of every row."""
 
     def __init__(self):
-        self.seen: list[list[int]] = []
+        self.seen = []
 
     def __call__(self, logits, history, sampling, masks=None):
-        assert history is not None
         assert history.shape == (logits.shape[0], sampling.penalty_window)
         for row in history.tolist():
             padding = row.count(-1)

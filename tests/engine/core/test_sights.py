@@ -120,7 +120,7 @@ def at_once(model, architecture, sight):
 
             changed.enter_context(mock.patch.object(kind, "__call__", deeper))
         ids = mx.array([[*BEFORE, *[sight.token] * rows, *BEHIND]])
-        logits: mx.array = model(ids, input_embeddings=embedded[None])[0]
+        logits = model(ids, input_embeddings=embedded[None])[0]
         mx.eval(logits)
     return logits
 

@@ -2,7 +2,6 @@
 
 import math
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -100,7 +99,7 @@ def half(array):
 def test_other_attention_is_left_to_mlx_lm():
     queries, keys, values, seen = heads(2, 5, seed=3)
     usual = queries, keys, values
-    others: dict[str, tuple[tuple[Any, ...], Any, dict[str, Any]]] = {
+    others = {
         "causal": (usual, "causal", {}),
         "no mask": (usual, None, {}),
         "by batch": (usual, seen[None, None], {}),

@@ -37,7 +37,7 @@ class Batches:
     """Stands in for the target; remembers what it was asked. Every `silent`th batch is silent."""
 
     def __init__(self, *, silent=1 << 30):
-        self.asked: list[list[TokenizedPrompt]] = []
+        self.asked = []
         self._silent = silent
 
     def answer(self, asked, *, longest, seed):
@@ -60,7 +60,7 @@ class Batches:
 def fill(stories, store, asked, batches, tokens):
     """Let the stand-in answer; returns what was reported."""
     answering, lines = answering_of(stories, asked), list[str]()
-    answering._answerer = batches  # type: ignore[assignment]
+    answering._answerer = batches
     answering.fill(store, budget=WorkBudget(None, tokens), report=lines.append)
     return lines
 

@@ -1,7 +1,5 @@
 """`slipstream distil` as it is typed: what it says, and one line for everything that is wrong."""
 
-from collections.abc import Callable
-
 import pytest
 
 from engine.cli.main import main
@@ -12,8 +10,6 @@ from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.ended import Run, assert_refused, contents
 from tests.support.engine.story_samples import STORIES, openings
-
-Distil = Callable[..., Run]
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def distil(prompts, out, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
     def distil(*words, target=STORIES, prompts=prompts, out=out, tokens=1000):
-        arguments: list[object] = ["--target", target, "--out", out, "--prompts", prompts, *words]
+        arguments = ["--target", target, "--out", out, "--prompts", prompts, *words]
         if tokens is not None:
             arguments += ["--tokens", tokens]
         with pytest.raises(SystemExit) as ended:
@@ -57,7 +53,7 @@ def assert_refused_at_the_end(ended, *words):
 def test_files_may_follow_one_another(distil, out, prompts, tmp_path, monkeypatch):
     more = tmp_path / "more.json"
     more.write_text('["This prompt stands alone"]')
-    seen: list[module.DistilOptions] = []
+    seen = []
 
     def note(options, report):
         seen.append(options)

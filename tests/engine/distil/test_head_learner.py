@@ -57,7 +57,7 @@ def drafted(head, table, one, *, start, steps):
 def slowly(head, table, answers, *, steps):
     """The definition: of each step the mean over all guesses so deep, a step weighing 0.8 of the
     one before. A chain may begin wherever it guesses a token of the answer."""
-    entropies: list[list[float]] = [[] for _ in range(steps)]
+    entropies = [[] for _ in range(steps)]
     for one in answers:
         # What is read at `start` stands for x[start], and guesses x[start + 2].
         for start in range(max(one.prompt - 2, 0), len(one.tokens) - 2):

@@ -30,7 +30,7 @@ class Process:
             stderr=subprocess.PIPE,
             encoding="utf-8",
         )
-        self.lines: list[str] = []
+        self.lines = []
 
     def until(self, start):
         """Wait for a line that begins so."""

@@ -18,7 +18,7 @@ OTHER = "Why is the sky blue at noon?"
 LONGEST = 4000
 
 # In the shapes that public collections of prompts have.
-SHAPES: dict[str, tuple[str, str]] = {
+SHAPES = {
     "lines": ("all.nl", f"{QUESTION}\n\n{OTHER}\n"),
     "lines without a name's end": ("prompts", f"{QUESTION}\r\n{OTHER}"),
     "questions with answers": (
@@ -177,7 +177,7 @@ def test_the_order_is_random_and_the_same_every_time(tmp_path):
     assert sorted(prompts) == sorted(read_prompts([path], seed=2))
 
 
-BROKEN: dict[str, tuple[str, bytes]] = {
+BROKEN = {
     "not UTF-8": ("a.txt", b"caf\xe9 in another encoding\n"),
     "UTF-16": ("a.txt", QUESTION.encode("utf-16")),
     "broken JSON": ("a.json", b'{"prompt": '),
@@ -204,7 +204,7 @@ def test_no_file_and_no_prompt(tmp_path):
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(Problem, match="cannot be read"):
             read_prompts([path])
-    empty: dict[str, str] = {
+    empty = {
         "a.txt": "",
         "b.json": "{}",
         "c.json": "7",

@@ -126,7 +126,7 @@ def contents(folder):
 
 @pytest.mark.slow
 def test_its_head_beats_an_untrained_one_and_the_engine_drafts(options, stories, monkeypatch):
-    lines: list[str] = []
+    lines = []
     monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 2)
     monkeypatch.setattr(budget, "_EPOCHS", 6)
     options = replace(options, tokens=800)
@@ -162,7 +162,7 @@ def test_its_head_beats_an_untrained_one_and_the_engine_drafts(options, stories,
 
 
 def test_it_makes_way_for_others(options, monkeypatch):
-    by: list[int] = []
+    by = []
     monkeypatch.setattr("os.nice", by.append)
     with pytest.raises(Problem):
         distil(replace(options, prompts=(STORIES / "none",)), quiet)
@@ -230,7 +230,7 @@ def test_it_is_resumed_with_the_answers_that_it_began_with(options, straight, tm
 
 def on_line(start, error, *, nth=1):
     """A report that raises at the nth line that begins so."""
-    seen: list[str] = []
+    seen = []
 
     def report(line):
         seen.extend([line] * line.startswith(start))
@@ -258,7 +258,7 @@ def in_call(monkeypatch, owner, name, *, nth, before):
 
 
 Kill = Callable[[pytest.MonkeyPatch], object]
-KILLS: dict[str, Kill] = {
+KILLS = {
     "in the first answers": lambda patch: in_call(patch, Answerer, "answer", nth=1, before=True),
     "in later answers": lambda patch: in_call(patch, Answerer, "answer", nth=2, before=True),
     "with answers that are not stored": lambda patch: in_call(
@@ -312,7 +312,7 @@ def test_interrupted_while_answering(options):
     mostly_slow([("training: ", 6), ("training: ", 15), ("epoch 2", 1)], quick=[("training: ", 6)]),
 )
 def test_interrupted_while_learning(options, straight, work, line, nth):
-    lines: list[str] = []
+    lines = []
     interrupt = on_line(line, KeyboardInterrupt, nth=nth)
 
     def report(line):
@@ -346,7 +346,7 @@ def test_an_interrupt_keeps_the_better_one(options, monkeypatch, lengths, kept):
         save(self, folder, **options)
 
     monkeypatch.setattr(HeadLearner, "save", saving)
-    epochs: list[str] = []
+    epochs = []
 
     def report(line):
         epochs.extend([line] * line.startswith("epoch"))

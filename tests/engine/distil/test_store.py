@@ -1,6 +1,5 @@
 """What is stored comes back to the bit, whole or not at all, each answer once."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,7 @@ FULL = Path("/dev/full")  # a disk without any room; Linux has it
 def made_up(prompt, answered, *, seed=0):
     key, tokens_key = mx.random.split(mx.random.key(seed + 1000 * prompt + answered))
     length = prompt + answered
-    tokens: list[int] = mx.random.randint(0, 99, (length,), key=tokens_key).tolist()  # type: ignore[assignment]
+    tokens = mx.random.randint(0, 99, (length,), key=tokens_key).tolist()
     return RecordedAnswer(
         tokens,
         prompt,
@@ -90,7 +89,7 @@ def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path):
     store.write(1, [thinking([[3, 4]], [[0.5, 0.5]])], asked=1, seconds=1.0)
 
     def best(count):
-        found: list[int] = likeliest(store.shards, vocabulary=9, count=count).tolist()  # type: ignore[assignment]
+        found = likeliest(store.shards, vocabulary=9, count=count).tolist()
         return found
 
     assert [best(1), best(3), best(4)] == [[7], [1, 5, 7], [1, 3, 5, 7]]
@@ -147,7 +146,7 @@ def _shorter(name):
 
 
 NAMES = ("tokens", "lengths", "prompts", "greedy", "states", "top_tokens", "top_log_probs")
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES = {
     "empty": lambda path: path.write_bytes(b""),
     "short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),

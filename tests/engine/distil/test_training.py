@@ -1,7 +1,6 @@
 """Training makes a head better; stopped and taken up again it is the same training."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import mlx.core as mx
@@ -148,7 +147,7 @@ def _rewritten(path, change):
 
 
 NORM = "network.norm.weight"
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES = {
     "missing": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
     "short": lambda path: path.write_bytes(path.read_bytes()[:-1]),

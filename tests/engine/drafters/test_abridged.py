@@ -96,8 +96,8 @@ def turns(kind, architecture, sampling, *, seed):
     just begun."""
     luck = random.Random(seed)
     used, own = new(kind, architecture)
-    prompt: list[int] = []
-    gaps: tuple[range, ...] = ()
+    prompt = []
+    gaps = ()
     for turn in range(4):
         shared = luck.randrange(len(prompt) + 1)
         prompt = [*prompt[:shared], *(luck.randrange(48) for _ in range(luck.randrange(20, 60)))]

@@ -96,7 +96,7 @@ def test_a_shorter_draft_is_the_beginning_of_a_longer_one(kind):
 
 
 def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
-    read: list[int] = []
+    read = []
     beside = ContextCache.with_block
 
     def counting(self, keys, values):
@@ -106,7 +106,7 @@ def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
     monkeypatch.setattr(ContextCache, "with_block", counting)
     for kind, rows in (("windows", 3), ("dflash", 6), ("dspark", 6)):
         read.clear()
-        draft(ready(kind, TOKENS)[1], TOKENS, limit=2)  # type: ignore[arg-type]
+        draft(ready(kind, TOKENS)[1], TOKENS, limit=2)
         assert set(read) == {rows}
 
 

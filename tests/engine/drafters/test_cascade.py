@@ -2,7 +2,7 @@
 
 import mlx.core as mx
 
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length import DraftCandidate
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.model import ModelDrafter
@@ -18,9 +18,9 @@ class Fixture(Drafter):
     def __init__(self, name, draft, *, learns, match=0):
         self.name, self.learns = name, learns
         self.draft, self._match = draft, match
-        self.asked: list[DraftChoice] = []
-        self.paths: list[tuple[int, ...]] = []
-        self.lessons: list[tuple[list[int], list[list[int]]]] = []
+        self.asked = []
+        self.paths = []
+        self.lessons = []
         self.read, self.length = list[int](), 0
 
     def prepare(self, tokens):
@@ -69,7 +69,6 @@ def test_who_is_named_drafts_and_else_the_first_that_has_something():
     both, (copy, head) = cascade(drafted("copy", [7]), drafted("head", [5]))
     for named, drafter in (("head", head), ("copy", copy), ("", copy)):
         draft = both.propose([1, 2], up_to(1, drafter=named), GREEDY, KEY)
-        assert draft is not None
         assert draft.drafter == drafter.name
         both.accept((0,))
         assert drafter.paths.pop() == (0,)
@@ -77,7 +76,6 @@ def test_who_is_named_drafts_and_else_the_first_that_has_something():
 
     silent, (_, head) = cascade(None, drafted("head", [5]))
     draft = silent.propose([1, 2], up_to(1), GREEDY, KEY)
-    assert draft is not None
     assert draft.drafter == "head"
     assert silent.propose([1, 2], up_to(1, drafter="copy"), GREEDY, KEY) is None
     nobody, _ = cascade(None, None)
@@ -99,7 +97,6 @@ def test_a_cascade_in_a_cascade_stands_for_its_drafters():
     outer = Cascade(front, inner)
     assert outer.name == "front+copy+head"
     draft = outer.propose([1, 2], up_to(1, drafter="head"), GREEDY, KEY)
-    assert draft is not None
     assert (draft.drafter, len(head.asked), front.asked) == ("head", 1, [])
     outer.learn([1], [[3, 4]])
     assert front.lessons == []
@@ -116,7 +113,7 @@ def test_a_model_that_sat_out_many_rounds_catches_up():
         draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
         assert draft is not None
         drafter.accept(())
-        ids: list[int] = draft.tokens.tolist()
+        ids = draft.tokens.tolist()
         return ids
 
     assert proposed(both) == proposed(alone)

@@ -48,7 +48,7 @@ def propose(drafter, tokens, limit=16):
     if draft is None:
         return []
     (candidate,) = candidates
-    ids: list[int] = draft.tokens.tolist()
+    ids = draft.tokens.tolist()
     assert list(draft.copied) == ids
     assert 1 <= len(ids) == min(limit, candidate.most)
     assert draft.distributions is None

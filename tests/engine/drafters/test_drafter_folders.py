@@ -27,7 +27,6 @@ from tests.support.engine.tiny import _CONFIGS, build, shallow
 
 FINGERPRINT = "0123456789abcdef"
 OPTIONAL = re.compile(r"embed_tokens|lm_head|[dt]2[dt]|bias$")
-Tensors = dict[str, mx.array]
 
 
 def load_distilled(folder, target):
@@ -89,7 +88,7 @@ def weights_of(folder):
 
 
 def changed(folder, change):
-    loaded: Any = mx.load(str(weights_of(folder)))
+    loaded = mx.load(str(weights_of(folder)))
     tensors = {name: mx.array(array) for name, array in loaded.items()}
     mx.eval(tensors)
     change(tensors)
@@ -109,7 +108,7 @@ def narrower(tensors):
     tensors[name] = tensors[name][:, :-1]
 
 
-FAULTS: dict[str, Callable[[Path], object]] = {
+FAULTS = {
     "its first tensor is gone": without(0),
     "its middle tensor is gone": without(5),
     "its last tensor is gone": without(-1),

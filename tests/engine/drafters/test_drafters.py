@@ -43,7 +43,7 @@ def propose(drafter, tokens, limit, sampling=GREEDY):
         assert drawn[:, 0].tolist() == proposal.q.tolist()
         sums = mx.sum(proposal.distributions, axis=1).tolist()
         assert sums == pytest.approx([1.0] * n, abs=1e-5)
-    ids: list[int] = proposal.tokens.tolist()
+    ids = proposal.tokens.tolist()
     return ids
 
 
@@ -114,7 +114,6 @@ def test_chain_draws_from_what_it_reports(sampling):
     counts = np.zeros((size, size), dtype=np.int_)
     for seed in range(200):
         proposal = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
-        assert proposal is not None
         first, second = proposal.tokens.tolist()
         counts[first, second] += 1
         if seed < 20:
@@ -128,7 +127,7 @@ def test_chain_draws_from_what_it_reports(sampling):
 
 def test_a_drafters_own_confidence_is_shown_beside_q():
     sure = {1: 0.9, 2: 0.5, 3: 0.7}
-    drawn: list[int] = []
+    drawn = []
 
     def confidence(token):
         drawn.append(token.item())
@@ -141,7 +140,6 @@ def test_a_drafters_own_confidence_is_shown_beside_q():
         confidence=confidence,
     )
     assert whole.tokens.tolist() == drawn
-    assert whole.confidence is not None
     assert whole.confidence.tolist() == pytest.approx(list(sure.values()))
     assert whole.q.tolist() == pytest.approx([0.2] * 3)
 
@@ -194,13 +192,11 @@ def test_model_with_another_vocabulary(size, sampling):
 
     for _ in range(5):
         proposal = drafter.propose(tokens, up_to(6), sampling, KEY)
-        assert proposal is not None
         ids = proposal.tokens.tolist()
         assert all(0 <= i < min(size, target_size) for i in ids)
         if sampling.greedy:
             assert proposal.distributions is None
         else:
-            assert proposal.distributions is not None
             assert proposal.distributions.shape == (6, target_size)
             assert mx.all(proposal.distributions[:, size:] == 0)
             assert not mx.any(mx.isnan(proposal.distributions))
@@ -248,7 +244,6 @@ def test_early_exit_drafts_what_the_first_layers_would_write(architecture, layer
 
     proposal = drafter.propose(tokens, up_to(4), WARM, KEY)
 
-    assert proposal is not None
     assert proposal.distributions is not None
     drafted = proposal.tokens.tolist()
     logits = shallow(mx.array([[*tokens, *drafted[:-1]]]), cache=None)[0, -4:]

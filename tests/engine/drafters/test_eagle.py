@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -45,7 +44,7 @@ def test_every_option_counts(dropped):
 def changed(kind, folder, model, **changes):
     """A drafter with other entries in config.json, or other tensors; None takes them away."""
     subject = eagle_subject(kind, model)
-    tensors: dict[str, Any] = subject.weights()
+    tensors = subject.weights()
     config = dict(subject.config)
     for name, value in changes.items():
         place = tensors if name in tensors or isinstance(value, np.ndarray) else config

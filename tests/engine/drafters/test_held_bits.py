@@ -18,7 +18,7 @@ from engine.device import CPU, GPU
 from engine.drafters.weights import fill
 from engine.quantized import KEPT, hold_in
 from models.drafters.folders import DrafterFolder
-from models.installed.resolve import Drafters, resolve_drafters
+from models.installed.resolve import resolve_drafters
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -172,6 +172,6 @@ def test_what_is_packed_stays_as_it_is(tmp_path):
 def test_where_all_is_expanded_bits_change_nothing(folder):
     with computing_as(CPU):
         target = load(ModelFolder(folder))
-        drafters: Drafters = resolve_drafters(str(folder), target.folder)
+        drafters = resolve_drafters(str(folder), target.folder)
         assert held_as(drafters) == [("model", "in float32")]
         assert load(target.folder, bits=8).precision == target.precision

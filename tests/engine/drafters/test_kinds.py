@@ -3,7 +3,6 @@
 import math
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -215,7 +214,7 @@ def test_sampled_text_has_the_targets_distribution(name, architecture, sampling)
 @pytest.mark.parametrize("name", ["MTP", "Gemma-4 assistant"])
 def test_q_before_the_sampler_chain_is_noticed(name, monkeypatch):
     kind = NAMED[name]
-    model: nn.Module = kind.model(kind.architectures[0], SMALL)
+    model = kind.model(kind.architectures[0], SMALL)
     assert_q_matters(
         model,
         lambda target: kind.drafter(target, kind.architectures[0], 0),

@@ -32,7 +32,7 @@ PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.6, frequency_penalty=
 
 def reader(levels=None):
     """Of a table of the last two tokens; says how many tokens each level has."""
-    read: list[int] = []  # all that were read so far
+    read = []  # all that were read so far
 
     def logits(tokens, tree):
         read.extend(tokens.tolist())
@@ -132,7 +132,7 @@ def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept):
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
-    levels: list[int] = []
+    levels = []
     draft(sampling, read=reader(levels))
     assert levels[0] == 0
     if sampling.greedy:

@@ -75,7 +75,6 @@ def test_the_final_norm_counts():
     drafter, behind = MedusaDrafter(target, network), target.record((2,))
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
-    assert draft is not None
     assert draft.distributions is not None
     logits = by_hand(target.model, network, TOKENS[:-1])
     assert mx.allclose(draft.distributions, mx.softmax(logits / 0.8, axis=-1), atol=1e-4)
@@ -93,7 +92,6 @@ def test_the_law_is_that_of_each_head_behind_the_tokens_drawn(sampling):
     logits = by_hand(target.model, network, TOKENS[:-1])
     for seed in range(8):
         draft = drafter.propose(TOKENS, up_to(3), sampling, mx.random.key(seed))
-        assert draft is not None
         assert draft.distributions is not None
         expected = _laws(logits, draft.tokens.tolist(), sampling, vocabulary=64)
         np.testing.assert_allclose(np.array(draft.distributions), expected, rtol=1e-3, atol=1e-6)
@@ -173,7 +171,6 @@ def test_rows_of_some_tokens_are_read_by_their_map(tmp_path):
     drafter = load_medusa(describe_drafter(folder), target)
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
-    assert draft is not None
     assert draft.distributions is not None
     logits = by_hand(target.model, network, TOKENS[:-1])
     expected = np.zeros((3, 64))

@@ -65,7 +65,6 @@ def test_q_is_the_drafters_among_what_both_have(letters, sampling):
     for tokens in ([0, 2], [2, 1], [3, 0]):
         drafter = OtherTokenizerDrafter(table_decoder(table), translation(letters))
         draft = drafter.propose(tokens, up_to(1), sampling, KEY)
-        assert draft is not None
         assert draft.distributions is not None
         own = letters[1].tokens("".join("abc"[t] if t < 3 else "ab" for t in tokens))
         row = table[own[-2], own[-1]]
@@ -83,7 +82,6 @@ def drawn(drafter, tokens, *, texts):
     first, second = np.zeros(VOCABULARY), np.zeros((VOCABULARY, VOCABULARY))
     for seed in range(texts):
         draft = drafter.propose(tokens, up_to(2), WARM, mx.random.key(seed))
-        assert draft is not None
         assert draft.distributions is not None
         one, two = draft.tokens.tolist()
         counts[one, two] += 1
@@ -162,7 +160,6 @@ def test_biases_are_of_what_both_have(letters):
         draft = drafting(letters).propose(
             [0, 1], up_to(1), replace(GREEDY, logit_bias={token: 99.0, 3: 99.0, 4: 99.0}), KEY
         )
-        assert draft is not None
         assert draft.tokens.tolist() == [token]
 
 

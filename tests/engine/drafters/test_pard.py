@@ -32,7 +32,7 @@ def new(*, seed=1):
 def by_hand(tokens, length):
     """The same, of one pass over everything without a cache."""
     logits = model()(mx.array([[*tokens, *[MASK] * (length - 1)]]))[0]
-    ids: list[int] = mx.argmax(logits[-length:], axis=-1).tolist()
+    ids = mx.argmax(logits[-length:], axis=-1).tolist()
     return ids
 
 
@@ -51,7 +51,6 @@ def test_each_token_is_drawn_from_what_is_reported_of_it():
     reported = None
     for seed in range(300):
         draft = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
-        assert draft is not None
         for slot, token in enumerate(draft.tokens.tolist()):
             counts[slot, token] += 1
         reported = np.array(draft.distributions, np.float64)

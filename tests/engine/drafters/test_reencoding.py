@@ -134,7 +134,7 @@ def test_the_boundary_moves(writings):
 
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
 def test_the_work_of_a_step_does_not_grow_with_the_text(writings, written, monkeypatch):
-    asked: list[int] = []
+    asked = []
     tokens_of = Writing.tokens
 
     def counted(self, text):

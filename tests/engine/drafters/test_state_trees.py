@@ -46,7 +46,6 @@ def drafter_of(kind, folder):
 def proposed(drafter, sampling, tokens=TOKENS):
     choice = DraftChoice(SHAPE.height, tree=SHAPE)
     draft = drafter.propose(list(tokens), choice, sampling, KEY)
-    assert draft is not None
     mx.eval(draft.tokens, draft.q, draft.distributions)
     drafter.accept(())
     return draft
@@ -62,7 +61,6 @@ def chain_along(drafter, path, sampling, patch):
         )
         draft = drafter.propose(list(TOKENS), up_to(len(path)), sampling, KEY)
     drafter.accept(())
-    assert draft is not None
     assert draft.distributions is not None
     return np.array(draft.distributions, dtype=np.float64)
 

@@ -70,7 +70,6 @@ def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text():
     target, drafter, bound = pair()
     read_prompt(target, drafter, TOKENS)
     proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
-    assert proposal is not None
     assert proposal.distributions is not None
     kept = {*bound.kept.tolist(), *TOKENS}
     assert set(proposal.tokens.tolist()) <= kept

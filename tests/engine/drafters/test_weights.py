@@ -24,7 +24,7 @@ class Two(nn.Module):
     def __call__(self, x):
         for part in self.parts:
             x = part(x)
-        result: mx.array = self.norm(x)
+        result = self.norm(x)
         return result
 
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -143,7 +142,7 @@ def test_attention_reads_each_row_as_alone(places):
         for heads, count in ((4, 4), (2, places), (2, places + 1))
     )
     values, rows = values[:, :, :places], 4
-    options: dict[str, Any] = {"cache": None, "scale": 0.125}
+    options = {"cache": None, "scale": 0.125}
     alone = mx.concatenate(
         [
             attention(

@@ -82,7 +82,7 @@ def read(syntax, pieces, *, tools=TOOLS, inside_reasoning=False, certain=False):
 def certain_calls(syntax, pieces, *, tools=TOOLS, prompt_ending=""):
     """The pieces of calls as they come where a grammar makes calls certain."""
     reader = ReplyReader(syntax, tools=tools, certain=True, prompt_ending=prompt_ending)
-    found: list[CallPiece] = []
+    found = []
     for piece in pieces:
         reader.push(piece)
         found += reader.calls()

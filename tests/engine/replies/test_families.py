@@ -2,21 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.replies.families import FAMILIES, Family, pieces
+from engine.replies.families import FAMILIES, pieces
 from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax
 from engine.replies.writing import write_call
 from tests.engine.replies.reading import cut, read
 
 THINK = REASONING[0]
-BONN: dict[str, Any] = {"city": "Bonn", "days": 3}
+BONN = {"city": "Bonn", "days": 3}
 DATA = Path(__file__).parents[2] / "data" / "replies"
-WRITTEN: dict[Family, str] = json.loads((DATA / "written.json").read_text(encoding="utf-8"))
+WRITTEN = json.loads((DATA / "written.json").read_text(encoding="utf-8"))
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 

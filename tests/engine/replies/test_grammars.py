@@ -6,7 +6,6 @@ import random
 import re
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -36,7 +35,7 @@ STRICT = (replace(WEATHER, strict=True), replace(TIME, strict=True))
 FREE = (WEATHER, TIME)
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
 FORM = Grammar("json schema", SCHEMA)
-SPECIAL: dict[str, tuple[str, ...]] = {  # of the models' tokenizers
+SPECIAL = {  # of the models' tokenizers
     "mistral": ("[TOOL_CALLS]",),
     "mistral_args": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
     "lfm": ("<|tool_call_start|>", "<|tool_call_end|>"),
@@ -60,7 +59,7 @@ class Family:
         self.tokenizer = load_tokenizer(folder, eos_token_ids=[EOS])
         names = SPECIAL.get(case.name, ()) if special else ()
         self.tokenizer.add_special_tokens({"additional_special_tokens": [*names]})
-        self.syntax: ReplySyntax = syntax_of(template_of(case), special=names)
+        self.syntax = syntax_of(template_of(case), special=names)
         self.grammars = Grammars(
             self.tokenizer, vocabulary=len(self.tokenizer), ends=frozenset({EOS})
         )
@@ -272,7 +271,7 @@ def _some_reply(family, grammar, chance):
     """A whole reply that the grammar allows; None where it was not whole in time."""
     constraint = family.grammars.constrain(grammar)
     chunks = [family.tokenizer.encode(one, add_special_tokens=False) for one in CHUNKS]
-    written: list[int] = []
+    written = []
     for _ in range(120):
         (row,) = constraint.masks([]).tolist()
         if row[EOS] and chance.random() < 0.4:
@@ -326,7 +325,7 @@ def test_where_there_is_no_grammar():
 
 
 def _nested(depth):
-    schema: dict[str, Any] = {"type": "integer"}
+    schema = {"type": "integer"}
     for _ in range(depth):
         schema = {"type": "object", "properties": {"a": schema}}
     return schema

@@ -13,7 +13,7 @@ from engine.replies.reading import ReplyReader
 from engine.replies.syntax import REASONING, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
-from engine.stretches import Kind, divided, joined, said
+from engine.stretches import divided, joined, said
 from tests.engine.replies.reading import TOOLS, certain_calls, cut, read
 from tests.support.mostly_slow import examples
 
@@ -451,7 +451,7 @@ def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(syntax, re
         reader, text = ReplyReader(syntax, tools=tools), reply[:end]
         found = joined([*reader.push(text), *reader.finish(cut=True)])
         assert sum(one.length for one in found) == (end if found else 0)
-        kinds: tuple[Kind, ...] = ("content", "reasoning")
+        kinds = ("content", "reasoning")
         for kind in kinds:
             assert said(reply, whole, kind).startswith(said(text, found, kind).rstrip()), text
 
@@ -461,7 +461,7 @@ def test_no_half_mark_of_a_reply_that_was_cut_is_content_or_reasoning(syntax, re
 def test_calls_that_a_grammar_makes_certain_are_those_that_are_read_at_once(syntax, reply, data):
     text = reply[: data.draw(st.integers(0, len(reply)))]
     pieces = cut(text, data.draw(st.lists(st.integers(0, 400), max_size=12)))
-    given_: dict[int, str] = {}
+    given_ = {}
     told = certain_calls(syntax, pieces)
     for piece in told:
         given_[piece.index] = given_.get(piece.index, "") + piece.arguments

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ assert CLIENTS
 
 
 def requests_of(client):
-    found: list[dict[str, Any]] = json.loads((DATA / f"{client}.json").read_text(encoding="utf-8"))
+    found = json.loads((DATA / f"{client}.json").read_text(encoding="utf-8"))
     return found
 
 

@@ -4,7 +4,6 @@ import json
 import random
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from engine.server.bodies import DEEPEST
 from tests.support.engine.asking import asking, run
 
 DATA = Path(__file__).parents[2] / "data"
-BODIES: dict[str, dict[str, Any]] = json.loads((DATA / "server_bodies.json").read_text())
+BODIES = json.loads((DATA / "server_bodies.json").read_text())
 NO_JSON = [
     b"",
     b" ",
@@ -75,7 +74,7 @@ def test_the_bodies_that_are_spoilt_here_are_good_ones():
 
 def _values(value):
     """The places of all values within a value."""
-    items: Any = ()
+    items = ()
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):
@@ -87,11 +86,11 @@ def _with(value, place, new):
     if not place:
         return new
     copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[place[0]] = _with(value[place[0]], place[1:], new)  # type: ignore[call-overload,index]
+    copy[place[0]] = _with(value[place[0]], place[1:], new)
     return copy
 
 
-JUNK: list[Any] = [
+JUNK = [
     "\x00",
     "\U0010ffff" * 50,
     -1,
@@ -120,7 +119,7 @@ def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds):
     chance = random.Random(rounds)
 
     def spoilt(path):
-        body: Any = BODIES[path]
+        body = BODIES[path]
         for _ in range(chance.randint(1, 3)):
             place = chance.choice(_values(body))
             body = _with(body, place, chance.choice(JUNK))

@@ -131,7 +131,6 @@ def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path):
 
     async def ask():
         async with served(*pair, *several) as process:
-            assert process.stdout is not None
             line = (await process.stdout.readline()).decode()
             (address,) = re.findall(r"http://127\.0\.0\.1:\d+", line)
             async with AsyncClient(base_url=address, timeout=120) as client:

@@ -68,7 +68,7 @@ def test_damaged_settings_are_a_problem(subject, place, value, tmp_path):
         whole[key] = value
     kind = "settings" if table == "settings" else "config"
     with pytest.raises(Problem):
-        tower(replace(subject, **{kind: whole}), tmp_path).embed(picture(200, 90))  # type: ignore[arg-type]
+        tower(replace(subject, **{kind: whole}), tmp_path).embed(picture(200, 90))
 
 
 def test_a_picture_too_narrow_for_its_family_is_a_problem(tmp_path):
@@ -116,7 +116,7 @@ def test_quantized_layers_stay_quantized_on_a_mac(tmp_path):
         with computing_as(GPU if mac else CPU):
             seen = require_tower(ModelFolder(path.parent))
             rows = seen.embed(picture(20, 20)).rows
-            layers = [part for _, part in seen._network.named_modules()]  # type: ignore[attr-defined]
+            layers = [part for _, part in seen._network.named_modules()]
             for kind in (nn.QuantizedLinear, nn.QuantizedEmbedding):
                 assert any(isinstance(each, kind) for each in layers) == mac
         assert np.abs(numbers(rows) - numbers(whole)).max() < 0.1

@@ -108,7 +108,6 @@ def test_drafters_of_others(tmp_path, subtests):
                 assert is_drafter(folder)
                 found = read_drafter(ModelFolder(folder))
                 assert found == describe_drafter(folder)
-                assert found is not None
                 assert found.kind == layout.expected["kind"]
 
 
@@ -139,7 +138,6 @@ def test_a_targets_own_module(tmp_path, name):
     folder = write_drafter(tmp_path / "target", layout)
     assert not is_drafter(folder)
     module = own_module(ModelFolder(folder))
-    assert module is not None
     assert (module.kind, module.path) == ("mtp", folder)
     prefixes = tuple(layout.expected["inside"]["prefixes"])
     assert set(module.layouts) == {key for key in layout.tensors if key.startswith(prefixes)}
@@ -160,7 +158,6 @@ def test_a_module_in_a_file_beside_the_target(tmp_path, spelling):
     (beside / "mtp.safetensors").rename(folder / "mtp.safetensors")
     assert not is_drafter(folder)
     module = own_module(ModelFolder(folder))
-    assert module is not None
     assert module.kind == "mtp"
     assert module.weights == (folder / "mtp.safetensors",)
     assert module.layouts == drafter_layout(spelling).tensors

@@ -299,7 +299,6 @@ def test_a_runner_that_is_killed_leaves_a_failed_download(queue, tmp_path):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as runner:
-        assert runner.stdout is not None
         assert runner.stdout.readline() == b"begun\n"
         assert statuses(queue) == {"x/1": "running", "x/2": "queued"}
         with pytest.raises(QueueBusy):

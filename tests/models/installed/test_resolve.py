@@ -216,7 +216,6 @@ def test_the_targets_own_module(tmp_path):
         write_drafter(tmp_path / "target", drafter_layout("mtp-huggingface-inside"))
     )
     (own,) = resolve_drafters("mtp", target).parts
-    assert own.folder is not None
     assert (own.name, own.folder.kind, own.folder.path) == ("mtp", "mtp", target.path)
     plain = ModelFolder(write_drafter(tmp_path / "plain", drafter_layout("whole-model")))
     with pytest.raises(Problem, match="without an MTP module"):

@@ -143,7 +143,6 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch):
     assert "--python-platform=aarch64-apple-darwin" in uv
     assert "--extra=window" in uv
     assert {"--no-emit-package=heavy", "--no-emit-package=idle"} <= set(uv)
-    assert environment is not None
     assert environment["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
 
 

@@ -1,21 +1,17 @@
 """Reads files as a test says, and attaches them in a window."""
 
 import hashlib
-from collections.abc import Callable
-from pathlib import Path
 from threading import Event
 
-from app.window import Window
 from engine.documents import Document, Section
-from engine.documents.reading import Cancelled, Progress
+from engine.documents.reading import Cancelled
 from models.errors import Problem
-from tests.support.app.window_maker import Until
 
 
-def text_document(name: str, text: str, **more: object) -> Document:
+def text_document(name, text, **more):
     """A document with one section."""
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Document(name, "text", digest, (Section("lines", 1, text),), **more)  # type: ignore[arg-type]
+    return Document(name, "text", digest, (Section("lines", 1, text),), **more)
 
 
 class Reader:
@@ -25,14 +21,12 @@ class Reader:
     A file called "broken" cannot be read.
     """
 
-    def __init__(self) -> None:
-        self.read: list[str] = []
-        self.cancelled: list[str] = []
+    def __init__(self):
+        self.read = []
+        self.cancelled = []
         self.go_on = Event()
 
-    def __call__(
-        self, path: Path, *, cancelled: Callable[[], bool], progress: Progress, scans: bool
-    ) -> Document:
+    def __call__(self, path, *, cancelled, progress, scans):
         self.read.append(path.name)
         if "slow" in path.name:
             progress(3, 40)
@@ -45,25 +39,25 @@ class Reader:
         return text_document(path.name, path.read_text(encoding="utf-8"))
 
 
-def file_in(folder: Path, name: str = "plan.txt", text: str = "The roof leaks.") -> Path:
+def file_in(folder, name="plan.txt", text="The roof leaks."):
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def chips(window: Window) -> list[str]:
+def chips(window):
     """Return the texts of the composer's chips."""
     return [chip.accessibleName() for chip in window.composer.documents.chips]
 
 
-def attach(window: Window, until: Until, *paths: Path) -> None:
+def attach(window, until, *paths):
     """Attach files, and wait until the plan is made."""
     before = len(chips(window))
     window.composer.files_given.emit(list(paths))
     until(lambda: len(chips(window)) >= before + len(paths) and planned(window))
 
 
-def planned(window: Window) -> bool:
+def planned(window):
     """Whether nothing is read any more, and all that is attached is planned or refused."""
     documents = window.composer_controller.documents
     if documents.attachments.reading:

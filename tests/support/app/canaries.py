@@ -6,20 +6,19 @@ import socket
 import struct
 import sys
 import threading
-from pathlib import Path
 
 
 class Listener:
     """A server on this machine that only counts who comes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}/canary.png"
         self.visits = 0
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
 
-    def _listen(self) -> None:
+    def _listen(self):
         while True:
             visitor, _ = self._socket.accept()
             with visitor:
@@ -27,7 +26,7 @@ class Listener:
                     return
                 self.visits += 1
 
-    def close(self) -> None:
+    def close(self):
         with socket.create_connection(self._socket.getsockname()) as last:
             last.send(b"end.")
         self._thread.join()
@@ -39,7 +38,7 @@ class Watch:
 
     _OPENED, _WITHOUT_WAITING = 0x20, 0o4000
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self._events = -1
         if sys.platform == "linux":
             system = ctypes.CDLL(None, use_errno=True)
@@ -47,20 +46,20 @@ class Watch:
             assert system.inotify_add_watch(self._events, bytes(path), self._OPENED) >= 0
 
     @property
-    def opened(self) -> int:
+    def opened(self):
         """How often it was, since this was asked last."""
         try:
             return len(os.read(self._events, 1 << 16)) // struct.calcsize("iIII")
         except (BlockingIOError, OSError):
             return 0
 
-    def close(self) -> None:
+    def close(self):
         if self._events >= 0:
             os.close(self._events)
             self._events = -1
 
 
-def hostile(address: str, path: Path) -> str:
+def hostile(address, path):
     images = "\n".join(
         f"![a]({place}) <img src={place}> <img src='{place}'/>"
         for place in (address, f"file://{path}", str(path), f"<{path}>", "canary.png", "qrc:/x.png")

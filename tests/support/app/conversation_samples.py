@@ -7,7 +7,7 @@ from app.conversations.records import Conversation
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 
 
-def conversation(number: int, title: str, *, days: float = 0, pinned: bool = False) -> Conversation:
+def conversation(number, title, *, days=0, pinned=False):
     """Return a conversation whose last message came `days` days ago."""
     then = NOW - timedelta(days=days)
     return Conversation(number, title, pinned, "", None, "", None, then, then)

@@ -1,16 +1,12 @@
 """Replaces the commands on models, in this process: a test says what they answer, and when."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.commands import CommandRunner, RunningCommand
-from app.window import Window
-from models.answers import Changed, Made, Offered, Opened, Rated
+from models.answers import Changed, Made, Opened, Rated
 from models.errors import Problem
-from models.records import Download, Installed, Inventory
 
 
 class FakeCommand(QObject):
@@ -20,28 +16,28 @@ class FakeCommand(QObject):
     done = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, words: tuple[str, ...], parent: QObject) -> None:
+    def __init__(self, words, parent):
         super().__init__(parent)
         self.words, self.dropped, self.over = words, False, False
 
-    def drop(self) -> None:
+    def drop(self):
         self.dropped = self.over = True
 
-    def tell(self, line: object) -> None:
+    def tell(self, line):
         self.line_received.emit(line)
 
-    def download(self, download: Download) -> None:
+    def download(self, download):
         self.tell(Changed(download))
 
-    def install(self, installed: Installed) -> None:
+    def install(self, installed):
         self.tell(Made(installed))
 
-    def answer(self, answer: object = None) -> None:
+    def answer(self, answer=None):
         """End well."""
         self.over = True
         self.done.emit(answer)
 
-    def fail(self, message: str, remedy: str) -> None:
+    def fail(self, message, remedy):
         self.over = True
         self.failed.emit(Problem(message, remedy))
 
@@ -49,31 +45,29 @@ class FakeCommand(QObject):
 class FakeCommandRunner(CommandRunner):
     """Attributes: `started`, all commands; `closed`, how it was closed, None before."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("no", "such", "command"))
-        self.started: list[FakeCommand] = []
-        self.closed: tuple[Any, ...] | None = None
+        self.started = []
+        self.closed = None
 
-    def start(self, *words: str) -> RunningCommand:
+    def start(self, *words):
         self.started.append(FakeCommand(words, self))
         return cast(RunningCommand, self.started[-1])
 
-    def close(self, *, patient: Any = ()) -> None:
+    def close(self, *, patient=()):
         self.closed = tuple(patient)
 
-    def asked(self, *words: str) -> FakeCommand:
+    def asked(self, *words):
         """The latest command that has all these words, and is not over."""
         return next(
             one for one in reversed(self.started) if not one.over and {*words} <= {*one.words}
         )
 
-    def waits(self, *words: str) -> bool:
+    def waits(self, *words):
         """Whether there is one."""
         return any(not one.over and {*words} <= {*one.words} for one in self.started)
 
-    def answer_all(
-        self, inventory: Inventory, offers: Offered, candidates: Rated | None = None
-    ) -> None:
+    def answer_all(self, inventory, offers, candidates=None):
         """Answer what is usually asked, as often as it is."""
         while any(self.waits(word) for word in ("list", "pair")):
             if self.waits("list"):
@@ -87,16 +81,16 @@ class FakeCommandRunner(CommandRunner):
 class OpeningCommands(FakeCommandRunner):
     """Prepares each target at once: a folder that `opening` returns, or its Problem."""
 
-    def __init__(self, opening: Callable[[str], Path]) -> None:
+    def __init__(self, opening):
         super().__init__()
         self._opening = opening
 
-    def start(self, *words: str) -> RunningCommand:
+    def start(self, *words):
         command = super().start(*words)
         QTimer.singleShot(0, self, lambda: self._answer(cast(FakeCommand, command)))
         return command
 
-    def _answer(self, command: FakeCommand) -> None:
+    def _answer(self, command):
         if self.closed is not None:
             return
         try:
@@ -105,7 +99,7 @@ class OpeningCommands(FakeCommandRunner):
             command.fail(problem.message, problem.remedy)
 
 
-def commands_of(window: Window) -> FakeCommandRunner:
+def commands_of(window):
     """Return the fake commands that a window was made with."""
     found = window.library.commands
     assert isinstance(found, FakeCommandRunner)

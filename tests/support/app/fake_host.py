@@ -43,14 +43,14 @@ with open(LANGUAGE) as language:
 EXACT = {"rows": 1 << 30}
 
 
-def main() -> None:
+def main():
     counter, *words = sys.argv[1:]
     lives = " ".join(words).split(" -- ")
     with open(counter, "a+") as file:
         file.write(".")
         life = file.tell()
-    command: dict = {"id": ""}
-    taken: list[dict] = []
+    command = {"id": ""}
+    taken = []
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
         command = taken[int(word) - 1] if name == "as" else do(name, word, command)
@@ -58,7 +58,7 @@ def main() -> None:
             taken.append(command)
 
 
-def do(step: str, word: str, command: dict) -> dict:
+def do(step, word, command):
     """Take one step; returns the command that was taken last."""
     id = command["id"]
     match step:
@@ -138,15 +138,15 @@ def do(step: str, word: str, command: dict) -> dict:
     return command
 
 
-def take() -> dict | None:
+def take():
     for data in sys.stdin.buffer:
-        command: dict = json.loads(data)
+        command = json.loads(data)
         if command["command"] != "cancel":
             return command
     return None
 
 
-def load(command: dict, *, thinking: list[str] | None = None) -> None:
+def load(command, *, thinking=None):
     assert command["command"] == "load"
     memory, large = command["memory"], "large" in command["target"]
     tell_pair(
@@ -161,15 +161,15 @@ def load(command: dict, *, thinking: list[str] | None = None) -> None:
     )
 
 
-def draft(command: dict, *, target: str) -> None:
+def draft(command, *, target):
     assert command["command"] == "drafting"
     drafting = {name: command[name] or "auto" for name in ("drafter", "draft_length")}
     tell_pair({"id": command["id"], "target": target, **drafting})
 
 
-def tell_pair(pair: dict, **loaded) -> None:
+def tell_pair(pair, **loaded):
     say("loading", **pair, measured=0.0)
-    defaults: dict = {
+    defaults = {
         "precision": "float32",
         "context_length": 4096,
         "vocabulary": 260,
@@ -189,7 +189,7 @@ def tell_pair(pair: dict, **loaded) -> None:
     say("loaded", **pair, **defaults | loaded)
 
 
-def mac(rank: int, state: str) -> dict:
+def mac(rank, state):
     """Return the state of one of several Macs, with 8 layers of a target if it has joined."""
     known = {"rank": rank, "host": f"mac-{rank}.local", "state": state}
     if state == "starting":
@@ -202,7 +202,7 @@ def mac(rank: int, state: str) -> dict:
     }
 
 
-def serve() -> None:
+def serve():
     while command := take():
         id = command["id"]
         match command["command"]:
@@ -219,33 +219,33 @@ def serve() -> None:
                 finish(id)
 
 
-def finish(id: str) -> None:
+def finish(id):
     say("done", generation=id, reason="stop", stats={})
 
 
-def fail(id: str, message: str, remedy: str) -> None:
+def fail(id, message, remedy):
     say("failed", generation=id, message=message, remedy=remedy)
 
 
-def play(id: str, path: str, number: int | None) -> None:
+def play(id, path, number):
     with open(path, encoding="utf-8") as file:
         events = map(json.loads, file.read().splitlines()[:number])
     put(b"".join(as_line(event | {"generation": id}) for event in events))
 
 
-def line(event: str, **fields) -> bytes:
+def line(event, **fields):
     return as_line({"event": event} | fields)
 
 
-def as_line(fields: dict) -> bytes:
+def as_line(fields):
     return json.dumps(fields).encode() + b"\n"
 
 
-def say(event: str, **fields) -> None:
+def say(event, **fields):
     put(line(event, **fields))
 
 
-def put(data: bytes) -> None:
+def put(data):
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 

@@ -30,7 +30,7 @@ from collections import Counter
 PROMPT = {"text": "Tell me about the treasure under the oak."}
 
 
-def main() -> None:
+def main():
     counter, *words = sys.argv[1:]
     words, given = words[: words.index("--attached")], words[words.index("--attached") :]
     port = given[given.index("--port") + 1]
@@ -38,13 +38,13 @@ def main() -> None:
     with open(counter, "a+") as file:
         file.write(".")
         life = file.tell()
-    status: dict = {"address": f"http://127.0.0.1:{port}", "requests": [], "models": []}
+    status = {"address": f"http://127.0.0.1:{port}", "requests": [], "models": []}
     for step in lives[min(life, len(lives)) - 1].split():
         name, _, word = step.partition(":")
         do(name, word, status)
 
 
-def do(step: str, word: str, status: dict) -> None:
+def do(step, word, status):
     """Take one step. `status`: of the server, with the requests."""
     id = f"http-{word}"
     match step:
@@ -110,18 +110,18 @@ def do(step: str, word: str, status: dict) -> None:
             raise ValueError(step)
 
 
-def tell(status: dict) -> None:
+def tell(status):
     """Tell the window of a server, with how often each client has asked."""
     asked = Counter(request["client"] for request in status.get("requests", ()))
     clients = [{"client": client, "requests": count} for client, count in asked.items()]
     put(json.dumps({"status": "serving", **status, "clients": clients}))
 
 
-def ask(command: str, **fields) -> None:
+def ask(command, **fields):
     put(json.dumps({"command": command, **fields}))
 
 
-def put(line: str) -> None:
+def put(line):
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

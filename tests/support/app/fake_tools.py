@@ -1,12 +1,11 @@
 """Tools without a process, and the events of an answer that calls them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from app.chat.tool_runner import ToolRunner
-from engine.events import CallPiece, Done, Event, Text
+from engine.events import CallPiece, Done, Text
 from engine.stretches import Stretch, cut, joined
-from engine.tools.protocol import Call, Ending, Offered, Progress, Result
+from engine.tools.protocol import Offered, Progress, Result
 from tests.support.app.made_traces import made_trace
 
 READ = Offered(
@@ -26,39 +25,39 @@ class FakeTools(ToolRunner):
     Attributes: `tools`; `believed`, the servers that are trusted; `calls`, `cancelled`, in order.
     """
 
-    def __init__(self, *tools: Offered) -> None:
+    def __init__(self, *tools):
         super().__init__()
         self.tools = tools
-        self.believed: frozenset[str] = frozenset()
-        self.calls: list[Call] = []
-        self.cancelled: list[str] = []
+        self.believed = frozenset()
+        self.calls = []
+        self.cancelled = []
 
     @property
-    def set_up(self) -> bool:
+    def set_up(self):
         return bool(self.tools)
 
-    def offered(self) -> tuple[Offered, ...]:
+    def offered(self):
         return self.tools
 
-    def trusted(self) -> frozenset[str]:
+    def trusted(self):
         return self.believed
 
-    def call(self, call: Call) -> None:
+    def call(self, call):
         self.calls.append(call)
 
-    def cancel(self, id: str) -> None:
+    def cancel(self, id):
         self.cancelled.append(id)
 
-    def end(self, text: str, *, ending: Ending = "done", call: int = -1) -> None:
+    def end(self, text, *, ending="done", call=-1):
         """End a call, the latest if no other is named."""
         size = len(text.encode())
         self.ended.emit(Result(self.calls[call].id, ending, text, 0.1, size))
 
-    def progress(self, done: float, total: float, message: str = "") -> None:
+    def progress(self, done, total, message=""):
         self.progressed.emit(Progress(self.calls[-1].id, done, total, message))
 
 
-def called(said: str, *calls: tuple[str, str], thought: str = "") -> tuple[Event, ...]:
+def called(said, *calls, thought=""):
     """The events of a step that thinks, says something and then calls tools: each a name and its
     arguments."""
     texts = [f'<tool_call>{{"name": "{name}", "arguments": {args}}}</tool_call>\n'
@@ -77,11 +76,9 @@ def called(said: str, *calls: tuple[str, str], thought: str = "") -> tuple[Event
     return marked(made_trace(reasoning + said + "".join(texts)), stretches, pieces)
 
 
-def marked(
-    events: Sequence[Event], stretches: Sequence[Stretch], pieces: tuple[CallPiece, ...] = ()
-) -> tuple[Event, ...]:
+def marked(events, stretches, pieces=()):
     """These events, with the stretches of their text, and its calls at the end."""
-    found: list[Event] = []
+    found = []
     for event in events:
         if isinstance(event, Text):
             its, stretches = cut(stretches, len(event.delta))

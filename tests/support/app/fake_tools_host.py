@@ -25,7 +25,7 @@ OWN = "Slipstream"
 SCHEMA = json.dumps({"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-def main() -> None:
+def main():
     counter, *steps = sys.argv[1:]
     lives = " ".join(steps).split(" -- ")
     with open(counter, "a+") as file:
@@ -35,7 +35,7 @@ def main() -> None:
         take(*step.partition(":")[::2])
 
 
-def take(step: str, word: str) -> None:
+def take(step, word):
     match step:
         case "ready":
             say("ready", protocol=int(word or 1))
@@ -57,8 +57,8 @@ def take(step: str, word: str) -> None:
             raise ValueError(step)
 
 
-def serve(word: str) -> None:
-    running: dict = {}
+def serve(word):
+    running = {}
     for line in sys.stdin.buffer:
         command = json.loads(line)
         match command["command"]:
@@ -75,7 +75,7 @@ def serve(word: str) -> None:
                 end(command["id"], "cancelled", "It was stopped.")
 
 
-def tell(server: dict, word: str) -> None:
+def tell(server, word):
     name = server["name"]
     say("state", server=name, state="starting")
     if server["command"] == "broken":
@@ -92,7 +92,7 @@ def tell(server: dict, word: str) -> None:
     say("state", server=name, state="running", tools=tools, **known)
 
 
-def answer(id: str, arguments: str) -> None:
+def answer(id, arguments):
     match json.loads(arguments).get("do"):
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -106,11 +106,11 @@ def answer(id: str, arguments: str) -> None:
     end(id, "done", arguments, seconds=0.1, bytes=len(arguments))
 
 
-def end(id: str, ending: str, text: str, **spent) -> None:
+def end(id, ending, text, **spent):
     say("result", id=id, ending=ending, text=text, **spent)
 
 
-def say(event: str, **fields) -> None:
+def say(event, **fields):
     sys.stdout.buffer.write(json.dumps({"event": event, **fields}).encode() + b"\n")
     sys.stdout.buffer.flush()
 

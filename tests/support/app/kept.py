@@ -6,7 +6,7 @@ from pathlib import Path
 _DATA = Path(__file__).parents[2] / "app" / "data"
 
 
-def kept(name: str, found: str = "") -> str:
+def kept(name, found=""):
     """Return the text of a file of `tests/app/data`, which is `found` if that is accepted."""
     file = _DATA / name
     if found and os.environ.get("ACCEPT"):

@@ -1,13 +1,13 @@
 """What marks lie over a text, as the provenance of its tokens does."""
 
-from PySide6.QtGui import QTextCharFormat, QTextDocument
+from PySide6.QtGui import QTextCharFormat
 
 from app.markdown.formats import TOKEN
 
 
-def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
+def laid_over(document):
     """Return the text and format of each marked stretch, in reading order."""
-    found: list[tuple[str, QTextCharFormat]] = []
+    found = []
     block = document.begin()
     while block.isValid():
         ours = [laid for laid in block.layout().formats() if laid.format.hasProperty(TOKEN)]

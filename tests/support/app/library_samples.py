@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from models.answers import ANSWERS, Found, Offered, Rated
 from models.records import Installed, Inventory, PairOffer
@@ -17,7 +16,7 @@ TARGET = "mlx-community/Qwen3-4B-4bit"
 DRAFTER = "mlx-community/Qwen3-0.6B-4bit"
 
 
-def installed(name: str, **more: Any) -> Installed:
+def installed(name, **more):
     values = {
         "path": f"/models/{name}",
         "origin": "hub",
@@ -32,7 +31,7 @@ def installed(name: str, **more: Any) -> Installed:
     return Installed(name, **{**values, **more})
 
 
-def offer(target: str, drafter: str = "", **more: Any) -> PairOffer:
+def offer(target, drafter="", **more):
     values = {
         "family": "Qwen3",
         "good_for": "chat, code and reasoning",
@@ -50,7 +49,7 @@ def offer(target: str, drafter: str = "", **more: Any) -> PairOffer:
     return PairOffer(target, drafter, **{**values, **more})
 
 
-def _answers() -> tuple[Inventory, Found, Offered, Rated]:
+def _answers():
     """The lines of `tests/data/library.jsonl`. When a model was last used is kept as the seconds
     since then, below 0."""
     lines = (DATA / "library.jsonl").read_bytes().splitlines()
@@ -72,7 +71,7 @@ INCOMPLETE = INVENTORY_ANSWER.incomplete
 FOUND, OFFERS, CANDIDATES = _FOUND.found, _OFFERED.offers, _RATED.candidates
 
 
-def inventory_answer(**records: Any) -> Inventory:
+def inventory_answer(**records):
     """An answer of `list`."""
     running = any(one.status == "running" for one in records.get("downloads", ()))
     return Inventory(**{"free_bytes": 100 * GB, "downloading": running} | records)

@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections.abc import Iterator
 from itertools import chain
 from zlib import crc32
 
@@ -11,8 +10,6 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
-    Origin,
     Prefill,
     Span,
     Text,
@@ -25,7 +22,7 @@ _TOKEN = re.compile(r" ?\w{1,7}|\n+|\s+|[^\w\s]")
 ROUND_SECONDS = 0.011
 
 
-def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ...]:
+def made_trace(text, *, seed=0, longest=5):
     """The events of an answer that is `text`; the same for the same seed. `longest` 0: plain."""
     reading = (Prefill("g", 96, 120, 96, 0.0), Prefill("g", 120, 120, 96, 0.04))
     rounds = made_rounds(text, "g", seed=seed, longest=longest)
@@ -33,9 +30,7 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
     return (*events, Done("g", "stop", tally(events)))
 
 
-def made_rounds(
-    text: str, generation: str, *, seed: int = 0, longest: int = 5
-) -> Iterator[tuple[Event, ...]]:
+def made_rounds(text, generation, *, seed=0, longest=5):
     """The events of one round after another; each round but a plain one has its draft first."""
     chance = random.Random(seed)
     tokens = _TOKEN.findall(text)
@@ -52,7 +47,7 @@ def made_rounds(
             DraftedToken(_id(guess), guess, round(chance.uniform(0.4, 0.99), 3))
             for guess in (*right, *wrong)
         )
-        origin: Origin = "plain"
+        origin = "plain"
         if drafted:
             origin = "bonus" if accepted == length else "correction"
         judged = tuple(
@@ -80,12 +75,12 @@ def made_rounds(
         place += accepted + 1
 
 
-def _wrong(words: list[str], count: int, chance: random.Random, *, right: str) -> list[str]:
+def _wrong(words, count, chance, *, right):
     """Words from elsewhere in the text, as if they had been copied from there."""
     start = chance.randrange(len(words))
     guess = [words[(start + n) % len(words)] for n in range(count)]
     return [" the" if right != " the" else " a", *guess[1:]] if guess[:1] == [right] else guess
 
 
-def _id(token: str) -> int:
+def _id(token):
     return crc32(token.encode()) % 50_000

@@ -6,7 +6,7 @@ _FILE = Path(__file__).parents[2] / "app" / "data" / "markdown_samples.txt"
 _MARK = "@@@ "
 
 
-def samples() -> dict[str, str]:
+def samples():
     """Return the samples of the file, and four that are too long to be written by hand."""
     parts = _FILE.read_text(encoding="utf-8").split(_MARK)[1:]
     found = {name: text for name, _, text in (part.partition("\n") for part in parts)}

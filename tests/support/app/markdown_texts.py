@@ -93,7 +93,7 @@ reasoning = st.builds(
 )
 
 
-def split(text: str, cuts: list[int]) -> list[str]:
+def split(text, cuts):
     """`text` in pieces, cut at these places."""
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     return [text[a:b] for a, b in pairwise(places)]

@@ -8,19 +8,13 @@ and the text that must be there from now on.
 import json
 import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QTimer
 
 from app import commands
-from app.conversations.records import Message
 from app.engine_client import engine_process
 from app.start import run_window
-from app.window import Window
-from engine.events import Event
 from models.answers import ANSWERS, Opened
 from models.files import HOME_VARIABLE
 
@@ -28,27 +22,27 @@ CHARACTERS = 2500
 _ASK_MS = 30
 
 
-def tell(kind: str, id: int, content: str) -> None:
+def tell(kind, id, content):
     """In one write, as it comes from two threads."""
     os.write(1, (json.dumps({"kind": kind, "id": id, "content": content}) + "\n").encode())
 
 
-def ask_on(window: Window) -> None:
+def ask_on(window):
     """Begin, and ask whenever nothing is being written."""
-    acknowledged: set[int] = set()
+    acknowledged = set()
 
-    def look(kept: int) -> None:
+    def look(kept):
         for message in window.conversation.branch:
             if message.role == "user" and message.id not in acknowledged:
                 acknowledged.add(message.id)
                 tell("complete", message.id, message.content)
 
-    def ask() -> None:
+    def ask():
         if window.loader.loaded is not None and not window.conversation.busy:
             window.composer.set_text(f"question {os.getpid()}.{len(acknowledged)} " * 20)
             window.composer.send()
 
-    def tell_end(message: Message) -> None:
+    def tell_end(message):
         tell(message.state, message.id, message.content)
 
     tell_flushes(window)
@@ -63,14 +57,12 @@ def ask_on(window: Window) -> None:
     tell("opened", 0, window.store.notice or "")
 
 
-def tell_flushes(window: Window) -> None:
+def tell_flushes(window):
     """Tell what was flushed, once that is on the disk."""
     flush = window.store.flush_answer
 
-    def flush_and_tell(
-        id: int, content: str, events: Sequence[Event], **options: Any
-    ) -> Future[None]:
-        def tell_it(future: Future[Any]) -> None:
+    def flush_and_tell(id, content, events, **options):
+        def tell_it(future):
             if future.exception() is None:
                 tell("streaming", id, content)
 
@@ -81,10 +73,10 @@ def tell_flushes(window: Window) -> None:
     setattr(window.store, "flush_answer", flush_and_tell)  # noqa: B010
 
 
-def main(home: Path, speed: str) -> int:
+def main(home, speed):
     os.environ[HOME_VARIABLE] = str(home)
     play = (sys.executable, "-m", "tests.support.app.streaming_host", str(CHARACTERS), speed)
-    engine_process.host_command = lambda target="": play  # type: ignore[assignment]
+    engine_process.host_command = lambda target="": play
     opened = ANSWERS.to_json(Opened("/models/tiny"))
     # The real one outlives a kill for a moment; further words are nothing to this one.
     commands.models_command = lambda: ("printf", opened)

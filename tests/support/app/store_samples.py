@@ -1,16 +1,11 @@
 """Values that several tests of the conversations need."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
-from app.conversations.records import Message
-from app.conversations.store import Store
 from engine.events import (
     Draft,
     DraftedToken,
-    Event,
     Span,
     Text,
     TokenVerdict,
@@ -19,7 +14,7 @@ from engine.events import (
 )
 
 
-def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
+def round_of(number, text="token "):
     """The events of one round of a drafted token, a correction and the text of both."""
     return (
         Draft("g", number, (DraftedToken(7, text, 0.5),), "lookup"),
@@ -38,23 +33,23 @@ def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
     )
 
 
-def asked(store: Store, content: str = "Why is the sky blue?") -> Message:
+def asked(store, content="Why is the sky blue?"):
     """A user's message in a new conversation."""
     return store.say(store.create().result().id, content).result()
 
 
-def answered(store: Store, question: Message, content: str = "Because.") -> Message:
+def answered(store, question, content="Because."):
     """A complete answer to `question`."""
     answer = store.begin_answer(question.id, target="Qwen3", drafter="lookup").result()
     return store.finish_answer(answer.id, content, round_of(0), state="complete").result()
 
 
-def contents(messages: tuple[Message, ...]) -> list[str]:
+def contents(messages):
     return [message.content for message in messages]
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[sqlite3.Connection]:
+def raw(path):
     """The file as it is, behind the store's back."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection

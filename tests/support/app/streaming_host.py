@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from engine.conversation.stats import update
-from engine.events import Done, DoneReason, Failed, Prefill, Stats, Verdict
+from engine.events import Done, Failed, Prefill, Stats, Verdict
 from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.protocol import (
@@ -23,7 +23,6 @@ from engine.process.protocol import (
     Memory,
     Quit,
     Ready,
-    Response,
     SetDrafter,
 )
 from engine.request import Sampling
@@ -31,7 +30,7 @@ from tests.support.app.long_texts import made_text
 from tests.support.app.made_traces import made_rounds
 
 
-def main(characters: int, speed: float) -> None:
+def main(characters, speed):
     """Answer commands until the standard input ends."""
     text, commands = made_text(characters), SimpleQueue[Command]()
     Thread(target=_read, args=(commands,), daemon=True).start()
@@ -65,10 +64,10 @@ def main(characters: int, speed: float) -> None:
         say(loaded)
 
 
-def play(generation: str, text: str, speed: float, commands: SimpleQueue[Command]) -> None:
+def play(generation, text, speed, commands):
     """Say the rounds of `text`, `speed` tokens a second, up to the end or a command to stop."""
     begin, written = time.monotonic(), 0
-    reason: DoneReason = "stop"
+    reason = "stop"
     first = Prefill(generation, 64, 64, 0, 0.01)
     stats = update(Stats(), first)
     say(first)
@@ -84,13 +83,13 @@ def play(generation: str, text: str, speed: float, commands: SimpleQueue[Command
     say(Done(generation, reason, stats))
 
 
-def say(response: Response) -> None:
+def say(response):
     """One line of the protocol."""
     sys.stdout.buffer.write(protocol.RESPONSES.to_line(response))
     sys.stdout.buffer.flush()
 
 
-def _stops(commands: SimpleQueue[Command], generation: str) -> bool:
+def _stops(commands, generation):
     """Whether this generation was cancelled; what else has come is refused, as it is not played."""
     while True:
         try:
@@ -107,7 +106,7 @@ def _stops(commands: SimpleQueue[Command], generation: str) -> bool:
         say(Failed(command.id, "One answer is played at a time.", "Wait for it."))
 
 
-def _read(commands: SimpleQueue[Command]) -> None:
+def _read(commands):
     for line in sys.stdin.buffer:
         commands.put(protocol.parse_command(line))
     commands.put(Quit())

@@ -1,20 +1,13 @@
 """An open conversation with a store and a fake host behind it, and no window."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from pytestqt.qtbot import QtBot
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.listing import Listing
-from app.chat.tool_runner import ToolRunner
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
-from engine.request import Request
-from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.window_maker import fake_host
 
@@ -24,11 +17,9 @@ class Talk:
     told, in order; `problems`, of whatever kind; `beginning`, how new conversations are configured.
     """
 
-    def __init__(
-        self, folder: Path, steps: str, qtbot: QtBot, *, tools: ToolRunner | None = None
-    ) -> None:
+    def __init__(self, folder, steps, qtbot, *, tools=None):
         self._qtbot = qtbot
-        self.beginning: tuple[str, Request | None] = ("", None)
+        self.beginning = ("", None)
         self.store = Store.open(folder / "conversations.sqlite")
         self.engine = EngineProcess(
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
@@ -41,10 +32,10 @@ class Talk:
             names=lambda: ("tiny", "lookup"),
             beginning=lambda: self.beginning,
         )
-        self.told: list[str] = []
-        self.words: list[str] = []  # of the searches that led to a message
-        self.problems: list[Problem] = []
-        self.refused: list[str] = []
+        self.told = []
+        self.words = []  # of the searches that led to a message
+        self.problems = []
+        self.refused = []
         for name in ("opened", "changed", "described", "reached"):
             getattr(self.conversation, name).connect(self._teller(name))
         self.conversation.reached.connect(lambda message, words: self.words.append(words))
@@ -55,47 +46,44 @@ class Talk:
         self.conversation.refused.connect(self._on_refused)
         self.engine.load(Path("/models/tiny"))
 
-    def _teller(self, name: str) -> Callable[..., None]:
+    def _teller(self, name):
         return lambda *values: self.told.append(name)
 
-    def _on_refused(self, text: str, problem: Problem) -> None:
+    def _on_refused(self, text, problem):
         self.refused.append(text)
         self.problems.append(problem)
 
-    def until(self, holds: Callable[[], object]) -> None:
+    def until(self, holds):
         self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
-    def until_told(self, name: str, count: int = 1) -> None:
+    def until_told(self, name, count=1):
         self.until(lambda: self.told.count(name) >= count)
 
-    def ask(self, text: str) -> None:
+    def ask(self, text):
         """Say something, and wait for the answer to be on the disk."""
         saved = self.told.count("saved")
         self.conversation.say(text)
         self.until_told("saved", saved + 1)
 
     @property
-    def shown(self) -> list[tuple[str, str, str]]:
+    def shown(self):
         """Role, text and state of each message on the branch."""
         branch = self.conversation.branch
         return [(message.role, message.content, message.state) for message in branch]
 
-    def stored(self) -> list[tuple[str, str, str]]:
+    def stored(self):
         """The same, as it is in the store."""
-        record: Any = self.conversation.record
+        record = self.conversation.record
         branch = self.store.branch(record.id).result()
         return [(message.role, message.content, message.state) for message in branch]
 
     @staticmethod
-    def reopened(folder: Path) -> Store:
+    def reopened(folder):
         """The store of a talk that is closed, as the next start finds it."""
         return Store.open(folder / "conversations.sqlite")
 
-    def close(self) -> None:
+    def close(self):
         self.answers.close()
         self.engine.stop()
         self.answers.save()
         self.store.close()
-
-
-Begin = Callable[..., Talk]

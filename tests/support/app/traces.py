@@ -1,9 +1,7 @@
 """Traces for tests: any that a generation may have, with texts that tokens cut anywhere."""
 
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -14,8 +12,6 @@ from engine.events import (
     Done,
     Draft,
     DraftedToken,
-    Event,
-    Origin,
     Prefill,
     Span,
     Text,
@@ -24,7 +20,6 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
-from engine.stretches import Stretch
 from engine.tree import Tree
 
 DATA = Path(__file__).parents[2] / "app" / "data"
@@ -36,10 +31,10 @@ _ALPHABET = "ab \n<>é→😀\ufffd"
 class Vocabulary:
     """A tokenizer of byte strings: token 0 ends the text and has no text of its own."""
 
-    def __init__(self, tokens: Sequence[bytes]) -> None:
+    def __init__(self, tokens):
         self.tokens = [b"", *tokens]
 
-    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **_: Any) -> str:
+    def decode(self, token_ids, skip_special_tokens=False, **_):
         ends = b"" if skip_special_tokens else b"<end>"
         parts = [self.tokens[token] if token != END else ends for token in token_ids]
         return b"".join(parts).decode(errors="replace")
@@ -62,7 +57,7 @@ _LONGEST = 6  # drafted tokens
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Tree:
+def trees(draw):
     """A chain of any length, also none, or a tree of any shape."""
     size = draw(st.integers(0, _LONGEST))
     if draw(st.booleans()):
@@ -71,18 +66,18 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @st.composite
-def traces(draw: st.DrawFn) -> tuple[Event, ...]:
+def traces(draw):
     """The events of a generation, as a session would make them; it may be cut short anywhere."""
     token_texts = TokenTexts(VOCABULARY)
     stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
     text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
 
-    def tell(delta: str, lengths: list[int], stretches: tuple[Stretch, ...]) -> None:
+    def tell(delta, lengths, stretches):
         if lengths:
             spans = tuple(Span(*tokens_to_tell.popleft(), length) for length in lengths)
             events.append(Text("g", delta, spans, stretches))
 
-    events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
+    events = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
     shapes = draw(st.lists(st.none() | trees(), max_size=8))
     for number, tree in enumerate(shapes, start=1):
         if tree is None:
@@ -97,7 +92,7 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
         guesses = draw(st.lists(_ids, min_size=len(tree), max_size=len(tree)))
         end = draw(st.integers(-1, len(tree) - 1))  # the last accepted token
         path, parents = tree.path(end), () if tree.is_chain else tree.parents
-        own: int | None = draw(_ids)
+        own = draw(_ids)
         last = number == len(shapes)
         if last and path and draw(st.booleans()):
             guesses[end], own = END, None
@@ -106,7 +101,7 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
         if guesses:
             tokens = tuple(DraftedToken(t, token_texts.text_of(t), draw(_chances)) for t in guesses)
             events.append(Draft("g", number, tokens, "model", parents))
-        origin: Origin = "correction" if tree.children(end) else "bonus" if guesses else "plain"
+        origin = "correction" if tree.children(end) else "bonus" if guesses else "plain"
         judgements = tuple(TokenVerdict(draw(_chances), draw(_chances)) for _ in guesses)
         written = None if own is None else WrittenToken(own, token_texts.text_of(own), 0.5, origin)
         events.append(
@@ -126,9 +121,9 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
     return tuple(events[: draw(st.integers(0, len(events)))] if draw(st.booleans()) else events)
 
 
-def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Round]:
+def made_round(number, *texts, accepted=0):
     """A round of this many drafted tokens, before and after its verdict."""
-    origin: Origin = "bonus" if texts else "plain"
+    origin = "bonus" if texts else "plain"
     if accepted < len(texts):
         origin = "correction"
     drafted = tuple(DraftedToken(1, text, 0.5) for text in texts)
@@ -142,9 +137,7 @@ def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Roun
     return before, after
 
 
-def tree_round(
-    number: int, *tokens: tuple[str, int, float], path: Sequence[int] = ()
-) -> tuple[Round, Round]:
+def tree_round(number, *tokens, path=()):
     """A round of a tree, of (text, parent, q), as it is drafted, and as it is judged."""
     tree = Tree(tuple(parent for _, parent, _ in tokens))
     drafted = tuple(DraftedToken(1, text, q) for text, _, q in tokens)
@@ -163,7 +156,7 @@ def tree_round(
     return before, after
 
 
-def forced_round(number: int, *texts: str) -> Round:
+def forced_round(number, *texts):
     """A round of tokens that a grammar forced."""
     written = tuple(WrittenToken(3, text, 1.0, "forced") for text in texts)
     verdict = Verdict("g", number, 0, (), None, 0.0, 0.0, 0.01, "the grammar", written)
@@ -172,11 +165,11 @@ def forced_round(number: int, *texts: str) -> Round:
     return judged
 
 
-def text_of(events: Sequence[Event]) -> str:
+def text_of(events):
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-def recorded(name: str) -> tuple[Event, ...]:
+def recorded(name):
     """The trace in the recorded file `name`.
 
     Made with `python -m engine generate --json` on the tiny model in tests/data.

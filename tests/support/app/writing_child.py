@@ -12,26 +12,25 @@ from itertools import count
 from pathlib import Path
 
 from app.conversations.store import Store
-from engine.events import Event
 from tests.support.app.store_samples import round_of
 
 
-def tell(kind: str, id: int, content: str) -> None:
+def tell(kind, id, content):
     sys.stdout.write(json.dumps({"kind": kind, "id": id, "content": content}) + "\n")
     sys.stdout.flush()
 
 
-def main(path: Path) -> None:
+def main(path):
     now = datetime(2026, 5, 9, tzinfo=UTC)
 
-    def clock() -> datetime:
+    def clock():
         nonlocal now
         now += timedelta(minutes=10)  # so that backups are due, and killed too
         return now
 
     store = Store.open(path, clock=clock)
     tell("opened", 0, store.notice or "")
-    chat: int | None = None
+    chat = None
     for number in count():
         asked = store.ask(chat, f"question {number} " * 20, target="t", drafter="d")
         _, (*_, question, answer) = asked.result()
@@ -39,7 +38,7 @@ def main(path: Path) -> None:
         tell("complete", question.id, question.content)
         tell("streaming", answer.id, "")
         content = ""
-        events: list[Event] = []
+        events = []
         for flush in range(4):
             events.extend(round_of(flush))
             content += f"part {flush} " * 50

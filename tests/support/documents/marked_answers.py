@@ -22,11 +22,11 @@ class MarkedAnswer:
     marked: str
 
     @property
-    def text(self) -> str:
+    def text(self):
         return self.marked.replace("⟦", "").replace("⟧", "")
 
     @property
-    def spans(self) -> list[tuple[int, int]]:
+    def spans(self):
         """From where to where in the text it is marked."""
         bare = [
             match.start() - number for number, match in enumerate(re.finditer("[⟦⟧]", self.marked))
@@ -34,7 +34,7 @@ class MarkedAnswer:
         return list(zip(bare[::2], bare[1::2], strict=True))
 
 
-def _parts(name: str) -> list[tuple[str, str]]:
+def _parts(name):
     """The head of each part of a file, and its text."""
     text = (_FOLDER / name).read_text("utf-8").replace("&shy;", "\u00ad")
     parts = re.split(r"^=== (.*)\n", text, flags=re.MULTILINE)[1:]
@@ -43,14 +43,14 @@ def _parts(name: str) -> list[tuple[str, str]]:
     ]
 
 
-def _document(name: str) -> Document:
+def _document(name):
     sections = []
     for head, text in _parts(f"{name}.txt"):
         kind, number, *label = head.split(maxsplit=2)
         assert kind in ("page", "part")
         sections.append(Section(kind, int(number), text, *label))
     kind_of_file = {"contract.pdf": "pdf", "manual.md": "markdown", "report.docx": "docx"}[name]
-    return Document(name, kind_of_file, name, tuple(sections))  # type: ignore[arg-type]
+    return Document(name, kind_of_file, name, tuple(sections))
 
 
 CONTRACT, MANUAL, REPORT = map(_document, ("contract.pdf", "manual.md", "report.docx"))

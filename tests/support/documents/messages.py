@@ -1,17 +1,10 @@
 """Small messages, and pages that were saved as one file."""
 
 import plistlib
-from collections.abc import Mapping
 from email.message import EmailMessage
 
 
-def eml(
-    text: str,
-    *,
-    page: str = "",
-    attached: Mapping[str, bytes] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> bytes:
+def eml(text, *, page="", attached=None, headers=None):
     """A message with a text, the same as a page, and attachments by their names."""
     message = EmailMessage()
     message["From"] = "Zoë Müller <zoe@example.org>"
@@ -28,7 +21,7 @@ def eml(
     return message.as_bytes()
 
 
-def webarchive(page: str, *, binary: bool = True, css: str = "") -> bytes:
+def webarchive(page, *, binary=True, css=""):
     """A page as Safari saves it, with its styles."""
     main = {
         "WebResourceData": page.encode(),

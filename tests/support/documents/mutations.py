@@ -13,15 +13,14 @@ import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain, product
 
-from engine.documents import Document
 from engine.documents.child import read_bytes
 from engine.documents.confine import confine
 from engine.documents.limits import LONG_PIXELS, PICTURE_SIDE, Effort
 from engine.documents.pdf import draw_page
-from engine.documents.picture import Pixels, read_picture
+from engine.documents.picture import read_picture
 from models.errors import Problem
 from tests.support.documents.office import parts_of, zipped
 from tests.support.documents.office_samples import office_samples
@@ -44,7 +43,7 @@ _ODD = (
 )
 
 
-def files_of(kind: str) -> list[tuple[str, bytes]]:
+def files_of(kind):
     """The names and bytes of all samples of this kind."""
     plain = [(each.name, each.data) for each in SAMPLES if each.format == kind]
     if kind in PICTURES:
@@ -53,7 +52,7 @@ def files_of(kind: str) -> list[tuple[str, bytes]]:
     return plain + [each for each in office if each[0].endswith(f".{kind}")]
 
 
-def mutated(name: str, data: bytes, number: int) -> bytes:
+def mutated(name, data, number):
     """The same for the same number; half of the zips are whole ones, with a broken part, and half
     of the PNGs have right checksums."""
     chance = random.Random(f"{name} {number}")
@@ -66,7 +65,7 @@ def mutated(name: str, data: bytes, number: int) -> bytes:
     return _edited(data, chance)
 
 
-def _with_checksums(png: bytes) -> bytes:
+def _with_checksums(png):
     """The chunks of a PNG up to the first that is too long."""
     data, place = bytearray(png), 8
     while place + 12 <= len(data):
@@ -78,38 +77,38 @@ def _with_checksums(png: bytes) -> bytes:
     return bytes(data)
 
 
-def _edited(data: bytes, chance: random.Random) -> bytes:
+def _edited(data, chance):
     for _ in range(chance.randint(1, 6)):
         data = chance.choice(_EDITS)(data, chance)
     return data
 
 
-def _flip(data: bytes, chance: random.Random) -> bytes:
+def _flip(data, chance):
     place = chance.randrange(max(len(data), 1))
     return data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
 
 
-def _cut(data: bytes, chance: random.Random) -> bytes:
+def _cut(data, chance):
     return data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data
 
 
-def _drop(data: bytes, chance: random.Random) -> bytes:
+def _drop(data, chance):
     place = chance.randrange(len(data) + 1)
     return data[:place] + data[place + chance.randint(1, 60) :]
 
 
-def _copy(data: bytes, chance: random.Random) -> bytes:
+def _copy(data, chance):
     start, place = chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)
     return data[:place] + data[start : start + chance.randint(1, 400)] + data[place:]
 
 
-def _insert(data: bytes, chance: random.Random) -> bytes:
+def _insert(data, chance):
     place = chance.randrange(len(data) + 1)
     return data[:place] + chance.choice(_ODD) + data[place:]
 
 
-def _other_word(pattern: bytes, new: Callable[[list[bytes], random.Random], bytes]) -> "_Edit":
-    def edit(data: bytes, chance: random.Random) -> bytes:
+def _other_word(pattern, new):
+    def edit(data, chance):
         found = list(re.finditer(pattern, data))
         if not found:
             return data
@@ -120,7 +119,7 @@ def _other_word(pattern: bytes, new: Callable[[list[bytes], random.Random], byte
 
 
 _Edit = Callable[[bytes, random.Random], bytes]
-_EDITS: tuple[_Edit, ...] = (
+_EDITS = (
     _flip,
     _cut,
     _drop,
@@ -132,7 +131,7 @@ _EDITS: tuple[_Edit, ...] = (
 )
 
 
-def read(name: str, data: bytes, number: int) -> str:
+def read(name, data, number):
     """ "read" or "problem"."""
     try:
         if name.endswith(PICTURES):
@@ -149,31 +148,31 @@ def read(name: str, data: bytes, number: int) -> str:
     return "read"
 
 
-def _judge_picture(read: Pixels) -> None:
+def _judge_picture(read):
     assert 0 < max(read.width, read.height) <= PICTURE_SIDE
     assert read.width * read.height <= LONG_PIXELS
     assert len(read.rgb) == 3 * read.width * read.height
 
 
-def _judge_problem(problem: Problem) -> None:
+def _judge_problem(problem):
     """It can be shown to a person."""
     assert problem.message.isprintable(), ascii(problem.message)
     assert len(problem.message) < _LONGEST_MESSAGE, problem.message
     assert problem.remedy
 
 
-def _judge(document: Document) -> None:
+def _judge(document):
     assert document.sections
     assert all(section.text.strip() for section in document.sections)
     document.to_json().encode()
 
 
-def main(count: int, kinds: Sequence[str]) -> None:
+def main(count, kinds):
     files = {kind: files_of(kind) for kind in kinds}
     for name, data in chain(*files.values()):  # right ones are read, and load what is loaded late
         assert read(name, data, 0) == "read"
     confine(Effort(seconds=600.0, memory_bytes=1_500_000_000))
-    came: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
+    came = {kind: Counter() for kind in kinds}
     for kind, number in product(kinds, range(count)):
         print(kind, number, file=sys.stderr)
         name, data = files[kind][number % len(files[kind])]

@@ -1,6 +1,5 @@
 """Small files of office programs and books, made of the XML that matters in them."""
 
-from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -25,7 +24,7 @@ _TYPES = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-t
 _RELATED = "http://schemas.openxmlformats.org/package/2006/relationships"
 
 
-def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+def zipped(parts):
     """The same bytes for the same parts, at any time."""
     file = BytesIO()
     with ZipFile(file, "w") as archive:
@@ -34,12 +33,12 @@ def zipped(parts: Mapping[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def parts_of(data: bytes) -> dict[str, bytes]:
+def parts_of(data):
     with ZipFile(BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def related(*relations: tuple[str, str, str]) -> str:
+def related(*relations):
     """Identifier, kind and target of each."""
     listed = "".join(
         f'<Relationship Id="{name}" Type="{OFFICE}/{kind}" Target="{target}"/>'
@@ -51,7 +50,7 @@ def related(*relations: tuple[str, str, str]) -> str:
 # Word
 
 
-def docx(body: str, *, parts: Mapping[str, str] | None = None) -> bytes:
+def docx(body, *, parts=None):
     """`parts`: others, by name; those in word/ are wrapped in their root."""
     return zipped(
         {
@@ -64,11 +63,11 @@ def docx(body: str, *, parts: Mapping[str, str] | None = None) -> bytes:
     )
 
 
-def word_part(root: str, content: str) -> str:
+def word_part(root, content):
     return f"<w:{root} {_WORD}>{content}</w:{root}>"
 
 
-def paragraph(content: str, *, style: str = "", item_of: int = 0, level: int = 0) -> str:
+def paragraph(content, *, style="", item_of=0, level=0):
     """A list's item has the list's number in `item_of`."""
     looks = f'<w:pStyle w:val="{style}"/>' if style else ""
     if item_of:
@@ -76,11 +75,11 @@ def paragraph(content: str, *, style: str = "", item_of: int = 0, level: int = 0
     return f"<w:p><w:pPr>{looks}</w:pPr>{content}</w:p>"
 
 
-def run(text: str, looks: str = "") -> str:
+def run(text, looks=""):
     return f'<w:r><w:rPr>{looks}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
-def numbering_of(*lists: str, uses: str = "") -> str:
+def numbering_of(*lists, uses=""):
     """Lists with these levels, numbered from 1. `uses`: more XML, of lists that share them."""
     kinds = "".join(
         f'<w:abstractNum w:abstractNumId="{i}">{levels}</w:abstractNum>'
@@ -90,11 +89,11 @@ def numbering_of(*lists: str, uses: str = "") -> str:
     return word_part("numbering", kinds + used + uses)
 
 
-def used_list(number: int, kind: int, overrides: str = "") -> str:
+def used_list(number, kind, overrides=""):
     return f'<w:num w:numId="{number}"><w:abstractNumId w:val="{kind}"/>{overrides}</w:num>'
 
 
-def numbering() -> str:
+def numbering():
     """List 1 has bullets, list 2 has numbers."""
     return numbering_of(
         *(
@@ -104,7 +103,7 @@ def numbering() -> str:
     )
 
 
-def numbered_level(level: int, pattern: str, *, kind: str = "decimal", more: str = "") -> str:
+def numbered_level(level, pattern, *, kind="decimal", more=""):
     """A level of a list, from 0; in `pattern` %1 stands for the number of level 0."""
     return (
         f'<w:lvl w:ilvl="{level}"><w:start w:val="1"/><w:numFmt w:val="{kind}"/>{more}'
@@ -112,7 +111,7 @@ def numbered_level(level: int, pattern: str, *, kind: str = "decimal", more: str
     )
 
 
-def _styles() -> str:
+def _styles():
     return word_part(
         "styles",
         "".join(
@@ -125,7 +124,7 @@ def _styles() -> str:
 # Excel
 
 
-def xlsx(fill: Callable[[Workbook], None]) -> bytes:
+def xlsx(fill):
     workbook = Workbook()
     fill(workbook)
     file = BytesIO()
@@ -137,13 +136,7 @@ def xlsx(fill: Callable[[Workbook], None]) -> bytes:
 # PowerPoint
 
 
-def pptx(
-    slides: Sequence[str],
-    *,
-    order: Sequence[int] | None = None,
-    notes: Mapping[int, str] | None = None,
-    parts: Mapping[str, str] | None = None,
-) -> bytes:
+def pptx(slides, *, order=None, notes=None, parts=None):
     """`order`: the numbers, from 1, of the slides' files. `notes`: by such a number."""
     numbers = range(1, len(slides) + 1)
     listed = "".join(f'<p:sldId id="{255 + i}" r:id="s{i}"/>' for i in order or numbers)
@@ -167,12 +160,12 @@ def pptx(
     return zipped({**made, **(parts or {})})
 
 
-def slide(*shapes: str, attributes: str = "") -> str:
+def slide(*shapes, attributes=""):
     tree = f"<p:cSld><p:spTree>{''.join(shapes)}</p:spTree></p:cSld>"
     return f"<p:sld {_SLIDE} {attributes}>{tree}</p:sld>"
 
 
-def shape(*paragraphs: str, kind: str = "") -> str:
+def shape(*paragraphs, kind=""):
     """`kind`: of placeholder. A paragraph is text, or XML of its own."""
     placeholder = f'<p:ph type="{kind}"/>' if kind else ""
     lines = "".join(
@@ -185,17 +178,17 @@ def shape(*paragraphs: str, kind: str = "") -> str:
     )
 
 
-def level(text: str, number: int) -> str:
+def level(text, number):
     return f'<a:p><a:pPr lvl="{number}"/><a:r><a:t>{text}</a:t></a:r></a:p>'
 
 
 # Charts of both
 
 
-def chart(title: str, categories: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
+def chart(title, categories, series):
     """A chart with percentages as its numbers."""
 
-    def points(values: Sequence[object]) -> str:
+    def points(values):
         return "".join(f'<c:pt idx="{i}"><c:v>{each}</c:v></c:pt>' for i, each in enumerate(values))
 
     drawn = "".join(
@@ -216,12 +209,7 @@ def chart(title: str, categories: Sequence[str], series: Mapping[str, Sequence[f
 # EPUB
 
 
-def epub(
-    chapters: Mapping[str, str | bytes],
-    *,
-    listed: Sequence[str] | None = None,
-    parts: Mapping[str, str] | None = None,
-) -> bytes:
+def epub(chapters, *, listed=None, parts=None):
     """`chapters`: pages by the name of their file in OEBPS; `listed`: the targets that name them,
     in the order of reading."""
     targets = listed or list(chapters)
@@ -248,7 +236,7 @@ def epub(
     )
 
 
-def page(body: str, *, title: str = "A book") -> str:
+def page(body, *, title="A book"):
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>\n'
         '<html xmlns="http://www.w3.org/1999/xhtml">'

@@ -20,7 +20,7 @@ class Sample:
     hidden: int = 0
 
 
-def office_samples() -> dict[str, Sample]:
+def office_samples():
     """By the names of the files."""
     return {
         row["name"]: Sample(

@@ -27,40 +27,30 @@ class Page:
     resources: str = ""
 
 
-def line(
-    text: str,
-    *,
-    x: float = 20,
-    y: float = 250,
-    size: float = 12,
-    before: str = "",
-    matrix: str = "1 0 0 1",
-) -> str:
+def line(text, *, x=20, y=250, size=12, before="", matrix="1 0 0 1"):
     """A line of text in Helvetica; `before`: operators that say how it is painted."""
     shown = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
     placed = f"{matrix} {x} {y} Tm"
     return f"q {before} BT /F1 {size} Tf {placed} ({shown}) Tj ET Q\n"
 
 
-def unicode_line(text: str, *, x: float = 20, y: float = 250) -> str:
+def unicode_line(text, *, x=20, y=250):
     """The same of any characters of the first 65,536; U+D800 stands for a grinning face."""
     codes = "".join(f"{ord(each):04X}" for each in text)
     return f"BT /F2 12 Tf 1 0 0 1 {x} {y} Tm <{codes}> Tj ET\n"
 
 
-def risen(*pieces: tuple[str, float], x: float = 20, y: float = 250) -> str:
+def risen(*pieces, x=20, y=250):
     """A line of pieces, each with its height above the line; those that are not on it are small."""
     shown = " ".join(f"/F1 {7 if up else 12} Tf {up} Ts ({text}) Tj" for text, up in pieces)
     return f"BT 1 0 0 1 {x} {y} Tm {shown} ET\n"
 
 
-def lines(texts: Sequence[str], *, x: float = 20, top: float = 270, apart: float = 15) -> str:
+def lines(texts, *, x=20, top=270, apart=15):
     return "".join(line(text, x=x, y=top - i * apart) for i, text in enumerate(texts))
 
 
-def pdf(
-    *pages: Page | str, encrypted: bool = False, catalog: str = "", more: Sequence[str] = ()
-) -> bytes:
+def pdf(*pages, encrypted=False, catalog="", more=()):
     """A file with these pages; those that are only content are 400 x 300 points. `catalog`: entries
     of the dictionary that is its root. `more`: objects, which have the numbers from 8 on."""
     made = [page if isinstance(page, Page) else Page(page) for page in pages]
@@ -78,7 +68,7 @@ def pdf(
         *more,
     ]
 
-    def add(content: str) -> int:
+    def add(content):
         objects.append(content)
         return len(objects)
 
@@ -112,19 +102,19 @@ _LOCK = (  # of a password that nobody knows
 )
 
 
-def _note(appearance: int) -> str:
+def _note(appearance):
     return (
         f"<< /Type /Annot /Subtype /Stamp /F 4 /Rect [0 0 {WIDTH} {HEIGHT}]"
         f" /AP << /N {appearance} 0 R >> >>"
     )
 
 
-def _comment(text: str) -> str:
+def _comment(text):
     place = "/Rect [20 250 60 262] /QuadPoints [20 262 60 262 20 250 60 250]"
     return f"<< /Type /Annot /Subtype /Highlight /F 4 {place} /Contents ({text}) >>"
 
 
-def _tick(left: float, lower: float, ticked: bool, appearance: int) -> str:
+def _tick(left, lower, ticked, appearance):
     state = "/Yes" if ticked else "/Off"
     return (
         f"<< /Type /Annot /Subtype /Widget /F 4 /FT /Btn /T (t{left}-{lower}) /V {state}"
@@ -133,17 +123,17 @@ def _tick(left: float, lower: float, ticked: bool, appearance: int) -> str:
     )
 
 
-def _appearance(content: str) -> str:
+def _appearance(content):
     head = f"/Type /XObject /Subtype /Form /BBox [0 0 {WIDTH} {HEIGHT}]"
     return _stream(content, f"{head} /Resources << {_FONTS} >>")
 
 
-def _stream(content: str, entries: str = "") -> str:
+def _stream(content, entries=""):
     size = len(content.encode("cp1252"))
     return f"<< /Length {size} {entries} >>\nstream\n{content}\nendstream"
 
 
-def _file(objects: Sequence[str], trailer: str) -> bytes:
+def _file(objects, trailer):
     data = b"%PDF-1.7\n"
     places = []
     for number, content in enumerate(objects, start=1):
@@ -160,7 +150,7 @@ def _file(objects: Sequence[str], trailer: str) -> bytes:
     )
 
 
-def with_stream(stream: bytes, entries: str) -> bytes:
+def with_stream(stream, entries):
     """A file with one page, whose content is this stream, as it is."""
     mark = "\xbf" * 8
     before, _, after = pdf(mark).partition(mark.encode("cp1252"))

@@ -2,9 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Callable
 from io import BytesIO
-from typing import Any
 
 from PIL import Image
 
@@ -13,28 +11,28 @@ CORNER = (8, 8)
 """The upper left corner is red, the rest is blue."""
 
 
-def drawn(mode: str = "RGB", size: tuple[int, int] = SIZE) -> Image.Image:
+def drawn(mode="RGB", size=SIZE):
     """A blue picture with a red corner at the upper left."""
     picture = Image.new("RGB", size, "blue")
     picture.paste("red", (0, 0, *CORNER))
     return picture.convert(mode)
 
 
-def saved(picture: Image.Image, format: str, **options: Any) -> bytes:
+def saved(picture, format, **options):
     """The bytes of a file."""
     file = BytesIO()
     picture.save(file, format, **options)
     return file.getvalue()
 
 
-def turned(format: str, orientation: int) -> bytes:
+def turned(format, orientation):
     """A picture that a camera wrote with this orientation."""
     exif = Image.Exif()
     exif[0x0112] = orientation
     return saved(drawn(), format, exif=exif, **({"lossless": True} if format == "WEBP" else {}))
 
 
-def samples() -> dict[str, list[bytes]]:
+def samples():
     """The bytes of pictures, by format."""
     frames = {"save_all": True, "append_images": [Image.new("RGB", SIZE, "green")]}
     veiled = drawn("RGBA")
@@ -74,7 +72,7 @@ def samples() -> dict[str, list[bytes]]:
     }
 
 
-def png_of(width: int, height: int, *chunks: tuple[bytes, bytes], mode: int = 2) -> bytes:
+def png_of(width, height, *chunks, mode=2):
     """A PNG with this size, these chunks, and nothing that must be so."""
     head = (b"IHDR", struct.pack(">IIBBBBB", width, height, 8 if mode else 1, mode, 0, 0, 0))
     parts = (head, *chunks, (b"IEND", b""))
@@ -84,7 +82,7 @@ def png_of(width: int, height: int, *chunks: tuple[bytes, bytes], mode: int = 2)
     )
 
 
-def zeros(count: int) -> bytes:
+def zeros(count):
     """Packed zeros."""
     packer = zlib.compressobj(1)
     block = bytes(1 << 20)
@@ -92,7 +90,7 @@ def zeros(count: int) -> bytes:
     return b"".join((*parts, packer.compress(bytes(count % (1 << 20))), packer.flush()))
 
 
-def bombs() -> dict[str, Callable[[], bytes]]:
+def bombs():
     """What makes files that claim, or unpack to, far more than they have, by a name for each."""
     jpeg, progressive = (
         saved(drawn(size=(256, 256)), "JPEG", progressive=progressive)
@@ -151,12 +149,12 @@ def bombs() -> dict[str, Callable[[], bytes]]:
     }
 
 
-def _put(data: bytes, place: int, form: str, *values: int) -> bytes:
+def _put(data, place, form, *values):
     written = struct.pack(form, *values)
     return data[:place] + written + data[place + len(written) :]
 
 
-def _many_frames(webp: bytes, count: int) -> bytes:
+def _many_frames(webp, count):
     """An animation of copies of this still."""
     side = struct.pack("<I", SIZE[0] - 1)[:3] + struct.pack("<I", SIZE[1] - 1)[:3]
     head = _webp_chunk(b"VP8X", b"\2\0\0\0" + side) + _webp_chunk(b"ANIM", bytes(6))
@@ -165,5 +163,5 @@ def _many_frames(webp: bytes, count: int) -> bytes:
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
-def _webp_chunk(name: bytes, data: bytes) -> bytes:
+def _webp_chunk(name, data):
     return name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)

@@ -6,7 +6,6 @@ They are kept in `tests/data/documents`: samples.zip, and a line for each in sam
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 from engine.documents import Format
@@ -24,7 +23,7 @@ class Sample:
     said: tuple[tuple[str, str], ...]
 
 
-def rows(name: str) -> list[tuple[dict[str, Any], bytes]]:
+def rows(name):
     """What is said of each file of a set, and its content."""
     with ZipFile(DATA / f"{name}.zip") as files:
         lines = (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()

@@ -1,16 +1,14 @@
 """The copied words of an answer, found by trying everything: slow, and short enough to be read."""
 
-from collections.abc import Mapping
-
-from engine.documents.words import Word, names, words
+from engine.documents.words import names, words
 
 
-def slowly_copied(answer: str, documents: Mapping[int, str]) -> list[tuple[int, int, set[int]]]:
+def slowly_copied(answer, documents):
     """From where to where in the answer, and in which documents."""
     found = words(answer)
     named = set(names(answer, found))
     others = {number: [w.form for w in words(text)] for number, text in documents.items()}
-    taken: set[int] = set()
+    taken = set()
     kept = []
     while True:
         runs = [
@@ -29,11 +27,11 @@ def slowly_copied(answer: str, documents: Mapping[int, str]) -> list[tuple[int, 
         kept.append((found[first].start, found[last - 1].end, where))
 
 
-def _counts(found: list[Word], named: set[int], first: int, last: int) -> bool:
+def _counts(found, named, first, last):
     special = any(n in named or any(map(str.isdigit, found[n].form)) for n in range(first, last))
     return sum(word.halves for word in found[first:last]) >= (8 if special else 12)
 
 
-def _holds(other: list[str], run: list[Word]) -> bool:
+def _holds(other, run):
     wanted = [word.form for word in run]
     return any(other[at : at + len(wanted)] == wanted for at in range(len(other) - len(wanted) + 1))

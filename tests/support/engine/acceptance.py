@@ -1,14 +1,13 @@
 """Acceptance rules as functions that draw all of a round on the device, so that many rounds are
 drawn at once (`mx.vmap`); and such functions, mutants above all, as rules for the loop."""
 
-from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
 from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.core.accept import AcceptanceRule, Judged, outcomes
+from engine.core.accept import AcceptanceRule, outcomes
 from engine.core.sampling import Candidates, draw
 from engine.tree import Tree
 
@@ -23,7 +22,6 @@ class Verdict(NamedTuple):
     chance: mx.array
 
 
-Drawing = Callable[..., Verdict]
 """Draws the verdict on `drafted` (n,), `p` (n + 1, vocabulary), `q` (n, vocabulary), with a `key`,
 and a `tree` if the draft is no chain."""
 
@@ -37,24 +35,20 @@ class AllOutcomes(NamedTuple):
     chance: mx.array
 
 
-def enumerated(
-    rule: AcceptanceRule, drafted: mx.array, p: mx.array, q: mx.array, tree: Tree | None = None
-) -> AllOutcomes:
+def enumerated(rule, drafted, p, q, tree=None):
     """All that may come of a draft. `ends`, which the host computes, has operators alone, and so
     works with numbers that are still on the device."""
     tree = tree or Tree.chain(drafted.size)
     tried, own, _ = outcomes(rule, drafted, Candidates(p, None), q, tree)
-    ends, chance = rule.ends(tree, [tried[i] for i in range(len(tree))])  # type: ignore[arg-type]
-    return AllOutcomes(mx.stack(ends), own, mx.minimum(mx.stack(chance), 1.0))  # type: ignore[arg-type]
+    ends, chance = rule.ends(tree, [tried[i] for i in range(len(tree))])
+    return AllOutcomes(mx.stack(ends), own, mx.minimum(mx.stack(chance), 1.0))
 
 
 @cache
-def drawing(rule: AcceptanceRule) -> Drawing:
+def drawing(rule):
     """The rule, with its draws."""
 
-    def draw_verdict(
-        drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-    ) -> Verdict:
+    def draw_verdict(drafted, p, q, key, tree=None):
         may_come = enumerated(rule, drafted, p, q, tree)
         ends_key, own_key = mx.random.split(key)
         last = draw(may_come.ends, mx.random.uniform(shape=(1,), key=ends_key))
@@ -64,11 +58,11 @@ def drawing(rule: AcceptanceRule) -> Drawing:
     return draw_verdict
 
 
-def as_rule(drawing: Drawing) -> AcceptanceRule:
+def as_rule(drawing):
     """A rule that rules as `drawing` draws: one outcome is certain. For models without filters."""
     seeds = count()
 
-    def judge(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
+    def judge(draft, tree):
         assert draft.p.ids is None
         key = mx.random.key(next(seeds))
         drawn = drawing(draft.tokens, draft.p.p, draft.q, key, tree)
@@ -76,7 +70,7 @@ def as_rule(drawing: Drawing) -> AcceptanceRule:
         own = mx.arange(draft.p.p.shape[-1]) == drawn.next
         return tried.astype(mx.float32), mx.broadcast_to(own, draft.p.p.shape).astype(mx.float32)
 
-    def ends(tree: Tree, tried: Sequence[float]) -> tuple[list[float], list[float]]:
+    def ends(tree, tried):
         return [1.0 - sum(tried), *tried], [0.0] * len(tree)
 
     return AcceptanceRule(judge, ends)

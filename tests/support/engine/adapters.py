@@ -1,7 +1,6 @@
 """LoRA adapters of random numbers."""
 
 import json
-from pathlib import Path
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -9,9 +8,9 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 from mlx_lm.utils import load_model
 
 
-def adapter_for(source: Path, folder: Path, **changes: object) -> Path:
+def adapter_for(source, folder, **changes):
     """A LoRA adapter as mlx-lm's training leaves it, of random numbers."""
-    config: dict[str, object] = {
+    config = {
         "model": str(source),
         "fine_tune_type": "lora",
         "num_layers": 2,

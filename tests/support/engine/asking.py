@@ -5,12 +5,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
-from httpx2 import ASGITransport, AsyncClient, Response
+from httpx2 import ASGITransport, AsyncClient
 
 from engine.server.app import App
 from engine.server.guard import Guard, hosts_of
@@ -18,15 +16,15 @@ from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool
 from engine.server.service import MOST_WAITING, Service
 from engine.server.serving import Serving, TimedProtocol, bound
-from tests.support.engine.scripted_host import LOADED, Script, ScriptedHost, scripted, told
+from tests.support.engine.scripted_host import LOADED, ScriptedHost, scripted, told
 
 PORT = 8737
 
 
-def run[T](work: Coroutine[None, None, T], *, seconds: float = 60) -> T:
+def run[T](work, *, seconds=60):
     """The result of a coroutine that ends in time."""
 
-    async def limited() -> T:
+    async def limited():
         async with asyncio.timeout(seconds):
             return await work
 
@@ -35,14 +33,8 @@ def run[T](work: Coroutine[None, None, T], *, seconds: float = 60) -> T:
 
 @asynccontextmanager
 async def asking(
-    play: Script = told,
-    *,
-    key: str | None = None,
-    origins: tuple[str, ...] = (),
-    target: str = LOADED.target,
-    most_waiting: int = MOST_WAITING,
-    sees: bool = False,
-) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
+    play=told, *, key=None, origins=(), target=LOADED.target, most_waiting=MOST_WAITING, sees=False
+):
     """A client of a server whose engine plays `play`; streams come to it whole. Without a
     `target` nothing is loaded."""
     async with scripted(play, target=target, sees=sees) as (link, host):
@@ -66,7 +58,7 @@ class Listening:
     serving: Serving
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def connected(self):
         """A connection to it."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -74,7 +66,7 @@ class Listening:
         finally:
             writer.transport.abort()
 
-    async def said(self, request: bytes) -> bytes:
+    async def said(self, request):
         """All that it answers to these bytes until it closes the connection."""
         async with self.connected() as (reader, writer):
             writer.write(request)
@@ -82,7 +74,7 @@ class Listening:
                 return await reader.read()
             return b""
 
-    def request(self, body: Any, path: str = "/v1/chat/completions", **headers: str) -> bytes:
+    def request(self, body, path="/v1/chat/completions", **headers):
         """The bytes of a POST."""
         data = json.dumps(body).encode()
         given = {
@@ -96,12 +88,7 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(
-    play: Script = told,
-    *,
-    protocol: type[TimedProtocol] = TimedProtocol,
-    origins: tuple[str, ...] = (),
-) -> AsyncIterator[Listening]:
+async def listening(play=told, *, protocol=TimedProtocol, origins=()):
     """A server on loopback."""
     async with scripted(play) as (link, host):
         sockets = bound("127.0.0.1", 0)
@@ -117,7 +104,7 @@ async def listening(
             await task
 
 
-def events(response: Response) -> list[tuple[str, Any]]:
+def events(response):
     """The events of a stream: their names, empty where they have none, and their values. Comments
     are left out."""
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

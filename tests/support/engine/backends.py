@@ -1,27 +1,26 @@
 """Another backend than that of this machine's device: so the CPU runs what a Mac's GPU would."""
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.device import BACKENDS, GPU, Backend
+from engine.device import BACKENDS, GPU
 
 _OFF = 2.0**-14  # how far products of several rows are off, at most: so much that it shows
 _PRODUCTS = ((nn.Linear, "__call__"), (nn.QuantizedLinear, "__call__"), (nn.Embedding, "as_linear"))
 
 
 @contextmanager
-def computing_as(other: Backend) -> Iterator[None]:
+def computing_as(other):
     """Meanwhile `engine.device.backend` gives this one."""
     with mock.patch.dict(BACKENDS, {mx.default_device().type: other}):
         yield
 
 
 @contextmanager
-def on_a_mac() -> Iterator[None]:
+def on_a_mac():
     """Compute as on a Mac's GPU: mlx-lm's own functions and caches, draft and pass under way at
     once, each pass begun in two parts, however small it is, and products that are rounded by the
     number of rows. For models in float32: with fewer digits a tiny one makes a difference of every
@@ -34,12 +33,10 @@ def on_a_mac() -> Iterator[None]:
         yield
 
 
-def rounded(
-    product: Callable[[nn.Module, mx.array], mx.array],
-) -> Callable[[nn.Module, mx.array], mx.array]:
+def rounded(product):
     """Round a product by its number of rows; a single row stays as it is."""
 
-    def call(module: nn.Module, x: mx.array) -> mx.array:
+    def call(module, x):
         result = product(module, x)
         rows = x.size // x.shape[-1]
         if rows == 1:

@@ -1,12 +1,10 @@
 """Block drafters for tests: untrained networks, as they are published, for any tiny model."""
 
 from dataclasses import replace
-from typing import Literal
 
 import mlx.core as mx
 from mlx.utils import tree_map_with_path
 
-from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, embedding_scale, output_layer
 from engine.drafters.block import BlockDrafter, BoundNetwork
 from engine.drafters.dflash import DFlash, DFlash2
@@ -19,8 +17,7 @@ from engine.drafters.dspark import (
 )
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
 
-BlockKind = Literal["dflash", "windows", "dflash2", "dspark", "gated", "recurrent"]
-BLOCK_KINDS: tuple[BlockKind, ...] = (
+BLOCK_KINDS = (
     "dflash",
     "windows",
     "dflash2",
@@ -31,9 +28,7 @@ BLOCK_KINDS: tuple[BlockKind, ...] = (
 RANK = 32
 
 
-def block_network(
-    target: Decoder, kind: BlockKind, *, seed: int = 0, sharpness: float = 1.0
-) -> BoundNetwork:
+def block_network(target, kind, *, seed=0, sharpness=1.0):
     """A random network whose drafts depend on all that it reads; its logits are multiplied by
     `sharpness`."""
     model, vocabulary = target.model, target.vocabulary
@@ -70,22 +65,20 @@ def block_network(
     )
 
 
-def block_drafter(
-    target: Decoder, kind: BlockKind, *, seed: int = 0, sharpness: float = 1.0
-) -> BlockDrafter:
+def block_drafter(target, kind, *, seed=0, sharpness=1.0):
     """Drafts with such a network."""
     network = block_network(target, kind, seed=seed, sharpness=sharpness)
     return BlockDrafter(target, network, name=kind)
 
 
-def _network(kind: BlockKind, shape: BlockShape, vocabulary: int) -> DFlash:
+def _network(kind, shape, vocabulary):
     if kind in ("dflash", "windows"):
         return DFlash(shape)
     if kind == "dflash2":
         candidates = min(4, vocabulary - 1)
         return DFlash2(shape, SelectorShape(2, 4, RANK, candidates, vocabulary))
     width = shape.hidden_size
-    markov: MarkovHead = MarkovHead(vocabulary, vocabulary, rank=RANK)
+    markov = MarkovHead(vocabulary, vocabulary, rank=RANK)
     if kind == "gated":
         markov = GatedMarkovHead(vocabulary, vocabulary, rank=RANK, width=width)
     if kind == "recurrent":
@@ -93,14 +86,14 @@ def _network(kind: BlockKind, shape: BlockShape, vocabulary: int) -> DFlash:
     return DSpark(shape, markov, ConfidenceHead(width + RANK))
 
 
-def _lively(path: str, weight: mx.array) -> mx.array:
+def _lively(path, weight):
     """Matrices that enlarge what they are multiplied with, so that drafts vary."""
     if weight.ndim == 1:
         return weight
     return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
 
 
-def logits_of(network: BoundNetwork, *, width: int = 32) -> mx.array:
+def logits_of(network, *, width=32):
     """A block's, behind a made-up context of states of this width."""
     context = network.make_cache()
     shape = (1, 6, len(network.taps), width)

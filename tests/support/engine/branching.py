@@ -1,15 +1,12 @@
 """A drafter of trees with known distributions."""
 
-from collections.abc import Sequence
-
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.sampling import History, distribution, scores
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length import DraftCandidate
 from engine.drafters import DraftArrays, Drafter
-from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
 Row = NDArray[np.float64]
@@ -24,27 +21,25 @@ class Branching(Drafter):
 
     name = "branching"
 
-    def __init__(self, table: mx.array, *, alternatives: int = 3, guesses: bool = False) -> None:
+    def __init__(self, table, *, alternatives=3, guesses=False):
         self._table = table
         self._alternatives = alternatives
         self._guesses = guesses
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 16, alternatives=self._alternatives),)
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         tree = choice.tree or Tree.chain(choice.length)
         random = np.random.default_rng(np.array(key).tolist())
-        drafted: dict[int, int] = {}
-        drawn_from: dict[int, Row] = {}
+        drafted = {}
+        drawn_from = {}
         for depth in range(tree.height):
             at_depth = [i for i, each in enumerate(tree.depths) if each == depth]
             parents = sorted({tree.parents[i] for i in at_depth} & {COMMITTED, *drafted})
             rows = self._rows(tokens, [tree.path(each) for each in parents], drafted, sampling)
             for parent, row in zip(parents, rows, strict=True):
-                before: list[int] = []
+                before = []
                 for child in tree.children(parent):
                     left = self._left(row, before, greedy=sampling.greedy)
                     if not left.sum():
@@ -64,13 +59,7 @@ class Branching(Drafter):
             tree=Tree(tuple(places[tree.parents[i]] for i in order)),
         )
 
-    def _rows(
-        self,
-        tokens: list[int],
-        paths: list[tuple[int, ...]],
-        drafted: dict[int, int],
-        sampling: Sampling,
-    ) -> list[Row]:
+    def _rows(self, tokens, paths, drafted, sampling):
         """Return the table's distribution behind each path of drafted tokens."""
         texts = [[*tokens, *(drafted[i] for i in path)] for path in paths]
         last_but_one, last = zip(*(text[-2:] for text in texts), strict=True)
@@ -80,7 +69,7 @@ class Branching(Drafter):
         rows = distribution(scores(logits, history, sampling), sampling)
         return list(np.array(rows, dtype=np.float64))
 
-    def _left(self, row: Row, before: list[int], *, greedy: bool) -> Row:
+    def _left(self, row, before, *, greedy):
         """Return the distribution of an alternative behind those `before` it."""
         left = row.copy()
         left[before] = 0.0
@@ -90,16 +79,16 @@ class Branching(Drafter):
             return self._certain(int(row.argmin()))
         return left / left.sum() if left.any() else left
 
-    def _said(self, row: Row, left: Row) -> Row:
+    def _said(self, row, left):
         """Return the distribution that is reported for an alternative."""
         return left
 
-    def _certain(self, token: int) -> Row:
+    def _certain(self, token):
         return np.eye(self._table.shape[-1])[token]
 
 
 class TakenForReplaced(Branching):
     """A mutant: says that alternatives do not depend on those before them."""
 
-    def _said(self, row: Row, left: Row) -> Row:
+    def _said(self, row, left):
         return row

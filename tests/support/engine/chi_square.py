@@ -6,13 +6,12 @@ The seeds of the tests are fixed, so that this is how likely a seed is to be unl
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 ALPHA = 1e-4
 _FEWEST_EXPECTED = 5.0  # cells that expect less are taken together
 
 
-def excess(counts: NDArray[np.int_], probabilities: NDArray[np.float64]) -> float:
+def excess(counts, probabilities):
     """Return how far the counts are off, in units of what chance explains: above 1 is a proof. The
     last axis has the cells of one distribution, those before it have independent ones."""
     statistic, freedom = 0.0, 0
@@ -30,7 +29,7 @@ def excess(counts: NDArray[np.int_], probabilities: NDArray[np.float64]) -> floa
     return statistic / critical_value(freedom)
 
 
-def excess_between(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
+def excess_between(a, b):
     """Return `excess` for two sets of counts (cells,) that should be of one distribution."""
     share = a.sum() / (a.sum() + b.sum())
     both, a, b = _merge((a + b) * min(share, 1 - share), a + b, a, b)
@@ -39,16 +38,14 @@ def excess_between(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
     return float(statistic.sum()) / critical_value(len(both) - 1)
 
 
-def critical_value(freedom: int) -> float:
+def critical_value(freedom):
     """Return the chi-square that is exceeded with chance `ALPHA`: Wilson and Hilferty's
     approximation."""
     spread = 2 / (9 * freedom)
     return float(freedom * (1 - spread + NormalDist().inv_cdf(1 - ALPHA) * spread**0.5) ** 3)
 
 
-def _merge(
-    expected: NDArray[np.float64], *columns: NDArray[np.float64] | NDArray[np.int_]
-) -> list[NDArray[np.float64]]:
+def _merge(expected, *columns):
     """The columns, with the cells that expect too little (and are possible) added into one."""
     small = expected < _FEWEST_EXPECTED
     if small.any() and expected[small].sum() < _FEWEST_EXPECTED:

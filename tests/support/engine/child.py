@@ -3,13 +3,12 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from engine.cli.line_child import LineChild
 from engine.events import Done, Failed
 from engine.process import host
-from engine.process.protocol import COMMANDS, RESPONSES, Command, Loaded, Response
+from engine.process.protocol import COMMANDS, RESPONSES, Loaded
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
@@ -19,7 +18,7 @@ _COMMAND = 'exec "$0" -m engine.process.host 2> "$1"'
 class Child(LineChild):
     """A child process, and a line to it. `log`: its standard error."""
 
-    def __init__(self, log: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, log, environment=None):
         self.log = log
         variables = {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {})
         with mock.patch.dict(os.environ, variables):
@@ -30,30 +29,30 @@ class Child(LineChild):
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
-    def send(self, *commands: Command) -> None:
+    def send(self, *commands):
         self.write(b"".join(map(COMMANDS.to_line, commands)))
 
-    def next(self) -> Response:
+    def next(self):
         line = self.line(TIMEOUT_SECONDS)
         assert line is not None, "the child says nothing"
         return RESPONSES.read(line)
 
-    def until(self, *kinds: type[Any]) -> list[Response]:
+    def until(self, *kinds):
         """All responses up to the first of one of these kinds."""
         responses = [self.next()]
         while not isinstance(responses[-1], kinds):
             responses.append(self.next())
         return responses
 
-    def ask(self, command: Command) -> list[Response]:
+    def ask(self, command):
         self.send(command)
         return self.until(Done, Failed, Loaded)
 
-    def end(self, seconds: float = TIMEOUT_SECONDS) -> int:
+    def end(self, seconds=TIMEOUT_SECONDS):
         """Wait until it has ended; its exit status."""
         return self.process.wait(seconds)
 
-    def close(self) -> None:
+    def close(self):
         self.process.kill()
         self.process.wait()
         self.stdin.close()

@@ -4,16 +4,11 @@ with the exact distribution.
 
 from dataclasses import replace
 
-import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule, by_block
-from engine.core.decoder import Decoder
+from engine.core.accept import by_block
 from engine.core.loop import speculate
 from engine.core.rounds import RoundVerdict, Task
-from engine.draft_length import DraftLengthPolicy
-from engine.drafters import Drafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.support.engine.markov import decoder, drafting_tables, random_table
@@ -29,15 +24,11 @@ PROMPT = [2, 1]
 SHORT = 3  # tokens of a short text
 
 
-def no_ends(
-    sampling: Sampling, *, seed: int, length: int, accept: AcceptanceRule = by_block
-) -> Task:
+def no_ends(sampling, *, seed, length, accept=by_block):
     return Task(sampling, seed=seed, max_tokens=length, ends=frozenset(), accept=accept)
 
 
-def write(
-    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, task: Task, prompt: list[int]
-) -> tuple[list[int], list[RoundVerdict]]:
+def write(target, drafter, policy, task, prompt):
     """A text by models that have read nothing yet, and what was ruled on the way."""
     target.rewind(0)
     drafter.rewind(0)
@@ -46,15 +37,7 @@ def write(
     return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
 
 
-def short_texts(
-    drafter: Drafter,
-    policy: DraftLengthPolicy,
-    sampling: Sampling,
-    *,
-    texts: int,
-    accept: AcceptanceRule = by_block,
-    first_seed: int = 0,
-) -> NDArray[np.int_]:
+def short_texts(drafter, policy, sampling, *, texts, accept=by_block, first_seed=0):
     """Counts of short texts, one axis per token."""
     target = decoder(TABLE)
     counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
@@ -64,16 +47,7 @@ def short_texts(
     return counts
 
 
-def long_text(
-    drafter: Drafter,
-    policy: DraftLengthPolicy,
-    sampling: Sampling,
-    *,
-    length: int,
-    accept: AcceptanceRule = by_block,
-    table: mx.array = TABLE,
-    seed: int = 0,
-) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
+def long_text(drafter, policy, sampling, *, length, accept=by_block, table=TABLE, seed=0):
     """Counts of every token by the two before it, and what was ruled on the way."""
     task = no_ends(sampling, seed=seed, length=length, accept=accept)
     text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
@@ -83,9 +57,9 @@ def long_text(
     return counts, rulings
 
 
-def model_drafter(table: mx.array, vocabulary: int = VOCABULARY) -> ModelDrafter:
+def model_drafter(table, vocabulary=VOCABULARY):
     return ModelDrafter(decoder(table), vocabulary=vocabulary)
 
 
-def accepted(rulings: list[RoundVerdict]) -> int:
+def accepted(rulings):
     return sum(verdict.accepted for verdict in rulings)

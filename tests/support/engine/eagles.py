@@ -1,28 +1,23 @@
 """Random EAGLE drafters for tests, for any tiny model: as others publish them, with few tokens."""
 
-from pathlib import Path
-
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 
-from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding
-from engine.drafters import Drafter
 from engine.drafters.eagle import load_eagle
 from models.drafters.folders import describe_drafter
-from tests.support.engine.parity.subjects import Arrays, Subject
+from tests.support.engine.parity.subjects import Subject
 
 KINDS = ("EAGLE-3", "EAGLE")
 
 
-def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
+def eagle_subject(kind, model, *, seed=0):
     """Return a subject for `model`; EAGLE-3 cannot propose every third token."""
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     vocabulary = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = np.array([token for token in range(vocabulary) if token % 3 != 2])
     read = width if kind == "EAGLE" else 2 * width
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = {
         "layers.0.self_attn.q_proj.weight": (32, read),
         "layers.0.self_attn.k_proj.weight": (16, read),
         "layers.0.self_attn.v_proj.weight": (16, read),
@@ -33,7 +28,7 @@ def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
         "layers.0.post_attention_layernorm.weight": (width,),
         "fc.weight": (width, 2 * width),
     }
-    given: Arrays = {}
+    given = {}
     if kind != "EAGLE":
         norms = ("layers.0.hidden_norm", "layers.0.input_layernorm", "norm")
         shapes |= {f"{name}.weight": (width,) for name in norms}
@@ -50,7 +45,7 @@ def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
     return Subject(kind, config, shapes, given, seed=seed, gain=gain)
 
 
-def eagle_drafter(kind: str, target: Decoder, folder: Path, *, seed: int = 0) -> Drafter:
+def eagle_drafter(kind, target, folder, *, seed=0):
     """Drafts for `target`, from a folder of its own in `folder`."""
     subject = eagle_subject(kind, target.model, seed=seed)
     return load_eagle(describe_drafter(subject.write(folder / f"{kind}-{seed}")), target)

@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from engine.events import Draft, Event, Text, Verdict, from_json
+from engine.events import Draft, Text, Verdict, from_json
 
 ROOT = Path(__file__).parents[3]
 PROMPT = "a b a b a b"  # of which there is something to look up
@@ -27,7 +26,7 @@ class Run:
 Command = Callable[..., Run]
 
 
-def assert_refused(ended: Run, *words: str) -> None:
+def assert_refused(ended, *words):
     """Assert exit code 2, one line on standard error that holds all `words`, and no other
     output."""
     assert ended.code == 2, ended
@@ -40,7 +39,7 @@ def assert_refused(ended: Run, *words: str) -> None:
         assert word in ended.err, ended.err
 
 
-def unlike_refusal(ended: Run, *words: str) -> str:
+def unlike_refusal(ended, *words):
     """Return the difference from a refusal as `assert_refused` checks it, for tables; empty if
     there is none."""
     try:
@@ -50,24 +49,24 @@ def unlike_refusal(ended: Run, *words: str) -> str:
     return ""
 
 
-def contents(folder: Path) -> dict[Path, bytes | None]:
+def contents(folder):
     """All that lies under `folder`; None for a folder."""
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-def events_of(ended: Run) -> list[Event]:
+def events_of(ended):
     assert ended.code == 0, ended.err
     assert ended.err == ""
     return [from_json(line) for line in ended.out.splitlines()]
 
 
-def text_of(events: list[Event]) -> str:
+def text_of(events):
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-def committed(events: list[Event]) -> list[int]:
+def committed(events):
     """The ids of all tokens that stand."""
-    ids: list[int] = []
+    ids = []
     drafts = {event.round: event.tokens for event in events if isinstance(event, Draft)}
     for event in events:
         if isinstance(event, Verdict):
@@ -76,7 +75,7 @@ def committed(events: list[Event]) -> list[int]:
     return ids
 
 
-def change_json(path: Path, **changes: Any) -> None:
+def change_json(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 

@@ -3,10 +3,7 @@
 import copy
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
-import pytest
-from numpy.typing import NDArray
 
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
@@ -14,10 +11,9 @@ from engine.core.model_parts import trunk
 from engine.core.rounds import RoundDraft, Task
 from engine.core.sampling import Candidates, History, distribution, scores
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, chain
+from engine.drafters import chain
 from engine.request import Sampling
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import MakeDrafter
 
 SAMPLINGS = {
     "warm": Sampling(temperature=1.3),
@@ -28,7 +24,7 @@ _TEXT = [1, 2, 3, 4, 5, 0]
 COLD = Sampling(temperature=0.1)
 
 
-def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
+def flat(model, factor=0.3):
     """A copy with less sure logits, so that every pair of tokens is written now and then."""
     model = copy.deepcopy(model)
     norm = trunk(model).norm
@@ -36,23 +32,23 @@ def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
     return model
 
 
-def q_before_the_sampler_chain(patch: pytest.MonkeyPatch, *, temperature: float) -> None:
+def q_before_the_sampler_chain(patch, *, temperature):
     """Drafters that draw at this temperature, and report q at temperature 1."""
 
-    def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
+    def raw(scored, sampling, **_):
         return Candidates(mx.softmax(scored, axis=-1), None)
 
-    def draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+    def draw(scored, p, sampling, key):
         return mx.random.categorical(scored / temperature, key=key).astype(mx.int32)
 
     patch.setattr(chain, "candidates", raw)
     patch.setattr(chain, "choose", draw)
 
 
-def exact_first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArray[np.float64]:
+def exact_first_two(model, sampling, prompt):
     """The probability of every pair, (vocabulary, vocabulary), by reading all of them."""
 
-    def rows(texts: list[list[int]]) -> NDArray[np.float64]:
+    def rows(texts):
         logits = model(mx.array(texts))[:, -1]
         windows = [History(text, sampling).windows(mx.array([]), 0, 1) for text in texts]
         history = mx.concatenate([each for each in windows if each is not None] or [mx.array([])])
@@ -63,15 +59,7 @@ def exact_first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> 
     return first[:, None] * rows([[*prompt, token] for token in range(len(first))])
 
 
-def counted_first_two(
-    target: Decoder,
-    drafter: Drafter,
-    sampling: Sampling,
-    prompt: list[int],
-    *,
-    texts: int,
-    length: int = 2,
-) -> tuple[NDArray[np.int_], int, int]:
+def counted_first_two(target, drafter, sampling, prompt, *, texts, length=2):
     """Count how often each pair was written, with drafts of `length`. Returns the counts, and the
     numbers of tokens accepted and proposed."""
     counts = np.zeros((target.vocabulary,) * 2, dtype=np.int_)
@@ -92,7 +80,7 @@ def counted_first_two(
     return counts, accepted, proposed
 
 
-def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sampling) -> None:
+def assert_the_targets(model, make_drafter, sampling):
     """Assert that `model` with a drafter writes pairs of tokens as often as it does alone."""
     model = flat(model)
     target = Decoder(model)
@@ -103,16 +91,14 @@ def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sa
     assert 25 < accepted < proposed - 25
 
 
-def assert_q_matters(
-    model: nn.Module, make_drafter: MakeDrafter, patch: pytest.MonkeyPatch, *, texts: int
-) -> None:
+def assert_q_matters(model, make_drafter, patch, *, texts):
     """Assert that the first token gives away a drafter that draws at another temperature than it
     reports."""
     model = flat(model, 0.03)
     target, exact = Decoder(model), exact_first_two(model, COLD, _TEXT).sum(axis=1)
     drafter = make_drafter(target)
 
-    def off() -> float:
+    def off():
         counts, *_ = counted_first_two(target, drafter, COLD, _TEXT, texts=texts, length=1)
         return excess(counts.sum(axis=1), exact)
 

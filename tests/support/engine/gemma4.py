@@ -3,17 +3,15 @@
 from functools import cache
 
 import mlx.core as mx
-import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.gemma4_text import ModelArgs
 
-from engine.core.decoder import Decoder
 from engine.drafters.gemma_assistant import Assistant, AssistantDrafter, AssistantNetwork
 from tests.support.engine.parity.subjects import subjects
-from tests.support.engine.tiny import GAIN, Config, build
+from tests.support.engine.tiny import GAIN, build
 
 _WHOLE, _CLUSTERED = subjects("gemma_assistant").values()
-TARGETS: dict[str, Config] = {
+TARGETS = {
     "large": dict(_WHOLE.target),
     "small": dict(_CLUSTERED.target),  # its last layers read the caches of those before
     "wide": _WHOLE.target | {"head_dim": 32, "global_head_dim": 32},  # enough for quantized caches
@@ -21,13 +19,13 @@ TARGETS: dict[str, Config] = {
 
 
 @cache
-def build_target(kind: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
+def build_target(kind, *, seed=0, vocabulary=64):
     """Build the target `kind` of `TARGETS`."""
     sizes = TARGETS[kind] | {"vocab_size_per_layer_input": vocabulary}
     return build("gemma4_text", seed=seed, vocabulary=vocabulary, sizes=sizes)
 
 
-def untrained(kind: str, *, seed: int = 0, vocabulary: int = 64) -> Assistant:
+def untrained(kind, *, seed=0, vocabulary=64):
     """An assistant for one of `TARGETS`; that of the small one has clusters, of two tokens each."""
     text = _WHOLE.config["text_config"] | {"vocab_size": vocabulary, "num_kv_shared_layers": 4}
     text |= {name: TARGETS[kind][name] for name in ("head_dim", "global_head_dim")}
@@ -48,10 +46,10 @@ def untrained(kind: str, *, seed: int = 0, vocabulary: int = 64) -> Assistant:
     return assistant
 
 
-def drafter_by(assistant: Assistant, target: Decoder) -> AssistantDrafter:
+def drafter_by(assistant, target):
     return AssistantDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")
 
 
-def assistant_drafter(target: Decoder, kind: str, *, seed: int = 0) -> AssistantDrafter:
+def assistant_drafter(target, kind, *, seed=0):
     """An untrained one."""
     return drafter_by(untrained(kind, seed=seed, vocabulary=target.vocabulary), target)

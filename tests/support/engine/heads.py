@@ -1,28 +1,25 @@
 """Drafter heads for tests: as they begin, untrained, for any tiny model."""
 
 import mlx.core as mx
-import mlx.nn as nn
 from mlx.utils import tree_map
 
-from engine.core.decoder import Decoder
-from engine.drafters.head_network import BoundHead, head_drafter, new_head, shape_for
-from engine.drafters.states import StateDrafter
+from engine.drafters.head_network import head_drafter, new_head, shape_for
 
 
-def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
+def untrained(model, *, every=2):
     """Return a head with rows for `every` second token, or third, ..., which borrows the others."""
-    vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
+    vocabulary = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = mx.arange(0, vocabulary, every, dtype=mx.int32)
     mx.random.seed(0)
     return new_head(model, shape_for(model, rows=kept.size), kept)
 
 
-def untrained_drafter(target: Decoder) -> StateDrafter:
+def untrained_drafter(target):
     """Return a drafter with an untrained head."""
     return head_drafter(target, untrained(target.model))
 
 
-def lively_drafter(target: Decoder, *, seed: int = 5) -> StateDrafter:
+def lively_drafter(target, *, seed=5):
     """Drafts with a head in which everything makes a difference; a new one's layer does nothing."""
     bound = untrained(target.model, every=1)
     mx.random.seed(seed)

@@ -9,9 +9,7 @@ import copy
 import functools
 import os
 import random
-from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -26,7 +24,7 @@ from engine.core.loop import speculate
 from engine.core.model_parts import standing_in
 from engine.core.rounds import RoundDraft, RoundVerdict, Task
 from engine.device import backend
-from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
@@ -41,18 +39,14 @@ QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=len(PROMPT) + 9)
 # One of each kind of cache: full, windows, recurrent and full, recurrent.
 CORE = ("llama", "gemma3_text", "qwen3_5", "mamba")
 
-MakeDrafter = Callable[[Decoder], Drafter]
 
-
-def decoder(
-    model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = BLOCK
-) -> Decoder:
+def decoder(model, *, quantized=None, block=BLOCK):
     """Return a decoder whose caches move and grow early."""
     trial = functools.cache(functools.partial(can_share, model))
     return Decoder(model, quantized=quantized, block=block, trial=trial)
 
 
-def build_wide(architecture: str, **options: Any) -> nn.Module:
+def build_wide(architecture, **options):
     """Build as `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
     wide = dict(tiny._CONFIGS[architecture])
     if "head_dim" in wide and architecture != "qwen2":  # whose heads share the hidden size
@@ -75,23 +69,19 @@ class Run:
     rounds: list[tuple[RoundDraft | None, RoundVerdict]] = field(default_factory=list)
 
     @property
-    def proposed(self) -> int:
+    def proposed(self):
         return sum(len(guess.tokens) for guess, _ in self.rounds if guess)
 
     @property
-    def accepted(self) -> int:
+    def accepted(self):
         return sum(verdict.accepted for _, verdict in self.rounds)
 
 
-def task(
-    count: int, *, ends: Sequence[int] = (), sampling: Sampling = GREEDY, seed: int = 0
-) -> Task:
+def task(count, *, ends=(), sampling=GREEDY, seed=0):
     return Task(sampling=sampling, seed=seed, max_tokens=count, ends=frozenset(ends))
 
 
-def write(
-    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], to_do: Task
-) -> Run:
+def write(target, drafter, policy, tokens, to_do):
     """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
     prompt = len(tokens)
     read_prompt(target, drafter, tokens)
@@ -124,17 +114,17 @@ def write(
 
 
 def run_greedily(
-    model: nn.Module,
-    make_drafter: MakeDrafter,
-    length: int,
+    model,
+    make_drafter,
+    length,
     *,
-    count: int,
-    prompt: Sequence[int] = PROMPT,
-    quantized: QuantizedCaches | None = None,
-    block: int = BLOCK,
-    check_caches: bool = True,
-    trees: bool = False,
-) -> Run:
+    count,
+    prompt=PROMPT,
+    quantized=None,
+    block=BLOCK,
+    check_caches=True,
+    trees=False,
+):
     """`count` greedy tokens with drafts of `length`, or `trees` of so many tokens."""
     target = decoder(model, quantized=quantized, block=block)
     tokens = list(prompt)
@@ -145,14 +135,7 @@ def run_greedily(
     return run
 
 
-def plainly(
-    model: nn.Module,
-    *,
-    count: int,
-    prompt: Sequence[int] = PROMPT,
-    quantized: QuantizedCaches | None = None,
-    block: int = BLOCK,
-) -> list[int]:
+def plainly(model, *, count, prompt=PROMPT, quantized=None, block=BLOCK):
     """Return the tokens that the target writes alone, one by one."""
     run = run_greedily(
         model,
@@ -167,9 +150,7 @@ def plainly(
     return run.tokens
 
 
-def ranked(
-    model: nn.Module, tokens: Sequence[int], *, quantized: QuantizedCaches | None = None
-) -> list[tuple[int, int, float]]:
+def ranked(model, tokens, *, quantized=None):
     """Return for every position but the first the best token, the second best, and their margin,
     all read one by one."""
     reader, rows = decoder(model, quantized=quantized), []
@@ -185,7 +166,7 @@ def ranked(
 # Fresh replays
 
 
-def next_logits(of: Decoder, token: int) -> tuple[mx.array, list[Any]]:
+def next_logits(of, token):
     """The logits that reading `token` would give, and the caches then; `of` stays as it is."""
     timeline = copy.deepcopy(of.timeline)
     caches = timeline.open()
@@ -194,7 +175,7 @@ def next_logits(of: Decoder, token: int) -> tuple[mx.array, list[Any]]:
     return logits, caches
 
 
-def contents(layer: Any) -> list[mx.array]:
+def contents(layer):
     """The arrays of a cache, without what lies behind its end."""
     if isinstance(layer, ArraysCache):
         return [array for array in layer.cache if array is not None]
@@ -207,7 +188,7 @@ def contents(layer: Any) -> list[mx.array]:
     return [part[..., :held, :] for part in parts]
 
 
-def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe: int = 7) -> None:
+def assert_as_fresh(of, tokens, fresh, *, probe=7):
     """Assert that the caches of `of` are those that `fresh` gets from reading `tokens[:
     of.length]`.
 
@@ -232,14 +213,14 @@ def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe
             assert _alike(a, b), "a cache differs from a fresh replay's"
 
 
-def _alike(a: mx.array, b: mx.array) -> bool:
+def _alike(a, b):
     if backend().exact_rows or not mx.issubdtype(a.dtype, mx.floating):
         return bool(mx.array_equal(a, b))
     a, b = a.astype(mx.float32), b.astype(mx.float32)
     return bool(mx.sqrt(mx.mean(mx.square(a - b))) <= _ROUNDING * mx.std(b))
 
 
-def keys_held(layer: Any) -> int:
+def keys_held(layer):
     """Return the number of positions in the arrays of an attention cache."""
     if layer.keys is None:
         return 0
@@ -250,12 +231,12 @@ def keys_held(layer: Any) -> int:
 # Scripted models and drafters
 
 
-def up_to(length: int, *, drafter: str = "") -> DraftChoice:
+def up_to(length, *, drafter=""):
     """A choice to draft so many tokens."""
     return DraftChoice(length, drafter=drafter)
 
 
-def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
+def proposed(drafter, tokens, length=4):
     """Return the tokens that it proposes greedily."""
     return drafted(drafter, tokens, length)[0]
 
@@ -263,19 +244,18 @@ def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
 Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
 
 
-def drafted(drafter: Drafter, tokens: list[int], length: int = 4) -> Draft:
+def drafted(drafter, tokens, length=4):
     """Return the tokens that it proposes greedily, and the q of each."""
     draft = drafter.propose(tokens, up_to(length), GREEDY, mx.random.key(0))
-    assert draft is not None
     return draft.tokens.tolist(), draft.q.tolist()
 
 
-def assert_same_draft(one: Draft, other: Draft) -> None:
+def assert_same_draft(one, other):
     assert one[0] == other[0]
     assert one[1] == pytest.approx(other[1], rel=1e-3)
 
 
-def read_prompt(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+def read_prompt(target, drafter, tokens):
     """Let both read a prompt, as a session does."""
     for reading in (target.prefill(tokens), drafter.prepare(tokens)):
         for _ in reading:
@@ -285,13 +265,13 @@ def read_prompt(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
 class Scripted(nn.Module):
     """Wants `script[i]` at position i, whatever it has read. Its cache holds the ids it read."""
 
-    def __init__(self, script: Sequence[int], *, vocabulary: int = 260) -> None:
+    def __init__(self, script, *, vocabulary=260):
         super().__init__()
         self.layers = [nn.Identity()]
         self._script = mx.array(list(script))
         self._vocabulary = vocabulary
 
-    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+    def __call__(self, tokens, cache=None):
         start = 0
         if cache is not None:
             start = cache[0].offset
@@ -302,12 +282,12 @@ class Scripted(nn.Module):
         return 10.0 * (mx.arange(self._vocabulary) == wanted[:, None])[None].astype(mx.float32)
 
 
-def ids_held(of: Decoder) -> list[int]:
+def ids_held(of):
     """The token ids that the cache of a `Scripted` model holds."""
     layer = of.timeline.layers[0]
     if layer.keys is None:
         return []
-    ids: list[int] = layer.keys[0, 0, : layer.offset, 0].astype(mx.int32).tolist()
+    ids = layer.keys[0, 0, : layer.offset, 0].astype(mx.int32).tolist()
     return ids
 
 
@@ -319,53 +299,44 @@ class Known(Drafter):
 
     name = "known"
 
-    def __init__(
-        self,
-        script: Sequence[int],
-        *,
-        vocabulary: int = 64,
-        wrong: Container[int] = (),
-        silent: Container[int] = (),
-    ) -> None:
+    def __init__(self, script, *, vocabulary=64, wrong=(), silent=()):
         self._silent = silent
         self._script = [
             (token + 1) % vocabulary if i in wrong else token for i, token in enumerate(script)
         ]
-        self.settled: list[int] = []
-        self.rewound: list[int] = []
+        self.settled = []
+        self.rewound = []
 
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
+    def prepare(self, tokens):
         return iter(())
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 1 << 30),)
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         guesses = self._script[len(tokens) : len(tokens) + choice.length]
         if not guesses or len(tokens) in self._silent:
             return None
         q = mx.ones((len(guesses),))
         return DraftArrays(mx.array(guesses, dtype=mx.int32), q, None, self.name)
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path):
         self.settled.append(len(path))
 
-    def rewind(self, length: int) -> None:
+    def rewind(self, length):
         self.rewound.append(length)
 
 
 EVERYWHERE = range(1 << 30)
 
 
-def now_and_then(seed: int, *, chance: float = 0.3) -> frozenset[int]:
+def now_and_then(seed, *, chance=0.3):
     """Positions that `Known` may be wrong at."""
     draw = random.Random(seed)
     return frozenset(i for i in range(4096) if draw.random() < chance)
 
 
-def resident_bytes() -> int:
+def resident_bytes():
     """Memory of this process, Linux only; 0 elsewhere."""
     try:
         with open("/proc/self/statm") as file:

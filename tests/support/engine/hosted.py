@@ -1,26 +1,22 @@
 """The engine's host without its process."""
 
-from collections.abc import Callable, Iterable
 from unittest import mock
 
 from engine.process.host import CommandQueue, Host
-from engine.process.protocol import Command, Response
 
 
-def hosted(
-    commands: Iterable[Command], *, after: Callable[[Response], object] = bool, **options: object
-) -> list[Response]:
+def hosted(commands, *, after=bool, **options):
     """Send commands one after another, and return the responses; `after` is called with each.
     `options` of the host."""
-    responses: list[Response] = []
+    responses = []
 
-    def send(response: Response) -> None:
+    def send(response):
         responses.append(response)
         after(response)
 
     queue, script = CommandQueue(send), iter(commands)
 
-    def take() -> Command | None:
+    def take():
         command = next(script, None)
         queue.owed |= {command.id: command} if command else {}
         return command

@@ -1,19 +1,15 @@
 """Sessions whose prompts are kept on disk in short blocks, and the answers of a checked one."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from engine.conversation.kept_blocks import KeptBlocks
-from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.core.loop import alone
 from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter
-from engine.events import Event
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.sessions import (
@@ -31,9 +27,7 @@ QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=3 * ROWS + 5)
 STATES = ["gemma3_text", "qwen3_5", "lfm2", "mamba"]  # windows of 16 tokens; recurrent layers
 
 
-def new(
-    target: LoadedModel, folder: Path | None, *, quantized: QuantizedCaches | None = None
-) -> Session:
+def new(target, folder, *, quantized=None):
     """A session of a process that has read nothing yet."""
     kept = None if folder is None else KeptBlocks(folder, most_bytes=1 << 30)
     session = Session(target, kept=kept, quantized=quantized)
@@ -41,13 +35,7 @@ def new(
     return session
 
 
-def answer(
-    session: Session,
-    prompt: Sequence[int],
-    request: Request = GREEDY,
-    *,
-    said: Prompt | None = None,
-) -> list[Event]:
+def answer(session, prompt, request=GREEDY, *, said=None):
     """The events, their laws and the caches checked, then what is to be kept is kept. `said`: the
     chat, in place of its tokens."""
     begun = session.prepare(said or Prompt(tokens=tuple(prompt)), request)
@@ -61,13 +49,13 @@ def answer(
     return events
 
 
-def check(session: Session) -> None:
+def check(session):
     decoder = session.decoder
     fresh = Decoder(decoder.model, quantized=decoder.timeline.quantized, block=decoder.block)
     assert_as_fresh(decoder, session._tokens, fresh)
 
 
-def files(folder: Path) -> list[Path]:
+def files(folder):
     return sorted(folder.glob("*/*.safetensors"))
 
 
@@ -76,7 +64,7 @@ SYSTEM = ChatMessage("system", "Answer in as few words as you can. " * 2)
 BEGINNING = (1 + len(SYSTEM.content) + 1) // ROWS  # in whole blocks, with the roles
 
 
-def ask(session: Session, *said: str, system: ChatMessage = SYSTEM, tools: str = "") -> list[Event]:
+def ask(session, *said, system=SYSTEM, tools=""):
     """As `answer`, for a chat behind instructions."""
     roles = itertools.cycle(("user", "assistant"))
     messages = [system, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]

@@ -12,7 +12,7 @@ from engine.core.decoder import Decoder
 from engine.drafters import Drafter
 from engine.drafters.model import ParallelDrafter
 from tests.support.engine import gemma4, mtp
-from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter
+from tests.support.engine.blocks import BLOCK_KINDS, block_drafter
 from tests.support.engine.eagles import KINDS as EAGLES
 from tests.support.engine.eagles import eagle_drafter
 from tests.support.engine.heads import lively_drafter
@@ -41,28 +41,26 @@ class Kind:
     architectures: tuple[str, ...] = ANY
     reads_states: bool = True
 
-    def pair(
-        self, architecture: str, *, vocabulary: int = 24, seed: int = 0
-    ) -> tuple[Decoder, Drafter]:
+    def pair(self, architecture, *, vocabulary=24, seed=0):
         """A target that has read nothing, and its drafter."""
         target = Decoder(self.model(architecture, vocabulary), block=BLOCK)
         return target, self.drafter(target, architecture, seed)
 
-    def is_exact(self, architecture: str) -> bool:
+    def is_exact(self, architecture):
         """Whether several rows are read exactly as one by one; by DeepSeek's attention not."""
         return "kv_lora_rank" not in mtp.TARGETS.get(architecture, {})
 
 
-def _block(kind: BlockKind, target: Decoder, _: str, seed: int) -> Drafter:
+def _block(kind, target, _, seed):
     return block_drafter(target, kind, seed=seed)
 
 
-def _eagle(kind: str, target: Decoder, _: str, seed: int) -> Drafter:
+def _eagle(kind, target, _, seed):
     with TemporaryDirectory() as folder:
         return eagle_drafter(kind, target, Path(folder), seed=seed)
 
 
-def _pard(target: Decoder, _: str, seed: int) -> Drafter:
+def _pard(target, _, seed):
     vocabulary = target.vocabulary
     model = build("llama", seed=seed + 1, layers=2, vocabulary=vocabulary)
     return ParallelDrafter(Decoder(model), vocabulary=vocabulary, mask=vocabulary - 1)

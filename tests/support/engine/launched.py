@@ -3,11 +3,8 @@
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import psutil
 
@@ -21,8 +18,6 @@ from engine.process.protocol import (
     Load,
     Loaded,
     Macs,
-    Response,
-    Work,
     rival_of,
 )
 from engine.request import Request, Sampling, asked
@@ -33,14 +28,14 @@ TOKENS = 24
 GREEDY = Sampling(temperature=0.0, logit_bias={256: -1000.0})  # without an end
 
 
-def hostfile(folder: Path, names: Sequence[str] = (HERE, HERE)) -> Path:
+def hostfile(folder, names=(HERE, HERE)):
     """A hostfile of Macs that are all this machine, reached by these names."""
     path = folder / "macs.json"
     path.write_text(json.dumps([{"ssh": name, "ips": [HERE]} for name in names]))
     return path
 
 
-def stand_in_for_ssh(folder: Path, *, there: str = "") -> str:
+def stand_in_for_ssh(folder, *, there=""):
     """Put a program in the place of ssh, with a pseudoterminal as that of `ssh -tt`. Returns the
     PATH on which it is found. `there`: Python code with which programs begin on the other Macs."""
     (folder / "sitecustomize.py").write_text(there)
@@ -58,10 +53,10 @@ def stand_in_for_ssh(folder: Path, *, there: str = "") -> str:
 class Launched:
     """Attributes: `launch`; `lost`, why it ended; `proposed`, the tokens of all drafts."""
 
-    def __init__(self, hosts: Path, **deadlines: float) -> None:
+    def __init__(self, hosts, **deadlines):
         self._hosts = str(hosts)
-        self._said: SimpleQueue[Response | Problem] = SimpleQueue()
-        self.lost: list[Problem] = []
+        self._said = SimpleQueue()
+        self.lost = []
         self.proposed = 0
         self.launch = Launch(
             read_hosts(hosts),
@@ -70,23 +65,23 @@ class Launched:
             deadlines=Deadlines(**deadlines),
         )
 
-    def _on_lost(self, problem: Problem) -> None:
+    def _on_lost(self, problem):
         self.lost.append(problem)
         self._said.put(problem)
 
-    def load(self, target: Path, drafter: str = "none", *, mode: Any = "auto") -> Any:
+    def load(self, target, drafter="none", *, mode="auto"):
         """Load a pair; drafts have 3 tokens. Returns what is said last."""
         *_, last = self.ask(Load("l", str(target), drafter, "3", macs=Macs(self._hosts, mode)))
         return last
 
-    def begin(self, text: str, tokens: int) -> Iterator[Response]:
+    def begin(self, text, tokens):
         """The events of an answer."""
         request = Request(sampling=GREEDY, max_tokens=tokens)
         return self.ask(Generate("g", "chat", asked(text), request))
 
-    def answers(self, questions: Sequence[tuple[str, Sampling]]) -> list[str]:
+    def answers(self, questions):
         """The texts of answers side by side. A third one is in a race, with the same plain text."""
-        texts: dict[str, str] = defaultdict(str)
+        texts = defaultdict(str)
         commands = [
             Generate(str(number), "chat", asked(text), request, race=number == 2)
             for number, (text, sampling) in enumerate(questions)
@@ -101,7 +96,7 @@ class Launched:
         assert texts.get(rival_of("2")) == texts.get("2")
         return [texts[command.id] for command in commands]
 
-    def ask(self, *commands: Work) -> Iterator[Response]:
+    def ask(self, *commands):
         """The responses to commands. Raises the `Problem` with which the ranks are lost."""
         owed = {command.id for command in commands}
         owed |= {rival_of(each.id) for each in commands if getattr(each, "race", False)}
@@ -115,7 +110,7 @@ class Launched:
             if isinstance(said, Loaded | Done | Failed):
                 owed.discard(said.id if isinstance(said, Loaded) else said.generation)
 
-    def ranks(self) -> dict[int, psutil.Process]:
+    def ranks(self):
         """The ranks' processes."""
         return {
             int(each.environ()["MLX_RANK"]): each
@@ -125,7 +120,7 @@ class Launched:
 
 
 @contextmanager
-def launched(hosts: Path, **deadlines: float) -> Iterator[Launched]:
+def launched(hosts, **deadlines):
     """Ranks that have met; they end with the block. Raises the `Problem` if they do not meet."""
     ranks = Launched(hosts, **deadlines)
     try:
@@ -135,7 +130,7 @@ def launched(hosts: Path, **deadlines: float) -> Iterator[Launched]:
         ranks.launch.close()
 
 
-def gone(processes: Sequence[psutil.Process], seconds: float = 20.0) -> bool:
+def gone(processes, seconds=20.0):
     """Whether all end within so many seconds."""
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
     return all(each.status() == psutil.STATUS_ZOMBIE for each in alive)

@@ -1,7 +1,5 @@
 """A tiny random head, and made-up answers for it to learn from: no model is needed."""
 
-from collections.abc import Sequence
-
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
@@ -25,7 +23,7 @@ SHAPE = HeadShape(
 )
 
 
-def lively_head() -> Head:
+def lively_head():
     """Return a head in which places, steps and contexts make a difference, unlike a new one."""
     mx.random.seed(3)
     head = Head(SHAPE)
@@ -37,27 +35,25 @@ def lively_head() -> Head:
     return head
 
 
-def sayable(tokens: Sequence[int]) -> list[int]:
+def sayable(tokens):
     """Return the tokens of a borrowing head's rows behind a text of `tokens`."""
     return [*KEPT, *sorted({*tokens} - {*KEPT})]
 
 
-def logits_behind(
-    tokens: Sequence[int], head: Head, table: nn.Embedding, state: mx.array
-) -> mx.array:
+def logits_behind(tokens, head, table, state):
     """(rows,): of the last `state`, for what can be said behind a text of `tokens`."""
     more = mx.array(sayable(tokens)[len(KEPT) :], dtype=mx.int32)
-    logits: mx.array = head.logits(state, table(more) + head.moved)[0, -1]
+    logits = head.logits(state, table(more) + head.moved)[0, -1]
     return logits
 
 
-def embeddings() -> nn.Embedding:
+def embeddings():
     """Return made-up embeddings of a target."""
     mx.random.seed(4)
     return nn.Embedding(VOCABULARY, WIDTH)
 
 
-def answer(prompt: int, answered: int, *, likeliest: int = 6) -> RecordedAnswer:
+def answer(prompt, answered, *, likeliest=6):
     """Return a made-up answer. Its chances are about half of the mass, some of it of tokens without
     a row."""
     random = np.random.default_rng(1000 * prompt + answered)
@@ -74,16 +70,14 @@ def answer(prompt: int, answered: int, *, likeliest: int = 6) -> RecordedAnswer:
     )
 
 
-def row_of() -> mx.array:
+def row_of():
     """The row of each token, -1 where there is none."""
     rows = np.full(VOCABULARY, -1)
     rows[KEPT] = np.arange(len(KEPT))
     return mx.array(rows)
 
 
-def cross_entropy(
-    logits: mx.array, one: RecordedAnswer, predicted: int, *, kept: Sequence[int]
-) -> float:
+def cross_entropy(logits, one, predicted, *, kept):
     """Return the cross entropy of `logits` (rows,) and the target's chances of the token at
     `predicted`; `kept` has the token of each row."""
     values = np.array(logits, dtype=np.float64)

@@ -5,30 +5,25 @@ over a real KV cache, so that a cache that is off by one, or not rolled back, sh
 position or a mask that is wrong.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx_lm.models.base import create_attention_mask, scaled_dot_product_attention
-from numpy.typing import NDArray
 
 from engine.core.batch import can_share
 from engine.core.decoder import Decoder
 from engine.core.sampling import distribution, scores
-from engine.request import Sampling
 
 
 class _TokenBefore(nn.Module):
     """Attention to the position before, which keys and queries spell in binary."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         positions = mx.arange(1 << 15)[:, None]
         self._spelled = 2.0 * ((positions >> mx.arange(16)) & 1).astype(mx.float32) - 1.0
 
-    def __call__(self, tokens: mx.array, cache: Any) -> mx.array:
+    def __call__(self, tokens, cache):
         offset = mx.array(0 if cache is None else cache.offset)
         positions = mx.broadcast_to(offset[..., None] + mx.arange(tokens.shape[1]), tokens.shape)
         keys, queries = self._spelled[positions][:, None], self._spelled[positions - 1][:, None]
@@ -42,7 +37,7 @@ class _TokenBefore(nn.Module):
 
 
 class _Layer(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.attention = _TokenBefore()
 
@@ -50,23 +45,23 @@ class _Layer(nn.Module):
 class Markov(nn.Module):
     """`table` is (tokens it knows, tokens it knows, logits that it gives)."""
 
-    def __init__(self, table: mx.array) -> None:
+    def __init__(self, table):
         super().__init__()
         self.table = table
         self.layers = [_Layer()]
 
-    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+    def __call__(self, tokens, cache=None):
         before = self.layers[0].attention(tokens, cache[0] if cache else None)
         return self.table[before, tokens]
 
 
-def random_table(vocabulary: int, *, seed: int = 0, sharpness: float = 1.5) -> mx.array:
+def random_table(vocabulary, *, seed=0, sharpness=1.5):
     """Logits (vocabulary, vocabulary, vocabulary)."""
     shape = (vocabulary, vocabulary, vocabulary)
     return sharpness * mx.random.normal(shape, key=mx.random.key(seed))
 
 
-def drafting_tables(table: mx.array) -> dict[str, mx.array]:
+def drafting_tables(table):
     """The tables of the drafters that every test of losslessness is run with."""
     return {
         "self": table,
@@ -76,21 +71,19 @@ def drafting_tables(table: mx.array) -> dict[str, mx.array]:
     }
 
 
-def decoder(table: mx.array) -> Decoder:
+def decoder(table):
     model = Markov(table)
     return Decoder(model, trial=lambda: can_share(model))
 
 
-def exact(table: mx.array, sampling: Sampling) -> NDArray[np.float64]:
+def exact(table, sampling):
     """The table's probabilities after the sampler chain; nothing may be penalized."""
     scored = scores(table.reshape(-1, table.shape[-1]), None, sampling)
     rows = distribution(scored, sampling)
     return np.array(rows, dtype=np.float64).reshape(table.shape)
 
 
-def joint(
-    probabilities: NDArray[np.float64], prompt: Sequence[int], length: int
-) -> NDArray[np.float64]:
+def joint(probabilities, prompt, length):
     """The probability of every text of `length` tokens after `prompt`: one axis per token."""
     result = probabilities[prompt[-2], prompt[-1]]
     if length > 1:

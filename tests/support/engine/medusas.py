@@ -3,16 +3,13 @@
 import mlx.core as mx
 from mlx.utils import tree_map
 
-from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding
 from engine.drafters.medusa import MedusaDrafter, MedusaHeads
 from engine.drafters.rows import Rows
 from models.drafters.medusa import MedusaShape
 
 
-def medusa_network(
-    width: int, *, heads: int = 3, layers: int = 1, rows: int = 64, seed: int = 7
-) -> MedusaHeads:
+def medusa_network(width, *, heads=3, layers=1, rows=64, seed=7):
     """Heads whose residual layers change something, for targets of `tests.support.engine.tiny`."""
     network = MedusaHeads(MedusaShape(width, heads, layers, rows))
     keys = iter(mx.random.split(mx.random.key(seed), 4 * heads * (layers + 1)))
@@ -26,9 +23,7 @@ def medusa_network(
     return network
 
 
-def untrained_medusa(
-    target: Decoder, *, heads: int = 3, every: int = 1, seed: int = 7
-) -> MedusaDrafter:
+def untrained_medusa(target, *, heads=3, every=1, seed=7):
     """Drafts with such heads, which can say `every` second token, or third, ..."""
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     kept = list(range(0, target.vocabulary, every))

@@ -2,14 +2,10 @@
 
 import json
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.core.decoder import Decoder
 from engine.core.model_parts import new_layer
 from engine.drafters.mtp import MtpModule, MtpNetwork
 from engine.drafters.states import StateDrafter
@@ -28,12 +24,12 @@ PUBLISHED = {
 
 
 @cache
-def build_target(architecture: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
+def build_target(architecture, *, seed=0, vocabulary=64):
     """Build the target `architecture` of `TARGETS`."""
     return build(architecture, seed=seed, vocabulary=vocabulary, sizes=TARGETS[architecture])
 
 
-def untrained(model: nn.Module, *, seed: int = 0) -> MtpModule:
+def untrained(model, *, seed=0):
     """A module for a target, whose states vary."""
     mx.random.seed(seed)
     module = MtpModule(new_layer(model), state_first=model.model_type == "mimo")
@@ -44,18 +40,16 @@ def untrained(model: nn.Module, *, seed: int = 0) -> MtpModule:
     return module
 
 
-def drafter_by(
-    module: MtpModule, target: Decoder, *, kept: list[int] | None = None
-) -> StateDrafter:
+def drafter_by(module, target, *, kept=None):
     return StateDrafter(target, MtpNetwork(module, target, kept=kept), name="MTP")
 
 
-def mtp_drafter(target: Decoder, *, seed: int = 0) -> StateDrafter:
+def mtp_drafter(target, *, seed=0):
     """Return a drafter with an untrained module."""
     return drafter_by(untrained(target.model, seed=seed), target)
 
 
-def write_sidecar(module: nn.Module, folder: Path, **config: Any) -> Path:
+def write_sidecar(module, folder, **config):
     """`module` as MLX's converters write it, with these entries in its config.json."""
     tensors = {
         PUBLISHED[name.split(".")[0]] + name.partition(".")[2]: array

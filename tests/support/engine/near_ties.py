@@ -1,7 +1,6 @@
 """Whether two greedy texts are equal, equal up to a near tie, or different, by what was measured
 along the whole of one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.near_ties import Fork
@@ -19,13 +18,7 @@ class Rounding:
     forks: int
 
 
-def first_fork(
-    plain: Sequence[int],
-    written: Sequence[int],
-    *,
-    margins: Sequence[float],
-    roundings: Sequence[Rounding],
-) -> Fork | None:
+def first_fork(plain, written, *, margins, roundings):
     """Return the first difference of `written` from the `plain` text, whose `margins` are given
     token by token; None if there is none. The end of a text counts as the token -1."""
     allowed = 2.0 * max((each.difference for each in roundings), default=0.0)

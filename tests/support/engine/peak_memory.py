@@ -28,7 +28,7 @@ _ROUNDS = 2  # of each answer, after which it is cancelled: later ones need no m
 _OTHER_TOKENS = 8  # of an answer, besides those that are drafted in its rounds
 
 
-def measure(target: Path, drafter: str, context: int, length: int) -> dict[str, int]:
+def measure(target, drafter, context, length):
     """Load, then fill `context` tokens in a few turns, each answered with drafts of `length`."""
     session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(length))
     loaded = mx.get_peak_memory()
@@ -40,7 +40,7 @@ def measure(target: Path, drafter: str, context: int, length: int) -> dict[str, 
     }
 
 
-def fill(session: Session, context: int, *, answer_tokens: int = 40) -> None:
+def fill(session, context, *, answer_tokens=40):
     """Fill `context` tokens in a few turns, each answered with `answer_tokens` at most."""
     text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
     request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=answer_tokens)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -13,7 +12,7 @@ from PIL import Image
 from engine.conversation.loading import LoadedModel
 from engine.core.model_parts import embedding
 from engine.request import ChatMessage, Picture
-from engine.vision import Grid, Pixels, Seen, Tower
+from engine.vision import Grid, Seen, Tower
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import CHAT_TEMPLATE, byte_tokenizer
 
@@ -30,16 +29,16 @@ _SAID = (
 TEMPLATE = CHAT_TEMPLATE.replace("{{ message['content'] }}", _SAID)
 
 
-def seeing_tokenizer(folder: Path, *, template: str = TEMPLATE) -> Any:
+def seeing_tokenizer(folder, *, template=TEMPLATE):
     """A tokenizer of bytes with `MARK` and `ROW`, whose template says where pictures stand."""
     byte_tokenizer(folder)
-    tokenizer: Any = load_tokenizer(folder, eos_token_ids=[END])
+    tokenizer = load_tokenizer(folder, eos_token_ids=[END])
     tokenizer.add_special_tokens({"additional_special_tokens": [MARK, ROW]})
     tokenizer.chat_template = template
     return tokenizer
 
 
-def picture(folder: Path, number: int, *, across: int = 3, down: int = 2) -> Picture:
+def picture(folder, number, *, across=3, down=2):
     """A picture of noise, of so many patches."""
     width, height = across * PATCH, down * PATCH
     noise = np.random.default_rng(number).integers(0, 256, (height, width, 3), dtype=np.uint8)
@@ -69,7 +68,7 @@ class NoiseTower(Tower):
     weights_bytes = 1
     read_as = 0
 
-    def size_of(self, width: int, height: int) -> Grid:
+    def size_of(self, width, height):
         across, down = width // PATCH, height // PATCH
         rows = across * down
         each = -(-rows // self.parts)
@@ -77,7 +76,7 @@ class NoiseTower(Tower):
         shape = (down, across) if self.sections else None
         return Grid(height, width, rows, rows, f"({text})", shape)
 
-    def embed(self, pixels: Pixels) -> Seen:
+    def embed(self, pixels):
         self.seen += 1
         down, across = pixels.shape[0] // PATCH, pixels.shape[1] // PATCH
         patches = pixels.reshape(down, PATCH, across, PATCH, 3).transpose(0, 2, 1, 3, 4)
@@ -87,11 +86,11 @@ class NoiseTower(Tower):
         rows, *deeper = [numbers @ matrix * 0.05 for matrix in matrices]
         return Seen(rows, tuple(deeper))
 
-    def working_bytes(self, grid: Grid) -> int:
+    def working_bytes(self, grid):
         return 0
 
 
-TOWERS: dict[str, dict[str, Any]] = {
+TOWERS = {
     "llama": {},
     "qwen3": {"sections": (4, 2, 2), "deep": 2},
     "gemma3_text": {"mutual": True},
@@ -103,9 +102,7 @@ TOWERS: dict[str, dict[str, Any]] = {
 """By tiny target, what the towers of its family are like; Gemma 4's are "large" and "small"."""
 
 
-def seeing(
-    model: Any, tokenizer: Any, architecture: str, *, context: int = 4096, **changes: Any
-) -> LoadedModel:
+def seeing(model, tokenizer, architecture, *, context=4096, **changes):
     """A tiny target that sees by a `NoiseTower`."""
     width = int(embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
     row = tokenizer.convert_tokens_to_ids(ROW)
@@ -122,5 +119,5 @@ def seeing(
     )
 
 
-def said(text: str, *pictures: Picture, role: Any = "user") -> ChatMessage:
+def said(text, *pictures, role="user"):
     return ChatMessage(role, text, pictures=pictures)

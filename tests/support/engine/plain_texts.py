@@ -1,16 +1,13 @@
 """Plain texts of a target, and the near ties and real differences of other greedy texts."""
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import mlx.core as mx
 
-from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from tests.support.engine.helpers import task, write
-from tests.support.engine.near_ties import Fork, Rounding, first_fork
+from tests.support.engine.near_ties import Rounding, first_fork
 
 MOST_TIES = 8  # in one text, behind each of which it is compared anew
 
@@ -32,29 +29,27 @@ class PlainTexts:
     `rows`.
     """
 
-    def __init__(self, decoder: Callable[[], Decoder], *, rows: Sequence[int]) -> None:
+    def __init__(self, decoder, *, rows):
         self._decoder, self._rows = decoder, rows
-        self._plain: dict[tuple[int, ...], PlainText] = {}
+        self._plain = {}
 
-    def plain(self, prompt: Sequence[int], count: int) -> PlainText:
+    def plain(self, prompt, count):
         """Return the plain text of `count` tokens behind `prompt`."""
         key = (*prompt, count)
         if key not in self._plain:
             text = write(self._decoder(), NoDrafter(), Fixed(0), list(prompt), task(count)).tokens
             single = self._read(prompt, text, 1)
             best = mx.sort(mx.topk(single, 2, axis=-1), axis=-1)
-            margins: Any = (best[:, 1] - best[:, 0]).tolist()
+            margins = (best[:, 1] - best[:, 0]).tolist()
             self._plain[key] = PlainText(text, margins, _count(mx.argmax(single, -1), text))
         return self._plain[key]
 
-    def roundings(self, prompt: Sequence[int], text: Sequence[int]) -> list[Rounding]:
+    def roundings(self, prompt, text):
         """Measure how passes over several rows round along a text."""
         single = self._read(prompt, text, 1)
         return [self._rounding(prompt, text, single, rows) for rows in self._rows]
 
-    def forks(
-        self, prompt: Sequence[int], written: Sequence[int], roundings: Sequence[Rounding]
-    ) -> Iterator[Fork]:
+    def forks(self, prompt, written, roundings):
         """Yield the places where a text differs from the plain one; behind a near tie it is
         compared with what plain decoding would write there, and behind a real difference no
         further."""
@@ -68,14 +63,12 @@ class PlainTexts:
             if not fork.near_tie or not written:
                 return
 
-    def _rounding(
-        self, prompt: Sequence[int], text: Sequence[int], single: mx.array, rows: int
-    ) -> Rounding:
+    def _rounding(self, prompt, text, single, rows):
         block = self._read(prompt, text, rows)
-        difference: Any = mx.max(mx.abs(block - single)).item()
+        difference = mx.max(mx.abs(block - single)).item()
         return Rounding(rows, len(text), difference, _count(mx.argmax(block, -1), text))
 
-    def _read(self, prompt: Sequence[int], text: Sequence[int], rows: int) -> mx.array:
+    def _read(self, prompt, text, rows):
         """The logits behind the prompt and each token of the text but the last, (n, vocabulary),
         read by so many rows."""
         decoder, tokens, logits = self._decoder(), [*prompt, *text], []
@@ -90,6 +83,6 @@ class PlainTexts:
         return mx.concatenate(logits).astype(mx.float32)
 
 
-def _count(ids: mx.array, text: Sequence[int]) -> int:
+def _count(ids, text):
     """Return the number of places at which they differ."""
-    return sum(a != b for a, b in zip(ids.tolist(), text, strict=True))  # type: ignore[arg-type]
+    return sum(a != b for a, b in zip(ids.tolist(), text, strict=True))

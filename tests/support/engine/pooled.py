@@ -3,13 +3,11 @@ up."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from httpx2 import ASGITransport, AsyncClient
 
-from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load, Loaded
+from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
@@ -19,7 +17,7 @@ from engine.server.pool import Pair, Pool
 from engine.server.service import Service
 from models.errors import Problem
 from models.records import Fit
-from tests.support.engine.scripted_host import Script, ScriptedHost, told
+from tests.support.engine.scripted_host import ScriptedHost, told
 
 MB = 1_000_000
 PORT = 8737
@@ -29,7 +27,7 @@ class ScriptedChild(EngineChild):
     """An engine in this event loop. Attributes: `lives`, how often it was started; `host`, the
     newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded."""
 
-    def __init__(self, link: EngineLink, load: Load, *, play: Script = told) -> None:
+    def __init__(self, link, load, *, play=told):
         super().__init__(link, load)
         self._play = play
         self.link = link
@@ -37,9 +35,9 @@ class ScriptedChild(EngineChild):
         self.lives = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.problem: Problem | None = None
+        self.problem = None
 
-    async def run(self, loaded: asyncio.Future[None]) -> None:
+    async def run(self, loaded):
         self.lives += 1
         await self.gate.wait()
         if self.problem is not None:
@@ -66,24 +64,22 @@ class MadeUpRoom(Room):
     """A machine with `total` MB. A pair takes what `sizes` say of its target, in MB, and 100 kB for
     its answers."""
 
-    def __init__(self, total: int, sizes: Mapping[str, int]) -> None:
+    def __init__(self, total, sizes):
         super().__init__()
         self.total, self.sizes = total, sizes
 
-    async def taken(self, pair: Load | Loaded) -> Fit | None:
+    async def taken(self, pair):
         weights = self.sizes.get(pair.target)
         return None if weights is None else _fit(weights * MB)
 
-    async def require(
-        self, pair: Load | Loaded, *, staying: Iterable[Fit], leaving: Iterable[Fit] = ()
-    ) -> None:
+    async def require(self, pair, *, staying, leaving=()):
         free = self.total * MB - sum(fit.needed_bytes for fit in staying)
         needed = _fit(self.sizes[pair.target] * MB).needed_bytes
         if needed > free:
             raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
 
 
-def _fit(weights: int) -> Fit:
+def _fit(weights):
     """The memory of a pair with 100 tokens of 1 kB each."""
     return Fit("", "", 100, weights, 100_000, 0, 0, 0, 0, 0, True, "")
 
@@ -91,33 +87,28 @@ def _fit(weights: int) -> Fit:
 class Pooled:
     """A pool, a client of its server, and its children by name."""
 
-    def __init__(self, pool: Pool, client: AsyncClient, children: dict[str, ScriptedChild]) -> None:
+    def __init__(self, pool, client, children):
         self.pool, self.client, self.children = pool, client, children
 
-    async def asked(self, model: str | None, said: str = "hello", **more: Any) -> Any:
+    async def asked(self, model, said="hello", **more):
         """The response to a chat with a model."""
         body = {"messages": [{"role": "user", "content": said}], **more}
         named = {} if model is None else {"model": model}
         return await self.client.post("/v1/chat/completions", json={**named, **body})
 
     @property
-    def loaded(self) -> list[str]:
+    def loaded(self):
         """The models that are loaded now."""
         return [each.name for each in self.pool.statuses if each.state == "loaded"]
 
 
 @asynccontextmanager
 async def pooled(
-    *names: str,
-    room: MadeUpRoom | None = None,
-    play: Script = told,
-    window: EngineLink | None = None,
-    aliases: Mapping[str, str] | None = None,
-    keep_seconds: float = float("inf"),
-) -> AsyncIterator[Pooled]:
+    *names, room=None, play=told, window=None, aliases=None, keep_seconds=float("inf")
+):
     """A server of these models, none of which is loaded; `window`: with its engine as the first."""
-    children: dict[str, ScriptedChild] = {}
-    pairs: list[Pair] = [] if window is None else [Pair(window)]
+    children = {}
+    pairs = [] if window is None else [Pair(window)]
     for name in names:
         link = EngineLink()
         children[name] = ScriptedChild(link, Load(name, f"/models/{name}"), play=play)
@@ -140,6 +131,6 @@ async def pooled(
         await pool.close()
 
 
-def sized(total: int, **sizes: int) -> MadeUpRoom:
+def sized(total, **sizes):
     """A machine with `total` MB for models of these sizes in MB."""
     return MadeUpRoom(total, {f"/models/{name}": size for name, size in sizes.items()})

@@ -17,7 +17,7 @@ import socket
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -25,7 +25,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -33,10 +32,8 @@ import mlx.nn as nn
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.cluster.follower import Follower
-from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import Mode, ModelPart, RankShare, divide, keep
-from engine.conversation.loading import LoadedModel
 from tests.support.engine.sessions import END, loaded
 from tests.support.engine.tiny import byte_tokenizer
 
@@ -55,10 +52,10 @@ class Ranks:
     Attribute: `processes`, rank 0's first.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         context = multiprocessing.get_context("spawn")
-        self._pipes: list[Connection] = []
-        self.processes: list[Any] = []
+        self._pipes = []
+        self.processes = []
         with tempfile.TemporaryDirectory() as folder:
             hosts = Path(folder, "hosts.json")
             hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(size)]))
@@ -72,24 +69,22 @@ class Ranks:
                     self.processes.append(process)
             self._results(CALL_SECONDS)
 
-    def call(
-        self, function: Callable[..., Any], *arguments: Any, seconds: float = CALL_SECONDS
-    ) -> list[Any]:
+    def call(self, function, *arguments, seconds=CALL_SECONDS):
         """Return the results of `function(group, *arguments)` of all ranks. Raises `RankFailed`."""
         for pipe in self._pipes:
             pipe.send((function, arguments))
         return self._results(seconds)
 
-    def close(self) -> None:
+    def close(self):
         """End all of them. More than once is fine."""
         for process, pipe in zip(self.processes, self._pipes, strict=True):
             process.kill()
             process.join()
             pipe.close()
 
-    def _results(self, seconds: float) -> list[Any]:
-        results: dict[int, Any] = {}
-        failures: dict[int, str] = {}
+    def _results(self, seconds):
+        results = {}
+        failures = {}
         deadline = monotonic() + seconds
         waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         while waiting:
@@ -116,7 +111,7 @@ class Ranks:
 
 
 @contextmanager
-def started(size: int) -> Iterator[Ranks]:
+def started(size):
     """A group of so many processes, which end with the block."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -131,7 +126,7 @@ def started(size: int) -> Iterator[Ranks]:
         ranks.close()
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count):
     """Ports on loopback that nobody listens on."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
@@ -149,7 +144,7 @@ class Held:
     mode: Mode
     split: tuple[int, ...] = ()
 
-    def part(self, group: Group) -> ModelPart:
+    def part(self, group):
         """This rank's part."""
         model, size = self.model(), group.size()
         share = RankShare(self.mode, group.rank(), size, self._split(len(model.layers), size))
@@ -157,14 +152,14 @@ class Held:
         divide(model, share, group)
         return ModelPart(model, share, group)
 
-    def _split(self, layers: int, size: int) -> tuple[int, ...]:
+    def _split(self, layers, size):
         if self.mode == "tensor" or self.split:
             return self.split
         least, more = divmod(layers, size)
         return tuple(least + (rank < more) for rank in range(size))
 
 
-def lead(group: Group, held: Held, work: Callable[..., Any], *arguments: Any) -> Any:
+def lead(group, held, work, *arguments):
     """Work for `Ranks.call`: rank 0 returns `work(target, *arguments)`, whose decoders read with
     all ranks. The others obey meanwhile."""
     part = held.part(group)
@@ -176,27 +171,27 @@ def lead(group: Group, held: Held, work: Callable[..., Any], *arguments: Any) ->
     return result
 
 
-def leading(leader: Leader) -> LoadedModel:
+def leading(leader):
     """The target of which `leader` has rank 0's part."""
     return replace(alone(leader.part.model), decoder=partial(LeadingDecoder, leader=leader))
 
 
-def alone(model: nn.Module) -> LoadedModel:
+def alone(model):
     """A target that this process holds by itself, to compare with."""
     return loaded(model, tokenizer())
 
 
 @cache
-def tokenizer() -> Any:
+def tokenizer():
     """One of bytes."""
     with tempfile.TemporaryDirectory() as folder:
         byte_tokenizer(Path(folder))
         return load_tokenizer(Path(folder), eos_token_ids=[END])
 
 
-def _serve(pipe: Connection, rank: int, hosts: Path) -> None:
+def _serve(pipe, rank, hosts):
     """A rank's process."""
-    jobs: SimpleQueue[tuple[Callable[..., Any], Sequence[Any]]] = SimpleQueue()
+    jobs = SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, jobs), daemon=True).start()
     mx.set_default_device(mx.cpu)
     os.environ |= {"MLX_RANK": str(rank), "MLX_HOSTFILE": str(hosts)}
@@ -212,7 +207,7 @@ def _serve(pipe: Connection, rank: int, hosts: Path) -> None:
         threading.Event().wait()  # the others may still need what was sent; the tests end this
 
 
-def _receive(pipe: Connection, jobs: SimpleQueue[Any]) -> None:
+def _receive(pipe, jobs):
     """Never outlive the tests, even where MLX waits for ever."""
     with suppress(EOFError, OSError):
         while True:

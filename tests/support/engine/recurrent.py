@@ -1,9 +1,6 @@
 """Tiny models of the other recurrent architectures of mlx-lm, beside those of `tiny`."""
 
-from typing import Any
 from unittest import mock
-
-import mlx.nn as nn
 
 from tests.support.engine import tiny
 
@@ -13,7 +10,7 @@ TAPED = tiny.configs("recurrent")
 NOT_TAPED = tiny.configs("recurrent, not taped")
 
 
-def build(architecture: str, **options: Any) -> nn.Module:
+def build(architecture, **options):
     """Build as `tiny.build`."""
     with mock.patch.dict(tiny._CONFIGS, TAPED | NOT_TAPED):
         return tiny.build(architecture, **options)

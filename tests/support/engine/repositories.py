@@ -4,19 +4,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 
 from models.answers import ANSWERS
 from tests.support.engine import tiny
-from tests.support.engine.ended import ROOT, Run
+from tests.support.engine.ended import ROOT
 
 NAME = "tiny-community/Tiny-Llama-8bit"
 
 
-def two_files(folder: Path) -> dict[str, bytes]:
+def two_files(folder):
     """A tiny quantized model in two files of weights, with the index of its original, which had
     five."""
     tiny.write_folder("llama", folder, bits=8)
@@ -34,7 +32,7 @@ def two_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def lines_of(ended: Run, code: int = 0) -> list[dict[str, Any]]:
+def lines_of(ended, code=0):
     """The fields of the answers that it printed, a line each, and nothing else."""
     assert (ended.code, ended.err) == (code, ""), ended.out[-500:]
     assert ended.out.isascii()
@@ -44,13 +42,13 @@ def lines_of(ended: Run, code: int = 0) -> list[dict[str, Any]]:
     return [{key: each[key] for key in each if key != ANSWERS.tag} for each in fields]
 
 
-def answer_of(ended: Run) -> dict[str, Any]:
+def answer_of(ended):
     """Return the one answer that it printed."""
     (answer,) = lines_of(ended)
     return answer
 
 
-def child(*arguments: object, **pipes: Any) -> "subprocess.Popen[str]":
+def child(*arguments, **pipes):
     """The command line in a process of its own, with pipes."""
     return subprocess.Popen(
         [sys.executable, "-m", "engine", *map(str, arguments)],

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from engine.cluster.share import Mode
 from engine.cluster.states import RankState
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from engine.core.decoder import Decoder
 from models.errors import Problem
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize
 from models.memory.shares import Plan, plan
-from models.model_folder import ModelFolder
 
 FULL = Problem("There is no room for it.", "Draft with lookup.")
 
@@ -44,7 +41,7 @@ class ScriptedCluster:
     rooms: list[dict[str, object]] = field(default_factory=list)
     over: bool = False
 
-    def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: Any) -> LoadedModel:
+    def load(self, folder, *, mode=None, **room):
         self.rooms.append(room)
         mac = Machine("Mac", self.free_bytes, self.free_bytes, unified=True)
         self.plan = plan(folder, [mac, mac], mode=mode, **room)
@@ -54,10 +51,10 @@ class ScriptedCluster:
         self.changed(self.ranks)
         return replace(load(folder), decoder=FarDecoder)
 
-    def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
+    def draft_with(self, drafter, *, cache_bits=None):
         self.drafting.append(drafter)
         if drafter is not None and drafter.size_bytes > self.free_bytes:
             raise FULL
 
-    def torn(self, error: Exception) -> None:
+    def torn(self, error):
         raise Torn(str(error))

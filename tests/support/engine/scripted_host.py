@@ -15,14 +15,12 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, get_args
-
-import psutil
+from typing import get_args
 
 from engine import events
 from engine.cluster.states import RankState
@@ -62,7 +60,7 @@ from engine.replies.grammars import grammar_of_reply
 from engine.replies.reading import ReplyReader
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import tools_of
-from engine.request import CallRules, Prompt, Request, Sampling
+from engine.request import CallRules, Sampling
 from engine.server.link import EngineLink
 from models.errors import Problem
 from tests.support.children import children_with
@@ -101,16 +99,7 @@ RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."
 
 
-def script(
-    *texts: str,
-    id: str,
-    delay: float = 0.0,
-    then: str = "stop",
-    cut: str = "",
-    request: Request | None = None,
-    prompt_tokens: int = 5,
-    reused: int = 0,
-) -> Iterator[Step]:
+def script(*texts, id, delay=0.0, then="stop", cut="", request=None, prompt_tokens=5, reused=0):
     """An answer of these texts, a round and two tokens each: a drafted one, and the target's own,
     which has the text's last character."""
     yield Prefill(id, prompt_tokens, prompt_tokens, reused, 0.001)
@@ -120,7 +109,7 @@ def script(
             yield delay
         first, last = text[:-1], text[-1:]
         yield Draft(id, round, (DraftedToken(1, first, 0.5),), "lookup")
-        scores: tuple[TokenLogprob, ...] = ()
+        scores = ()
         if request is not None and request.logprobs is not None:
             scores = tuple(_score(part, request.logprobs) for part in (first, last))
         own = WrittenToken(2, last, 0.5, "bonus")
@@ -148,12 +137,12 @@ def script(
     if then == "hang":
         yield 3600.0
     elif then in get_args(events.Cause):
-        yield Failed(id, "It does not work.", "Do otherwise.", then, 5000, 4096)  # type: ignore[arg-type]
+        yield Failed(id, "It does not work.", "Do otherwise.", then, 5000, 4096)
     else:
-        yield Done(id, then, stats, cut)  # type: ignore[arg-type]
+        yield Done(id, then, stats, cut)
 
 
-def told(command: Generate) -> Iterator[Step]:
+def told(command):
     """What the prompt says."""
     prompt = command.prompt
     said = prompt.messages[-1].content if prompt.messages else prompt.text
@@ -168,16 +157,16 @@ def told(command: Generate) -> Iterator[Step]:
 class _Texts:
     """A tokenizer whose tokens are the texts of a script, by their numbers."""
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
+    def __init__(self):
+        self._texts = []
 
-    def tokens(self, text: Text) -> list[int]:
+    def tokens(self, text):
         """Return the tokens of a text, one for each of its spans."""
         ends = [*accumulate((span.length for span in text.spans), initial=0)]
         self._texts += [text.delta[begin:end] for begin, end in pairwise(ends)]
         return [*range(len(self._texts) - len(text.spans), len(self._texts))]
 
-    def decode(self, token_ids: Any, skip_special_tokens: bool = True, **_: Any) -> str:
+    def decode(self, token_ids, skip_special_tokens=True, **_):
         return "".join(self._texts[number] for number in token_ids)
 
 
@@ -189,7 +178,7 @@ class Files:
     names: frozenset[str]
 
     @classmethod
-    def of(cls, target: str) -> "Files":
+    def of(cls, target):
         """Those in a folder; a missing file counts as empty."""
         template = tokens = ""
         with suppress(OSError):
@@ -200,7 +189,7 @@ class Files:
         names = frozenset(token["content"] for token in added)
         return cls(syntax_of(template, tokens=names, special=names), names)
 
-    def asked(self, command: Generate) -> Generate:
+    def asked(self, command):
         """A command as an engine does it: its gap filled, with the grammar of its calls."""
         prompt, request = with_gap(command.prompt, command.request, self.names.__contains__)
         if prompt.messages:
@@ -213,14 +202,14 @@ class Files:
         return replace(command, prompt=prompt, request=request)
 
 
-def read(steps: Iterator[Step], command: Generate, syntax: ReplySyntax) -> Iterator[Step]:
+def read(steps, command, syntax):
     """The script of an answer, its texts read and stopped as a session does."""
     tools, texts, spans = tools_of(command.prompt.tools), _Texts(), deque[Span]()
     if not command.prompt.messages or not (syntax.reasons or tools):
         yield from steps
         return
     ending, certain = "", command.request.grammar is not None
-    answer: AnswerText | None = None
+    answer = None
     for step in steps:
         if isinstance(step, Prefill):
             ending = ending or step.ending
@@ -257,7 +246,7 @@ class ScriptedHost:
     taken: list[protocol.Command] = field(default_factory=list)
     running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader, writer):
         """Answer commands until the stream ends, `quit`, or a script dies."""
         send(writer, protocol.Ready(protocol.PROTOCOL, "3", "0", "0", "none"))
         dead = asyncio.Event()
@@ -286,9 +275,7 @@ class ScriptedHost:
             await asyncio.gather(dying, *self.running.values(), return_exceptions=True)
             writer.close()
 
-    def _do(
-        self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
-    ) -> None:
+    def _do(self, command, writer, dead):
         match command:
             case Load() if not Path(command.target).is_absolute():
                 send(writer, Failed(command.id, "The model was not found.", "Choose another."))
@@ -330,9 +317,7 @@ class ScriptedHost:
                 self.running[command.id] = task
                 task.add_done_callback(lambda _: self.running.pop(command.id, None))
 
-    async def _generate(
-        self, command: Generate, writer: asyncio.StreamWriter, dead: asyncio.Event
-    ) -> None:
+    async def _generate(self, command, writer, dead):
         syntax = Files.of(self.loaded.target).syntax
         try:
             for step in read(self.play(command), command, syntax):
@@ -348,9 +333,7 @@ class ScriptedHost:
 
 
 @asynccontextmanager
-async def scripted(
-    play: Script = told, *, target: str = LOADED.target, sees: bool = False, **defaults: Any
-) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
+async def scripted(play=told, *, target=LOADED.target, sees=False, **defaults):
     """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
     loaded. `defaults`: of the link."""
     host, link = ScriptedHost(play, replace(LOADED, sees=sees)), EngineLink(**defaults)
@@ -370,39 +353,39 @@ async def scripted(
         await asyncio.gather(hosting, linking)
 
 
-def send(writer: asyncio.StreamWriter, response: protocol.Response) -> None:
+def send(writer, response):
     writer.write(protocol.RESPONSES.to_line(response))
 
 
-def command(*arguments: str) -> Sequence[str]:
+def command(*arguments):
     """The command that starts one as a process."""
     return (sys.executable, "-m", __name__, *arguments)
 
 
-def newest_child() -> psutil.Process:
+def newest_child():
     """Return the one that was started last."""
     return children_with(__name__)[-1]
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _line(reader):
     try:
         return await reader.readline()
     except ConnectionError:
         return b""
 
 
-def _score(text: str, top: int) -> TokenLogprob:
+def _score(text, top):
     data = tuple(text.encode())
     others = tuple(TopToken(n, data if n == 0 else (97 + n,), -0.5 - n) for n in range(top))
     return TokenLogprob(1, data, -0.5, others)
 
 
-def _tokens(prompt: Prompt) -> int:
+def _tokens(prompt):
     texts = (prompt.text, *(message.content for message in prompt.messages))
     return len(prompt.tokens) + sum(len(text.split()) for text in texts)
 
 
-async def main() -> None:
+async def main():
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST_RESPONSE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

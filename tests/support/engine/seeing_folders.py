@@ -3,8 +3,6 @@
 import copy
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -32,16 +30,16 @@ FAMILIES = {
 }
 
 
-def write_seeing(family: str, folder: Path) -> Path:
+def write_seeing(family, folder):
     """Write a model of a family as a folder."""
     made = FAMILIES[family]
     byte_tokenizer(folder)
-    tokenizer: Any = load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": list(made.words.values())})
     tokenizer.chat_template = TEMPLATE.replace("<picture>", made.mark)
     tokenizer._tokenizer.save_pretrained(folder)
     vocabulary = len(tokenizer.get_vocab())
-    config: Config = copy.deepcopy(dict(made.tower.config)) | {
+    config = copy.deepcopy(dict(made.tower.config)) | {
         name: tokenizer.convert_tokens_to_ids(word) for name, word in made.words.items()
     }
     config["video_token_id"] = 1  # which no text has
@@ -49,7 +47,7 @@ def write_seeing(family: str, folder: Path) -> Path:
     config["text_config"]["vocab_size_per_layer_input"] = vocabulary
     named = {"model_type": spelled(config["model_type"])}
     model = build(named["model_type"], vocabulary=vocabulary, sizes=config | named)
-    tensors: Any = dict(tree_flatten(model.parameters()))
+    tensors = dict(tree_flatten(model.parameters()))
     tensors |= {name: mx.array(array) for name, array in made.tower.weights().items()}
     mx.save_safetensors(str(folder / "model.safetensors"), tensors, {"format": "mlx"})
     config |= {"vocab_size": vocabulary, "eos_token_id": 256}

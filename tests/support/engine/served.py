@@ -2,12 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
 @asynccontextmanager
-async def served(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def served(*arguments):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "engine", "serve", *arguments),
         stdin=asyncio.subprocess.PIPE,

@@ -1,22 +1,20 @@
 """Shared by tests of conversations: tiny pairs, and the laws of a session's events and caches."""
 
 import functools
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.conversation.stats import tally
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
+from engine.events import Done, Draft, Prefill, Text, Verdict, from_json, to_json
 from engine.request import ChatMessage, Request
 from engine.tree import COMMITTED
 from models.model_folder import ModelFolder
@@ -38,16 +36,16 @@ DRAFTERS = (
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
 
-def tiny_model(architecture: str) -> Any:
+def tiny_model(architecture):
     return shallow(architecture, vocabulary=VOCABULARY)
 
 
 @functools.cache
-def noisy_model(architecture: str) -> Any:
+def noisy_model(architecture):
     return noisy(tiny_model(architecture))
 
 
-def loaded(model: Any, tokenizer: Any, *, context: int = 4096) -> LoadedModel:
+def loaded(model, tokenizer, *, context=4096):
     return LoadedModel(
         folder=ModelFolder(Path("tiny")),
         model=model,
@@ -58,14 +56,14 @@ def loaded(model: Any, tokenizer: Any, *, context: int = 4096) -> LoadedModel:
     )
 
 
-def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> Session:
+def use(session, kind, architecture, *, length=4):
     """Draft with a drafter of this kind."""
     target = session.decoder
 
-    def model() -> Drafter:
+    def model():
         return ModelDrafter(Decoder(noisy_model(architecture)), vocabulary=target.vocabulary)
 
-    drafters: dict[str, Any] = {
+    drafters = {
         "none": NoDrafter,
         "model": model,
         "early-exit": lambda: EarlyExitDrafter(target, layers=len(target.model.layers) - 1),
@@ -81,19 +79,11 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
     return session
 
 
-def new_session(tokenizer: Any, architecture: str = "llama", kind: str = "model") -> Session:
+def new_session(tokenizer, architecture="llama", kind="model"):
     return use(Session(loaded(tiny_model(architecture), tokenizer)), kind, architecture)
 
 
-def scripted(
-    tokenizer: Any,
-    text: bytes,
-    *,
-    prompt: int,
-    length: int,
-    draft: bytes | None = None,
-    wrong: Any = (),
-) -> Session:
+def scripted(tokenizer, text, *, prompt, length, draft=None, wrong=()):
     """A session whose target answers a prompt of so many tokens with `text`, then ends.
 
     The drafter proposes `draft`, by default the answer itself.
@@ -109,9 +99,7 @@ def scripted(
 # The laws of events
 
 
-def check_laws(
-    events: Sequence[Event], tokenizer: Any, *, whole: bool = True, end: int = END
-) -> None:
+def check_laws(events, tokenizer, *, whole=True, end=END):
     """Everything that `engine.events` promises of a generation; `whole` unless it was closed."""
     assert len({event.generation for event in events}) == 1
     assert [from_json(to_json(event)) for event in events] == list(events)
@@ -121,11 +109,11 @@ def check_laws(
     assert processed == sorted(processed)
     assert all(p.reused <= p.processed <= p.total for p in prefills)
 
-    rounds: list[Verdict] = []
-    committed: list[int] = []
-    numbers: list[tuple[int, int]] = []  # round and index of each
-    spans: list[tuple[int, int]] = []
-    draft: Draft | None = None
+    rounds = []
+    committed = []
+    numbers = []  # round and index of each
+    spans = []
+    draft = None
     for event in events:
         match event:
             case Draft():
@@ -181,19 +169,19 @@ def check_laws(
     assert text_of(events) + done.cut == decoded, "the events do not give the text"
 
 
-def lengths_of(events: Sequence[Event]) -> list[int]:
+def lengths_of(events):
     """Return the length of text that each committed token gave."""
     return [span.length for event in events if isinstance(event, Text) for span in event.spans]
 
 
-def text_of(events: Sequence[Event]) -> str:
+def text_of(events):
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-def tokens_of(events: Sequence[Event]) -> list[int]:
+def tokens_of(events):
     """The committed tokens, put together from drafts and verdicts."""
-    tokens: list[int] = []
-    drafted: list[int] = []
+    tokens = []
+    drafted = []
     for event in events:
         if isinstance(event, Draft):
             drafted = [token.id for token in event.tokens]
@@ -205,7 +193,7 @@ def tokens_of(events: Sequence[Event]) -> list[int]:
     return tokens
 
 
-def collect(session: Session, stream: Iterator[Event]) -> list[Event]:
+def collect(session, stream):
     """All events, their laws and the session's caches checked."""
     events = list(stream)
     check_laws(events, session.target.tokenizer)
@@ -213,7 +201,7 @@ def collect(session: Session, stream: Iterator[Event]) -> list[Event]:
     return events
 
 
-def check_caches(session: Session) -> None:
+def check_caches(session):
     """Target and drafter hold the committed tokens and nothing else."""
     model = session.target.model
     if isinstance(model, Scripted):
@@ -225,16 +213,16 @@ def check_caches(session: Session) -> None:
         assert_as_fresh(own, session._tokens, Decoder(own.model))
 
 
-def done_of(events: Sequence[Event]) -> Done:
+def done_of(events):
     assert isinstance(events[-1], Done)
     return events[-1]
 
 
-def reused_of(events: Sequence[Event]) -> int:
+def reused_of(events):
     return done_of(events).stats.reused_tokens
 
 
-def answer_of(tokenizer: Any, architecture: str) -> list[int]:
+def answer_of(tokenizer, architecture):
     """Return the answer of a fresh session without a drafter."""
     session = new_session(tokenizer, architecture, "none")
     return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=12))))

@@ -1,9 +1,7 @@
 """The number of characters that each token of a text gave, found from the tokens' bytes alone: the
 law of `engine.events`, computed in another way than the engine does."""
 
-from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from tokenizers import pre_tokenizers
 
@@ -15,18 +13,18 @@ _BYTES = {chr(byte): byte for byte in _PRINTED} | {  # as GPT-2 writes them
 assert set(_BYTES) == set(pre_tokenizers.ByteLevel.alphabet())
 
 
-def shares(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+def shares(tokenizer, ids):
     """Return a length for each token; `tokenizer` is byte-level, or SentencePiece with byte
     fallback."""
     silent = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     names = ["" if n in silent else tokenizer.convert_ids_to_tokens(n) or "" for n in ids]
     fallback = "<0x00>" in tokenizer.get_vocab()
-    stretches: list[tuple[bool, list[tuple[bytes, int]]]] = []
+    stretches = []
     parts = [(_bytes(name, fallback=fallback), n) for n, name in enumerate(names) if name]
     # With byte fallback the bytes of a run of byte tokens are a character, or all of them are bad.
     for run, group in groupby(parts, lambda part: fallback and names[part[1]].startswith("<0x")):
         stretches.append((run, list(group)))
-    found: list[tuple[str, int]] = []  # characters, and to which token each belongs
+    found = []  # characters, and to which token each belongs
     for run, group in stretches:
         raw = b"".join(part for part, _ in group)
         owners = [number for part, number in group for _ in part]
@@ -47,7 +45,7 @@ def shares(tokenizer: Any, ids: Sequence[int]) -> list[int]:
     return lengths
 
 
-def clipped(lengths: Sequence[int], size: int) -> list[int]:
+def clipped(lengths, size):
     """The lengths where only the first `size` characters are left of the text."""
     left, kept = size, list[int]()
     for length in lengths:
@@ -56,7 +54,7 @@ def clipped(lengths: Sequence[int], size: int) -> list[int]:
     return kept
 
 
-def _bytes(name: str, *, fallback: bool) -> bytes:
+def _bytes(name, *, fallback):
     """A token's own bytes."""
     if not fallback:
         return bytes(map(_BYTES.get, name)) if set(name) <= set(_BYTES) else name.encode()
@@ -65,7 +63,7 @@ def _bytes(name: str, *, fallback: bool) -> bytes:
     )
 
 
-def _characters(raw: bytes, *, all_bad: bool) -> Iterator[tuple[str, int]]:
+def _characters(raw, *, all_bad):
     """Return the characters that bytes decode to, each with the number of bytes that it stands
     for."""
     while raw:

@@ -11,7 +11,6 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.acceptance import enumerated
 
@@ -29,10 +28,10 @@ class World:
     q: tuple[Rows, ...]
 
     @property
-    def vocabulary(self) -> int:
+    def vocabulary(self):
         return self.p[0].size
 
-    def texts(self) -> Rows:
+    def texts(self):
         """The target's probability of all texts, one axis per token."""
         result = self.p[0]
         for rows in self.p[1:]:
@@ -40,14 +39,12 @@ class World:
         return result
 
 
-def world(
-    vocabulary: int, height: int, *, seed: int = 0, sharpness: float = 1.5, zeros: bool = False
-) -> World:
+def world(vocabulary, height, *, seed=0, sharpness=1.5, zeros=False):
     """Return a random world, with texts of `height` + 1 tokens; `zeros`: some tokens are
     impossible, others each time."""
     random = np.random.default_rng(seed)
 
-    def rows(size: int) -> Rows:
+    def rows(size):
         weights = np.exp(sharpness * random.normal(size=(vocabulary,) * size))
         if zeros:
             impossible = random.integers(vocabulary, size=(*weights.shape[:-1], 1))
@@ -61,44 +58,44 @@ def world(
 # --- Ways to draw alternatives
 
 
-def with_replacement(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def with_replacement(world, path, drawn):
     return world.q[len(path)][path]
 
 
-def without_replacement(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def without_replacement(world, path, drawn):
     left = world.q[len(path)][path].copy()
     left[list(drawn)] = 0.0
     return left / left.sum()
 
 
-def first_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def first_certain(world, path, drawn):
     """A certain guess, then what is drawn from the rest."""
     if not drawn:
         return _certain(world, sum(path))
     return without_replacement(world, path, drawn)
 
 
-def last_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def last_certain(world, path, drawn):
     """An alternative that is drawn, then a certain guess, which may be the same."""
     return _certain(world, 1 + sum(path)) if drawn else with_replacement(world, path, drawn)
 
 
-def beside_a_copy(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def beside_a_copy(world, path, drawn):
     """A certain chain, and beside it what is drawn, which may begin with the same token."""
     if path[:1] == (0,) or not (path or drawn):
         return _certain(world, sum(path) + len(drawn))
     return without_replacement(world, path, drawn if path else drawn[1:])
 
 
-def all_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+def all_certain(world, path, drawn):
     return _certain(world, sum(path) + len(drawn))
 
 
-def _certain(world: World, token: int) -> Rows:
+def _certain(world, token):
     return np.eye(world.vocabulary)[token % world.vocabulary]
 
 
-GUESSING: list[Guessing] = [
+GUESSING = [
     with_replacement,
     without_replacement,
     first_certain,
@@ -124,9 +121,9 @@ class Drafts:
     q: Rows
 
 
-def all_drafts(world: World, tree: Tree, guessing: Guessing) -> Drafts:
+def all_drafts(world, tree, guessing):
     """The drafter draws token by token, in their order."""
-    drafts: list[tuple[tuple[int, ...], float, tuple[Rows, ...]]] = [((), 1.0, ())]
+    drafts = [((), 1.0, ())]
     for i, parent in enumerate(tree.parents):
         before = [j for j in tree.children(parent) if j < i]
         longer = []
@@ -156,8 +153,8 @@ class Judged:
     own: Rows
 
 
-def judged(rule: AcceptanceRule, drafts: Drafts) -> Judged:
-    def judge(tokens: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, ...]:
+def judged(rule, drafts):
+    def judge(tokens, p, q):
         may_come = enumerated(rule, tokens, p, q, drafts.tree)
         return may_come.ends, may_come.own
 
@@ -170,7 +167,7 @@ def judged(rule: AcceptanceRule, drafts: Drafts) -> Judged:
     return Judged(ends, own / own.sum(axis=-1, keepdims=True))
 
 
-def written(drafts: Drafts, outcome: Judged) -> Rows:
+def written(drafts, outcome):
     """The probability of all texts, as `World.texts`: what a round leaves unwritten the target
     writes by itself."""
     world, tree = drafts.world, drafts.tree
@@ -189,7 +186,7 @@ def written(drafts: Drafts, outcome: Judged) -> Rows:
     return texts
 
 
-def accepted_tokens(drafts: Drafts, outcome: Judged) -> float:
+def accepted_tokens(drafts, outcome):
     """Return the mean number of accepted tokens."""
     heights = np.array([0, *(depth + 1 for depth in drafts.tree.depths)])
     return float(drafts.likely @ (outcome.ends @ heights))

@@ -1,22 +1,17 @@
 """Questions and answers for the distiller's tests."""
 
 import itertools
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
 
-from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
-from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding, output_rows
 from engine.distil.answering import TokenizedPrompt
 from engine.distil.head_learner import ChainAcceptance, HeadLearner
-from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter
-from engine.drafters.head_network import BoundHead, new_head, shape_for
+from engine.drafters.head_network import new_head, shape_for
 from engine.request import Request
 from tests.support.engine.sessions import done_of, tokens_of
 
@@ -27,7 +22,7 @@ _WHAT = ("went to the park", "was very sad", "saw a tree", "wanted to play", "ha
 _WHEN = ("One day,", "Once upon a time,", "Then", "It was late and")
 
 
-def openings(count: int) -> list[str]:
+def openings(count):
     """Beginnings of stories, all different."""
     parts = itertools.product(_WHAT, _WHO, _WHEN)
     texts = [f"{when} {who} {what}" for what, who, when in parts]
@@ -35,9 +30,7 @@ def openings(count: int) -> list[str]:
     return texts[:count]
 
 
-def asked_of(
-    target: LoadedModel, texts: Sequence[str], temperatures: Sequence[float] = (0.0,)
-) -> list[TokenizedPrompt]:
+def asked_of(target, texts, temperatures=(0.0,)):
     """The texts in tokens, to be answered with the temperatures in turn."""
     return [
         TokenizedPrompt(target.tokenizer.encode(text, add_special_tokens=False), temperature)
@@ -45,31 +38,25 @@ def asked_of(
     ]
 
 
-def new_story_head(stories: LoadedModel, *, rows: int = 512) -> BoundHead:
+def new_story_head(stories, *, rows=512):
     """An untrained one, which can say the `rows` tokens with the lowest ids."""
     mx.random.seed(0)
     shape = shape_for(stories.model, rows=rows)
     return new_head(stories.model, shape, mx.arange(rows, dtype=mx.int32))
 
 
-def new_story_learner(stories: LoadedModel, *, rows: int = 512) -> HeadLearner:
+def new_story_learner(stories, *, rows=512):
     """Such a head, as it learns."""
     return story_learner(stories, new_story_head(stories, rows=rows))
 
 
-def story_learner(stories: LoadedModel, head: BoundHead) -> HeadLearner:
+def story_learner(stories, head):
     """Return a learner with that head."""
     model = stories.model
     return HeadLearner(head, embedding(model), partial(output_rows, model))
 
 
-def by_the_engine(
-    stories: LoadedModel,
-    make_drafter: Callable[[Decoder], Drafter],
-    answers: Sequence[RecordedAnswer],
-    *,
-    chain: int,
-) -> ChainAcceptance:
+def by_the_engine(stories, make_drafter, answers, *, chain):
     """Measure the same greedy answers in the engine, with `chain` drafted tokens."""
     session = Session(stories)
     session.drafter = make_drafter(session.decoder)

@@ -13,7 +13,6 @@ sticks to one token. `build` keeps the text varied (test_tiny.py shows it) with 
 import copy
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def configs(table: str) -> dict[str, Config]:
+def configs(table):
     """The sizes in `tests/data/tiny_models.jsonl` of one table: config.json by architecture."""
     path = Path(__file__).parents[2] / "data" / "tiny_models.jsonl"
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
@@ -50,7 +49,7 @@ def configs(table: str) -> dict[str, Config]:
 
 # Layers 0 and 2 of Gemma slide, those of Qwen3.5 are gated delta nets, of LFM2 short convolutions.
 _CONFIGS = configs("tiny")
-ARCHITECTURES: tuple[str, ...] = tuple(_CONFIGS)
+ARCHITECTURES = tuple(_CONFIGS)
 
 _EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "embed_in.weight")
 _QUERIES = ("q_proj.weight", "q_norm.weight", "q_layernorm.weight")
@@ -58,15 +57,8 @@ _LAST_NORMS = ("model.norm.weight", "model.embedding_norm.weight", "backbone.nor
 
 
 def build(
-    architecture: str,
-    *,
-    seed: int = 0,
-    vocabulary: int = 64,
-    dtype: mx.Dtype = mx.float32,
-    bits: int | None = None,
-    sizes: Config | None = None,
-    layers: int | None = None,
-) -> nn.Module:
+    architecture, *, seed=0, vocabulary=64, dtype=mx.float32, bits=None, sizes=None, layers=None
+):
     """A model of one of `ARCHITECTURES`; quantized in groups of `GROUP_SIZE` if `bits` are given.
 
     `sizes`: the rest of its config.json, which other architectures need. `layers`: how many, if
@@ -76,7 +68,7 @@ def build(
     config = config_of(architecture, vocabulary=vocabulary, sizes=sizes, layers=layers)
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
-    model: nn.Module = model_class(arguments_class.from_dict(config))
+    model = model_class(arguments_class.from_dict(config))
     gemma3 = architecture in ("gemma3", "gemma3_text")
     if gemma3:
         model.get("language_model", model).sanitize({})  # ties the head, as files without one do
@@ -85,8 +77,8 @@ def build(
     # The norms of Gemma 3 multiply by 1 + weight.
     unity = 1.0 if gemma3 else 0.0
 
-    def scale(factors: Callable[[str, mx.array], float]) -> None:
-        def scaled(path: str, weight: mx.array) -> mx.array:
+    def scale(factors):
+        def scaled(path, weight):
             shift = unity if weight.ndim == 1 else 0.0
             return (weight + shift) * factors(path, weight) - shift
 
@@ -113,14 +105,14 @@ def build(
 
 
 @functools.cache
-def shallow(architecture: str, *, vocabulary: int = 64) -> nn.Module:
+def shallow(architecture, *, vocabulary=64):
     """Return a model with few layers, one of each kind and a last one that early exit leaves out.
     It is shared by all tests that only read it."""
     mixed = architecture in ("gemma3_text", "qwen3_5", "lfm2")
     return build(architecture, vocabulary=vocabulary, layers=3 if mixed else 2)
 
 
-def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
+def noisy(model, *, scale=0.02, seed=0):
     """A copy whose matrices are off by `scale` of their standard deviation: an imperfect drafter.
 
     At 0.02 its greedy choice is the model's for every second token or so, at 0.1 for every sixth.
@@ -128,7 +120,7 @@ def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
     """
     keys = iter(mx.random.split(mx.random.key(seed), len(tree_flatten(model.parameters()))))
 
-    def disturbed(_: str, weight: mx.array) -> mx.array:
+    def disturbed(_, weight):
         noise_key = next(keys)
         if weight.ndim < 2 or not mx.issubdtype(weight.dtype, mx.floating):
             return weight
@@ -141,7 +133,7 @@ def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
     return other
 
 
-def byte_tokenizer(folder: Path) -> int:
+def byte_tokenizer(folder):
     """Write the files of a tokenizer of bytes, then `SPECIAL_TOKENS`; return how many it has."""
     letters = letters_of_bytes()
     vocabulary = {letter: byte for byte, letter in enumerate(letters)}
@@ -163,15 +155,7 @@ def byte_tokenizer(folder: Path) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def write_folder(
-    architecture: str,
-    folder: Path,
-    *,
-    seed: int = 0,
-    dtype: mx.Dtype = mx.float32,
-    bits: int | None = None,
-    layers: int | None = None,
-) -> nn.Module:
+def write_folder(architecture, folder, *, seed=0, dtype=mx.float32, bits=None, layers=None):
     """Write an ordinary model folder, which `mlx_lm.load` accepts; return the model in it."""
     vocabulary = byte_tokenizer(folder)
     model = build(
@@ -181,20 +165,13 @@ def write_folder(
     return model
 
 
-def save(model: nn.Module, config: Config, folder: Path) -> None:
+def save(model, config, folder):
     """Write weights and configuration into a folder that has a tokenizer."""
     save_model(folder, model)
     (folder / "config.json").write_text(json.dumps(config, indent=2))
 
 
-def config_of(
-    architecture: str,
-    *,
-    vocabulary: int,
-    bits: int | None = None,
-    sizes: Config | None = None,
-    layers: int | None = None,
-) -> Config:
+def config_of(architecture, *, vocabulary, bits=None, sizes=None, layers=None):
     config = (_CONFIGS[architecture] if sizes is None else sizes) | {
         "model_type": architecture,
         "vocab_size": vocabulary,
@@ -209,7 +186,7 @@ def config_of(
     return config
 
 
-def _liveliness(path: str, weight: mx.array) -> float:
+def _liveliness(path, weight):
     """Return the factor by which `build` multiplies a weight, except for the last norm."""
     if path.endswith(_EMBEDDINGS):
         return 1 / GAIN
@@ -219,11 +196,11 @@ def _liveliness(path: str, weight: mx.array) -> float:
     return factor * GAIN if in_a_layer else factor
 
 
-def _replace(model: nn.Module, change: Callable[[str, mx.array], mx.array]) -> None:
+def _replace(model, change):
     model.update(tree_map_with_path(change, model.parameters()))
 
 
-def letters_of_bytes() -> list[str]:
+def letters_of_bytes():
     """The letter that stands for each byte in byte-level tokenizers: itself where printable."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = (chr(0x100 + index) for index in range(256))

@@ -1,10 +1,7 @@
 """An answer that calls a tool in several steps, written by no model, and the rows that each step
 reads."""
 
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 from tokenizers import AddedToken
@@ -33,14 +30,7 @@ class Read:
     before: int
 
 
-def tokenizer_of(
-    template: str,
-    folder: Path,
-    *,
-    ends: Sequence[str] = (),
-    special: Collection[str] = (),
-    added: Collection[str] = (),
-) -> Any:
+def tokenizer_of(template, folder, *, ends=(), special=(), added=()):
     """A tokenizer of bytes with this template; the tokens `ends` end an answer. Those that are
     `added` are not special."""
     byte_tokenizer(folder)
@@ -57,12 +47,12 @@ def tokenizer_of(
     return own
 
 
-def read_in_steps(tokenizer: Any, *, thinks: bool) -> Iterator[tuple[str, Read]]:
+def read_in_steps(tokenizer, *, thinks):
     """The prompts of two steps, of a third that goes on, and of the next question."""
     messages = [ASKED]
     options = "" if thinks else '{"enable_thinking": false, "thinking": false}'
 
-    def encoded() -> list[int]:
+    def encoded():
         prompt = Prompt(messages=tuple(messages), tools=TOOLS, options=options)
         return encode_prompt(tokenizer, prompt)
 
@@ -86,9 +76,7 @@ def read_in_steps(tokenizer: Any, *, thinks: bool) -> Iterator[tuple[str, Read]]
         )
 
 
-def _written(
-    tokenizer: Any, prompt: list[int], number: int, city: str, *, thinks: bool
-) -> tuple[str, ChatMessage]:
+def _written(tokenizer, prompt, number, city, *, thinks):
     """A reply of the model, with spaces that its template would not write."""
     able = abilities_for(tokenizer, tools=True)
     found = able.notation if able.knows_tools else None

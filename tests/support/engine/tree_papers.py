@@ -3,17 +3,15 @@
 Plain NumPy, and slow. Instead of drawing, every step goes both ways, with its probability.
 """
 
-from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.accept import AcceptanceRule
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.acceptance import Verdict, as_rule
-from tests.support.engine.small_worlds import Drafts, Judged
+from tests.support.engine.small_worlds import Judged
 
 Rows = NDArray[np.float64]
 
@@ -29,16 +27,13 @@ class Mistake(Enum):
 Told = tuple[Rows, Rows]
 """How likely each token is to be the last accepted one, (n + 1,), and what the target's own token
 is drawn from then, (n + 1, vocabulary)."""
-Paper = Callable[..., Told]
 
 
-def recursive_rejection(
-    tokens: Sequence[int], p: Rows, q: Rows, tree: Tree, mistake: Mistake | None = None
-) -> Told:
+def recursive_rejection(tokens, p, q, tree, mistake=None):
     """Miao et al., arXiv 2305.09781, algorithm 2; each alternative with its own q."""
     ends, own = np.zeros(len(p)), p.copy()
 
-    def reach(parent: int, likely: float, path: float) -> None:
+    def reach(parent, likely, path):
         rest = p[parent + 1]
         for child, drawn_from in _tried(parent, q, tree, mistake):
             again = path if mistake is Mistake.COUNTED_TWICE else 1.0
@@ -55,14 +50,12 @@ def recursive_rejection(
     return ends, own
 
 
-def traversal_verification(
-    tokens: Sequence[int], p: Rows, q: Rows, tree: Tree, mistake: Mistake | None = None
-) -> Told:
+def traversal_verification(tokens, p, q, tree, mistake=None):
     """Weng et al., arXiv 2505.12398: from the leaves, in depth-first order."""
     ends, own = np.zeros(len(p)), p.copy()
     undecided = 1.0
 
-    def leave(parent: int, weight: float) -> None:
+    def leave(parent, weight):
         nonlocal undecided
         rest = p[parent + 1]
         for child, drawn_from in _tried(parent, q, tree, mistake):
@@ -85,7 +78,7 @@ def traversal_verification(
     return ends, own
 
 
-def _tried(parent: int, q: Rows, tree: Tree, mistake: Mistake | None) -> list[tuple[int, Rows]]:
+def _tried(parent, q, tree, mistake):
     """The alternatives behind a token in the order of trial, with what each was drawn from."""
     children = tree.children(parent)
     if mistake is Mistake.BACKWARDS:
@@ -95,11 +88,11 @@ def _tried(parent: int, q: Rows, tree: Tree, mistake: Mistake | None) -> list[tu
     return [(child, q[child]) for child in children]
 
 
-def _normalized(left: Rows, otherwise: Rows) -> Rows:
+def _normalized(left, otherwise):
     return left / left.sum() if left.any() else otherwise
 
 
-def told(paper: Paper, drafts: Drafts, mistake: Mistake | None = None) -> Judged:
+def told(paper, drafts, mistake=None):
     """Return verdicts as `small_worlds.judged` does."""
     rounds = zip(drafts.tokens, drafts.p, drafts.q, strict=True)
     all_told = [paper(*each, drafts.tree, mistake) for each in rounds]
@@ -107,12 +100,10 @@ def told(paper: Paper, drafts: Drafts, mistake: Mistake | None = None) -> Judged
     return Judged(ends, own)
 
 
-def mistaken(paper: Paper, mistake: Mistake | None) -> AcceptanceRule:
+def mistaken(paper, mistake):
     """An acceptance rule that waits for the device."""
 
-    def rule(
-        drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-    ) -> Verdict:
+    def rule(drafted, p, q, key, tree=None):
         random = np.random.default_rng(np.array(key).tolist())
         rows = (np.array(each, dtype=np.float64) for each in (p, q))
         ends, own = paper(drafted.tolist(), *rows, tree or Tree.chain(drafted.size), mistake)

@@ -2,23 +2,19 @@
 
 import copy
 import random
-from collections.abc import Container, Sequence
 from itertools import cycle
 
 import mlx.core as mx
-import mlx.nn as nn
 from hypothesis import strategies as st
 
-from engine.core.decoder import Decoder
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
-from engine.drafters import DraftArrays, Drafter
-from engine.request import Sampling
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import Known
 
 
 @st.composite
-def random_trees(draw: st.DrawFn, *, most: int = 24) -> Tree:
+def random_trees(draw, *, most=24):
     """Tall ones and broad ones, their tokens in any order that a tree allows."""
     count = draw(st.integers(1, most))
     tall = draw(st.booleans())
@@ -29,7 +25,7 @@ def random_trees(draw: st.DrawFn, *, most: int = 24) -> Tree:
     return Tree(tuple(parents))
 
 
-def a_tree(rng: random.Random, size: int) -> Tree:
+def a_tree(rng, size):
     return Tree(tuple(rng.randint(max(COMMITTED, i - 4), i - 1) for i in range(size)))
 
 
@@ -37,25 +33,15 @@ class Guessing(Known):
     """A `Known` that proposes random trees of as many tokens as are asked for. One path is the
     script, as far as it goes on; all other tokens are wrong."""
 
-    def __init__(
-        self,
-        script: Sequence[int],
-        *,
-        seed: int = 0,
-        vocabulary: int = 64,
-        wrong: Container[int] = (),
-        silent: Container[int] = (),
-    ) -> None:
+    def __init__(self, script, *, seed=0, vocabulary=64, wrong=(), silent=()):
         super().__init__(script, vocabulary=vocabulary, wrong=wrong, silent=silent)
         self._seed, self._vocabulary = seed, vocabulary
-        self.paths: list[tuple[int, ...]] = []
+        self.paths = []
 
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+    def candidates(self, tokens):
         return (DraftCandidate(self.name, 1 << 30, alternatives=4),)
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         if choice.tree is None:
             return super().propose(tokens, choice, sampling, key)
         if len(tokens) in self._silent or len(tokens) >= len(self._script):
@@ -74,24 +60,22 @@ class Guessing(Known):
         ids = mx.array(guesses, dtype=mx.int32)
         return DraftArrays(ids, mx.ones((len(tree),)), None, self.name, tree=tree)
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path):
         super().accept(path)
         self.paths.append(tuple(path))
 
-    def fork(self, target: Decoder) -> Drafter:
+    def fork(self, target):
         return copy.copy(self)
 
 
 class Foreseeing(Guessing):
     """Its script is what `model` would write, which reads all of the text for every draft."""
 
-    def __init__(self, model: nn.Module, *, vocabulary: int) -> None:
+    def __init__(self, model, *, vocabulary):
         super().__init__((), vocabulary=vocabulary)
         self._model = model
 
-    def propose(
-        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
-    ) -> DraftArrays | None:
+    def propose(self, tokens, choice, sampling, key):
         self._script = list(tokens)
         for _ in range(choice.length):
             logits = self._model(mx.array([self._script]))[0, -1]
@@ -102,24 +86,22 @@ class Foreseeing(Guessing):
 class Shaped:
     """A policy that asks the first drafter that can branch for one of `shapes` after the other."""
 
-    def __init__(self, *shapes: Tree) -> None:
+    def __init__(self, *shapes):
         self._shapes = shapes
         self._next = cycle(shapes)
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def choose(self, candidates, *, most, context, others=0):
         for each in candidates:
             if each.alternatives > 1:
                 shape = next(self._next).no_higher(each.most)
                 return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
         return DraftChoice(0)
 
-    def observe(self, measured: MeasuredRound) -> None:
+    def observe(self, measured):
         pass
 
-    def restart(self) -> None:
+    def restart(self):
         pass
 
-    def another(self) -> "Shaped":
+    def another(self):
         return Shaped(*self._shapes)

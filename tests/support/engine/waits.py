@@ -1,8 +1,6 @@
 """Counts how often the host waits for the device."""
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -14,16 +12,16 @@ from engine import device
 class Waits:
     """Counts the times that the host waits for the device: in `fetch`, and elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.fetches = 0
-        self.elsewhere: list[str] = []
+        self.elsewhere = []
         self._inside = False
 
     @contextmanager
-    def counted(self) -> Iterator["Waits"]:
+    def counted(self):
         fetch = device.fetch
 
-        def counting(*arrays: mx.array) -> list[Any]:
+        def counting(*arrays):
             self.fetches += 1
             self._inside = True
             try:
@@ -45,8 +43,8 @@ class Waits:
             for owner, name, original in originals:
                 setattr(owner, name, original)
 
-    def _noted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*arguments: Any, **options: Any) -> Any:
+    def _noted(self, name, original):
+        def noted(*arguments, **options):
             if not self._inside:
                 self.elsewhere.append(name)
             return original(*arguments, **options)

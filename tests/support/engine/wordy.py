@@ -1,8 +1,6 @@
 """A tokenizer of bytes and a few longer tokens, so that a text has many spellings."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 from mlx_lm.tokenizer_utils import load
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
@@ -21,7 +19,7 @@ END, TURN_END, CALL, ARGS, STRUCK, TOOL = range(256 + len(WORDS), 262 + len(WORD
 SIZE = TOOL + 1
 
 
-def wordy_tokenizer(folder: Path) -> Any:
+def wordy_tokenizer(folder):
     """Return the tokenizer as mlx-lm loads it. Its ids: the 256 bytes, `WORDS`, `SPECIAL`,
     `ADDED`."""
     letters = letters_of_bytes()
@@ -43,11 +41,11 @@ def wordy_tokenizer(folder: Path) -> Any:
     return load(folder, eos_token_ids=[END])
 
 
-def halves(name: str) -> list[tuple[str, str]]:
+def halves(name):
     return [(name[:cut], name[cut:]) for cut in range(len(name) - 1, 0, -1)]
 
 
-def spelling(token: int) -> bytes:
+def spelling(token):
     """The bytes of a token; a special one's are its name."""
     if token < 256:
         return bytes([token])

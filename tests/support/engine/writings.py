@@ -1,10 +1,8 @@
 """Tiny tokenizers that write the same text differently."""
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE, Unigram
@@ -22,13 +20,7 @@ _LINES = (
 )
 
 
-def listed(
-    folder: Path,
-    vocabulary: Mapping[str, int],
-    *,
-    merges: Sequence[tuple[str, str]] = (),
-    special: Sequence[str] = (),
-) -> Writing:
+def listed(folder, vocabulary, *, merges=(), special=()):
     """Byte-level, with these tokens; the `special` ones come behind them."""
     tokenizer = Tokenizer(BPE(vocab=dict(vocabulary), merges=list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -38,7 +30,7 @@ def listed(
 
 
 @cache
-def of_letters(count: int = 64) -> tuple[Writing, Writing]:
+def of_letters(count=64):
     """Two with so many tokens, most of which are letters that both have, by the same numbers; the
     second has a few pairs of letters in place of the last ones."""
     letters = [chr(33 + number) for number in range(count)]
@@ -50,7 +42,7 @@ def of_letters(count: int = 64) -> tuple[Writing, Writing]:
         return ours, listed(Path(root) / "theirs", numbers, merges=pairs)
 
 
-def trained(folder: Path, *, special: Sequence[str] = ("<eos>", "<user>", "<bot>")) -> Writing:
+def trained(folder, *, special=("<eos>", "<user>", "<bot>")):
     """Byte-level, with merges learnt from a few lines and GPT-2's way of splitting words."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -65,7 +57,7 @@ def trained(folder: Path, *, special: Sequence[str] = ("<eos>", "<user>", "<bot>
     return _written(folder, tokenizer)
 
 
-def unigram(folder: Path, *, prefix: Literal["always", "first", "never"]) -> Writing:
+def unigram(folder, *, prefix):
     """SentencePiece's other kind, with byte fallback; `prefix`: where it puts a space first."""
     words = {"▁": -3.0, "▁the": -2.0, "the": -2.5, "▁a": -2.2, "a": -3.0}
     fallback = [(f"<0x{byte:02X}>", -9.0) for byte in range(256)]
@@ -79,17 +71,17 @@ def unigram(folder: Path, *, prefix: Literal["always", "first", "never"]) -> Wri
     return _written(folder, tokenizer)
 
 
-def single_bytes(folder: Path) -> Writing:
+def single_bytes(folder):
     """A token for each byte."""
     byte_tokenizer(folder)
     return Writing(ModelFolder(folder))
 
 
-def stories() -> Writing:
+def stories():
     return Writing(ModelFolder(STORIES), begin=[1])
 
 
-def _written(folder: Path, tokenizer: Tokenizer) -> Writing:
+def _written(folder, tokenizer):
     folder.mkdir(parents=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     return Writing(ModelFolder(folder))

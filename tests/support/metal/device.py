@@ -1,6 +1,5 @@
 """A Mac's GPU on the CPU, which computes quantized models by the text of Metal kernels."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from unittest import mock
@@ -18,7 +17,7 @@ from tests.support.metal.stock import quantized_matmul
 
 SHIM = Shim()
 # Matrices with 64 and 128 inputs have another kernel. 512 inputs are whole steps, 96 a tail alone.
-_SIZES: tiny.Config = {
+_SIZES = {
     "hidden_size": 96,
     "num_hidden_layers": 2,
     "intermediate_size": 512,
@@ -30,7 +29,7 @@ _SIZES: tiny.Config = {
     "rope_theta": 10000.0,
     "tie_word_embeddings": False,
 }
-MODELS: dict[str, tiny.Config] = {
+MODELS = {
     "llama": _SIZES,
     "qwen3_moe": _SIZES
     | {
@@ -76,7 +75,7 @@ MODELS: dict[str, tiny.Config] = {
 
 
 @cache
-def model_of(architecture: str, seed: int = 0) -> nn.Module:
+def model_of(architecture, seed=0):
     """Return one of `MODELS` in float32, with matrices of 4 bits, but for routers. Each rounding
     shows in its text: every token has a twin, whose logit is the same number up to rounding."""
     model = tiny.build(architecture, sizes=MODELS[architecture], seed=seed)
@@ -94,7 +93,7 @@ def model_of(architecture: str, seed: int = 0) -> nn.Module:
     return model
 
 
-def _make_twins(layer: nn.Module) -> None:
+def _make_twins(layer):
     """Let each second output be the one before it, with all numbers of a group from the other end:
     scale * q + bias = -scale * (15 - q) + (bias + 15 * scale)."""
     weight, scales, biases = layer.weight[::2], layer.scales[::2], layer.biases[::2]
@@ -103,7 +102,7 @@ def _make_twins(layer: nn.Module) -> None:
 
 
 @contextmanager
-def on_metal(*, shim: Shim = SHIM) -> Iterator[None]:
+def on_metal(*, shim=SHIM):
     """Compute as on a Mac's GPU: quantized products by MLX's own Metal kernels, for several rows
     otherwise than for one, and other products rounded by the number of rows."""
     with (
@@ -116,7 +115,7 @@ def on_metal(*, shim: Shim = SHIM) -> Iterator[None]:
 
 
 @contextmanager
-def exactly(model: nn.Module, *, shim: Shim = SHIM) -> Iterator[None]:
+def exactly(model, *, shim=SHIM):
     """Meanwhile let each of a few rows that the model reads have the bits of a row alone."""
     few_rows.install(model, few_rows.shapes_of(model), run=shim.metal_kernel)
     alone.install(model)

@@ -9,13 +9,11 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -57,26 +55,10 @@ class Shim:
     order: int = 1
     contract: bool = False
 
-    def metal_kernel(
-        self,
-        *,
-        name: str,
-        input_names: Sequence[str],
-        output_names: Sequence[str],
-        source: str,
-        header: str = "",
-    ) -> Callable[..., list[mx.array]]:
+    def metal_kernel(self, *, name, input_names, output_names, source, header=""):
         """As `mx.fast.metal_kernel`; what it returns computes at once."""
 
-        def call(
-            *,
-            inputs: Sequence[mx.array],
-            output_shapes: Sequence[Sequence[int]],
-            output_dtypes: Sequence[mx.Dtype],
-            grid: tuple[int, int, int],
-            threadgroup: tuple[int, int, int],
-            template: Sequence[tuple[str, Any]] = (),
-        ) -> list[mx.array]:
+        def call(*, inputs, output_shapes, output_dtypes, grid, threadgroup, template=()):
             text = _program(
                 header,
                 source,
@@ -106,12 +88,12 @@ class Shim:
         return call
 
 
-def _pointers(arrays: Sequence[np.ndarray]) -> Any:
+def _pointers(arrays):
     return (ctypes.c_void_p * len(arrays))(*(each.ctypes.data for each in arrays))
 
 
 @cache
-def _compiled(program: str, contract: bool) -> ctypes.CDLL:
+def _compiled(program, contract):
     flags = ["-std=c++17", "-w", "-O1", "-fno-strict-aliasing", "-shared", "-fPIC"]
     flags += ["-ffp-contract=fast" if contract else "-ffp-contract=off"]
     flags += ["-mfma"] if contract and platform.machine() == "x86_64" else []
@@ -126,18 +108,11 @@ def _compiled(program: str, contract: bool) -> ctypes.CDLL:
     return ctypes.CDLL(str(kept))
 
 
-Parameters = tuple[tuple[str, str], ...]
 """Names and types of arrays."""
 
 
 @cache
-def _program(
-    header: str,
-    source: str,
-    inputs: Parameters,
-    outputs: Parameters,
-    template: tuple[tuple[str, Any], ...],
-) -> str:
+def _program(header, source, inputs, outputs, template):
     """Return a C++ program with a function `run` that computes a kernel, as MLX writes kernels."""
     declared, given = list[str](), list[str]()
     for i, (name, kind) in enumerate(inputs):

@@ -5,12 +5,10 @@ scaled_dot_product_attention.cpp, on an M3 or later.
 """
 
 from functools import cache
-from typing import Any
 
 import mlx.core as mx
 
 from engine.metal.header import NAMES, cut, installed
-from tests.support.metal.shim import Shim
 
 _QUANTIZED = ("get_bytes_per_pack", "dequantize", "qmv_fast_impl", "qmv_impl", "qmv_wide_impl")
 _PLACE = "threadgroup_position_in_grid, simdgroup_index_in_threadgroup, thread_index_in_simdgroup"
@@ -29,7 +27,7 @@ _WIDE_ROWS, _WIDE_LANES = 5, 8
 
 
 @cache
-def _functions() -> str:
+def _functions():
     source = installed().read_text(encoding="utf-8")
     return "\n".join(
         ["const int SIMD_SIZE = 32;", *(cut(source, name) for name in (*NAMES, *_QUANTIZED))]
@@ -37,17 +35,8 @@ def _functions() -> str:
 
 
 def quantized_matmul(
-    x: mx.array,
-    w: mx.array,
-    scales: mx.array,
-    biases: mx.array | None = None,
-    transpose: bool = True,
-    group_size: int = 64,
-    bits: int = 4,
-    mode: str = "affine",
-    *,
-    shim: Shim,
-) -> mx.array:
+    x, w, scales, biases=None, transpose=True, group_size=64, bits=4, mode="affine", *, shim
+):
     """Compute as `mx.quantized_matmul` does on a GPU for fewer rows than its tiles take."""
     assert transpose
     assert mode == "affine"
@@ -56,7 +45,7 @@ def quantized_matmul(
     assert inputs not in (64, 128), "another kernel"
     dtype = mx.result_type(x, scales)
     given = [w, scales.astype(dtype), biases.astype(dtype), x.reshape(-1, inputs).astype(dtype)]
-    template: list[tuple[str, Any]] = [("T", dtype), ("GROUP", group_size), ("BITS", bits)]
+    template = [("T", dtype), ("GROUP", group_size), ("BITS", bits)]
     rows = x.size // inputs
     if alone:
         step = 256 if bits in (6, 8) else 512
@@ -104,16 +93,7 @@ sdpa_vector_2pass_2<T, D>(
 """
 
 
-def attention(
-    queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
-    cache: Any = None,
-    scale: float = 1.0,
-    mask: str | None = None,
-    *,
-    shim: Shim,
-) -> mx.array:
+def attention(queries, keys, values, cache=None, scale=1.0, mask=None, *, shim):
     """Compute as mlx-lm's attention does on a Pro or Max chip for up to 8 rows; for a single row if
     there is no mask. `scale` is a multiple of 1/1024."""
     _, heads, rows, width = queries.shape
@@ -122,10 +102,10 @@ def attention(
     assert rows * sharing <= 32
     assert rows == 1 or mask == "causal"
     sight = [("CAUSAL", rows > 1), ("SCALE", round(scale * 1024))]
-    template: list[tuple[str, Any]] = [("T", queries.dtype), ("D", width)]
+    template = [("T", queries.dtype), ("D", width)]
     header = (installed().parent / "sdpa_vector.h").read_text(encoding="utf-8")
 
-    def run(source: str, arrays: dict[str, mx.array], outputs: dict[str, Any], **sizes: Any) -> Any:
+    def run(source, arrays, outputs, **sizes):
         return shim.metal_kernel(
             name="stock",
             input_names=list(arrays),

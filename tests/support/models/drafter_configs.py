@@ -22,13 +22,13 @@ class DrafterLayout:
     expected: dict[str, Any]
 
 
-def layout_names(*, refused: bool) -> list[str]:
+def layout_names(*, refused):
     """Return the names of the layouts that must be refused, or of all others."""
     names = sorted(path.stem for path in PLACE.glob("*.json"))
     return [name for name in names if name.startswith("refused-") == refused]
 
 
-def drafter_layout(name: str) -> DrafterLayout:
+def drafter_layout(name):
     """The one of that name."""
     told = json.loads((PLACE / f"{name}.json").read_text())
     tensors = {key: _layout(shape) for key, shape in told["tensors"].items()}
@@ -36,14 +36,12 @@ def drafter_layout(name: str) -> DrafterLayout:
     return DrafterLayout(name, told["config"], tensors, told["target"], files, told["expected"])
 
 
-def published_layouts() -> list[DrafterLayout]:
+def published_layouts():
     """All that need not be refused."""
     return [drafter_layout(name) for name in layout_names(refused=False)]
 
 
-def write_drafter(
-    folder: Path, layout: DrafterLayout, *, weights: str = "model.safetensors"
-) -> Path:
+def write_drafter(folder, layout, *, weights="model.safetensors"):
     """A folder with that drafter; its weights are zeros."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(layout.config))
@@ -56,15 +54,13 @@ def write_drafter(
     return folder
 
 
-def _layout(told: list[Any]) -> TensorLayout:
+def _layout(told):
     if told and isinstance(told[0], str):
         return TensorLayout(told[0], tuple(told[1]))
     return TensorLayout("BF16", tuple(told))
 
 
-def drafter_files(
-    layout: DrafterLayout, folder: Path, *, weights: str = "model.safetensors"
-) -> dict[str, bytes]:
+def drafter_files(layout, folder, *, weights="model.safetensors"):
     """The files of that drafter, as a hub has them; `folder` is where they are made."""
     made = write_drafter(folder, layout, weights=weights)
     return {path.name: path.read_bytes() for path in made.iterdir()}

@@ -2,25 +2,20 @@
 
 import json
 import random
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from huggingface_hub.utils import close_session
 
 from models.hub.client import Hub
 from models.hub.fetch import fetch
-from models.hub.repository import Repository
-from tests.support.models.hub_server import HubServer
 
 NAME = "tiny-org/Tiny-1B-4bit"
 TOKEN = "hf_of_the_test"
 CONFIG = {"model_type": "llama", "vocab_size": 64, "max_position_embeddings": 128}
 
 
-def safetensors(seed: int, size_bytes: int) -> bytes:
+def safetensors(seed, size_bytes):
     """A sound file with one tensor of random bytes."""
     header = {"w": {"dtype": "U8", "shape": [size_bytes], "data_offsets": [0, size_bytes]}}
     text = json.dumps(header).encode()
@@ -28,7 +23,7 @@ def safetensors(seed: int, size_bytes: int) -> bytes:
     return len(text).to_bytes(8, "little") + text + random.Random(seed).randbytes(size_bytes)
 
 
-def model_files(*, size_bytes: int = 150_000) -> dict[str, bytes]:
+def model_files(*, size_bytes=150_000):
     """Two files of weights with their index, a large tokenizer, and what else lies about."""
     names = [f"model-{number}-of-2.safetensors" for number in (1, 2)]
     index = {"metadata": {}, "weight_map": {"w": names[0], "v": names[1]}}
@@ -57,7 +52,7 @@ NEEDED = {
 
 
 @contextmanager
-def loopback_session() -> Iterator[None]:
+def loopback_session():
     """The hub's client, without proxies and tokens of this machine; its connections end here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "127.0.0.1,localhost")
@@ -71,30 +66,30 @@ def loopback_session() -> Iterator[None]:
 class Client:
     """Fetches from a server into folders of a test's own."""
 
-    def __init__(self, server: HubServer, folder: Path, *, name: str = NAME) -> None:
+    def __init__(self, server, folder, *, name=NAME):
         self.server = server
         self.cache, self.home = folder / "cache", folder / "home"
         self.hub = Hub(endpoint=server.endpoint, token=None)
         self.hub.wait_seconds = 0.0
         self.name = name
 
-    def describe(self) -> Repository:
+    def describe(self):
         return self.hub.describe(self.name)
 
-    def fetch(self, **changes: Any) -> Path:
-        settings: dict[str, Any] = {"hub": self.hub, "cache": self.cache, "home": self.home}
+    def fetch(self, **changes):
+        settings = {"hub": self.hub, "cache": self.cache, "home": self.home}
         return fetch(self.describe(), **settings | {"wait_seconds": 0.0} | changes)
 
     @property
-    def folder(self) -> Path:
+    def folder(self):
         """The repository's, in the cache."""
         return self.cache / f"models--{self.name.replace('/', '--')}"
 
     @property
-    def snapshot(self) -> Path:
+    def snapshot(self):
         return self.folder / "snapshots" / self.server.commit(self.name)
 
-    def is_right(self, path: Path | None = None) -> bool:
+    def is_right(self, path=None):
         """Whether the snapshot has all that is needed, byte for byte, and nothing else."""
         files = self.server.repositories[self.name]
         found = {one.name: one.read_bytes() for one in (path or self.snapshot).iterdir()}

@@ -8,8 +8,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -86,40 +85,40 @@ class HubServer:
     ended: threading.Condition = field(default_factory=threading.Condition)
 
     @property
-    def url(self) -> str:
+    def url(self):
         """The address of `FILE` alone."""
         return f"{self.endpoint}/cdn/{WHEELS}/at/{'0' * 40}/{FILE}"
 
-    def settle(self) -> None:
+    def settle(self):
         """Wait until nothing is sent any more: that a client was killed shows late."""
         with self.ended:
             assert self.ended.wait_for(lambda: self.sending == 0, timeout=60)
 
-    def commit(self, name: str) -> str:
+    def commit(self, name):
         """The commit that the repository is at: another when a file changes."""
         files = self.repositories[name]
         state = [(file, hashlib.sha256(data).hexdigest()) for file, data in sorted(files.items())]
         return hashlib.sha1(json.dumps([name, state]).encode()).hexdigest()
 
-    def requests(self, part: str) -> list[Asked]:
+    def requests(self, part):
         """The requests with `part` in their path."""
         return [asked for asked in self.asked if part in asked.path]
 
 
-def sha256(data: bytes) -> str:
+def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def git_sha1(data: bytes) -> str:
+def git_sha1(data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def is_large(name: str, data: bytes) -> bool:
+def is_large(name, data):
     return name.endswith(LARGE_SUFFIXES) or len(data) >= LARGE_BYTES
 
 
 @contextmanager
-def serving_hub(repositories: dict[str, dict[str, bytes]]) -> Iterator[HubServer]:
+def serving_hub(repositories):
     served = HubServer(repositories)
 
     class Handler(_Handler):
@@ -132,7 +131,7 @@ def serving_hub(repositories: dict[str, dict[str, bytes]]) -> Iterator[HubServer
             served.release.set()
 
 
-def serving_file(data: bytes) -> AbstractContextManager[HubServer]:
+def serving_file(data):
     """Serve one file at `url`, as a package index does."""
     return serving_hub({WHEELS: {FILE: data}})
 
@@ -141,22 +140,22 @@ class _Handler(BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.0"  # one request a connection: no thread outlives its answer
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self._answer()
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self._answer()
 
-    def log_message(self, *parts: object) -> None:
+    def log_message(self, *parts):
         pass
 
-    def _answer(self) -> None:
+    def _answer(self):
         try:
             self._route()
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # whoever asked has gone
 
-    def _route(self) -> None:
+    def _route(self):
         hub, parts = self.hub, urlsplit(self.path)
         path, query = unquote(parts.path), parse_qs(parts.query)
         token = self.headers.get("Authorization")
@@ -191,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def _send(self, status, body, headers=None):
         headers = {"Content-Type": "application/json", **(headers or {})}
         if "Transfer-Encoding" in headers:  # in one chunk, so that its length is not told
             self.protocol_version, headers["Connection"] = "HTTP/1.1", "close"
@@ -205,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _opens(self, name: str, revision: str | None) -> bool:
+    def _opens(self, name, revision):
         """Whether that is there; says why not."""
         if name not in self.hub.repositories:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
@@ -215,13 +214,13 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         return False
 
-    def _told(self, name: str) -> Told:
+    def _told(self, name):
         return self.hub.told.get(name, Told())
 
-    def _files(self, name: str) -> list[dict[str, Any]]:
+    def _files(self, name):
         files = []
         for file, data in self.hub.repositories[name].items():
-            entry: dict[str, Any] = {"rfilename": file, "size": len(data)}
+            entry = {"rfilename": file, "size": len(data)}
             if is_large(file, data):
                 pointer = f"version x\noid sha256:{sha256(data)}\nsize {len(data)}\n".encode()
                 lfs = {"sha256": sha256(data), "size": len(data), "pointerSize": len(pointer)}
@@ -231,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
             files.append(entry)
         return files + self.hub.listed.get(name, [])
 
-    def _model(self, name: str) -> dict[str, Any]:
+    def _model(self, name):
         told = self._told(name)
         try:
             config = json.loads(self.hub.repositories[name].get("config.json", b"null"))
@@ -252,14 +251,14 @@ class _Handler(BaseHTTPRequestHandler):
             "siblings": [{"rfilename": file["rfilename"]} for file in self._files(name)],
         }
 
-    def _describe(self, name: str, revision: str | None, query: dict[str, list[str]]) -> None:
+    def _describe(self, name, revision, query):
         if self._opens(name, revision):
             model = self._model(name)
             if "blobs" in query:
                 model["siblings"] = self._files(name)
             self._send(200, json.dumps(model).encode())
 
-    def _list_models(self, query: dict[str, list[str]]) -> None:
+    def _list_models(self, query):
         text = query.get("search", [""])[0].lower()
         wanted = set(query.get("filter", []))
         names = [name for name in self.hub.repositories if text in name.lower()]
@@ -268,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         limit = int(query.get("limit", ["1000"])[0])
         self._send(200, json.dumps([self._model(name) for name in names[:limit]]).encode())
 
-    def _list_tree(self, name: str, revision: str, query: dict[str, list[str]]) -> None:
+    def _list_tree(self, name, revision, query):
         """In pages, as the hub does."""
         if not self._opens(name, revision):
             return
@@ -286,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Link"] = f'<{page}?recursive=true&cursor={start + PAGE}>; rel="next"'
         self._send(200, json.dumps(entries[start : start + PAGE]).encode(), headers)
 
-    def _resolve(self, name: str, revision: str, file: str) -> None:
+    def _resolve(self, name, revision, file):
         if not self._opens(name, revision):
             return
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
@@ -309,7 +308,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send_file(name, file)
 
-    def _send_file(self, name: str, file: str) -> None:
+    def _send_file(self, name, file):
         hub, data = self.hub, self.hub.repositories[name][file]
         start, body = 0, data
         if hub.corrupt.get(file, 0):
@@ -342,7 +341,7 @@ class _Handler(BaseHTTPRequestHandler):
                     hub.sending -= 1
                     hub.ended.notify_all()
 
-    def _send_blocks(self, body: bytes) -> None:
+    def _send_blocks(self, body):
         hub = self.hub
         for start in range(0, len(body), BLOCK_BYTES):
             block = body[start : start + BLOCK_BYTES]

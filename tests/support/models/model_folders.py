@@ -1,8 +1,6 @@
 """Tiny model folders whose weights are only as large as they say."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy
 from safetensors.numpy import save_file
@@ -20,14 +18,8 @@ WORDS = {"a": 0, "b": 1, "ab": 2}
 
 
 def model_folder(
-    path: Path,
-    config: dict[str, Any] = LLAMA,
-    *,
-    weights_bytes: int = 100_000,
-    words: dict[str, int] = WORDS,
-    merges: tuple[str, ...] = ("a b",),
-    seed: int = 0,
-) -> Path:
+    path, config=LLAMA, *, weights_bytes=100_000, words=WORDS, merges=("a b",), seed=0
+):
     """A folder that can be inspected and weighed, with weights that are all `seed`."""
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config))

@@ -54,11 +54,11 @@ class Subject:
     read: Callable[[Path], object]
 
     @cached_property
-    def originals(self) -> list[Original]:
+    def originals(self):
         return self.make()
 
 
-def _of_json(*documents: Any) -> list[Original]:
+def _of_json(*documents):
     texts = [json.dumps(document).encode() for document in documents]
     return [
         Original(text, len(text), document) for text, document in zip(texts, documents, strict=True)
@@ -68,22 +68,22 @@ def _of_json(*documents: Any) -> list[Original]:
 # Catalogs
 
 
-def _catalogs() -> list[Original]:
+def _catalogs():
     whole = json.loads(CATALOG.read_text())
     listed = list(whole["models"].items())
     small = dict(listed[:2] + [entry for entry in listed if entry[0] == STARTER.name])
     return _of_json(whole | {"models": small, "drafters": whole["drafters"][:4]})
 
 
-def _file(name: str) -> Callable[[Path, bytes], Path]:
-    def prepare(place: Path, data: bytes) -> Path:
+def _file(name):
+    def prepare(place, data):
         (place / name).write_bytes(data)
         return place / name
 
     return prepare
 
 
-def _read_catalog(path: Path) -> None:
+def _read_catalog(path):
     found = offers(load_catalog(path), machine=MACHINE)
     assert sum(offer.recommended for offer in found) == 1
 
@@ -91,7 +91,7 @@ def _read_catalog(path: Path) -> None:
 # Configs
 
 
-def _configs() -> list[Original]:
+def _configs():
     known = load_catalog().models.values()
     configs = [dict(model.config) for model in known if model.has_shape]
     kinds = {config["model_type"]: config for config in configs}
@@ -99,8 +99,8 @@ def _configs() -> list[Original]:
     return _of_json(LLAMA, QWEN3_5, *(kinds[kind] | quantized for kind in sorted(kinds)))
 
 
-def _model_with(name: str) -> Callable[[Path, bytes], Path]:
-    def prepare(place: Path, data: bytes) -> Path:
+def _model_with(name):
+    def prepare(place, data):
         folder = model_folder(place / "model", weights_bytes=1000)
         (folder / name).write_bytes(data)
         return folder
@@ -108,7 +108,7 @@ def _model_with(name: str) -> Callable[[Path, bytes], Path]:
     return prepare
 
 
-def _read_config(folder: Path) -> None:
+def _read_config(folder):
     model = ModelFolder(folder)
     config = model.config
     role_of(config), is_known(config), writes_text(config)
@@ -131,14 +131,14 @@ def _read_config(folder: Path) -> None:
 # Tokenizers
 
 
-def _tokenizers() -> list[Original]:
+def _tokenizers():
     model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b", ["a", "ab"]]}
     added = [{"id": 3, "content": "<end>", "special": True}]
     unigram = {"type": "Unigram", "vocab": [["a", 0.0], ["b", -1.5]]}
     return _of_json({"model": model, "added_tokens": added}, {"model": unigram})
 
 
-def _indexes() -> list[Original]:
+def _indexes():
     files = {"a.weight": "model.safetensors", "b.weight": "model.safetensors"}
     return _of_json({"metadata": {"total_size": 1000}, "weight_map": files})
 
@@ -147,13 +147,13 @@ def _indexes() -> list[Original]:
 
 
 @cache
-def _whole_safetensors() -> bytes:
+def _whole_safetensors():
     with tempfile.TemporaryDirectory() as place:
         folder = model_folder(Path(place) / "model", weights_bytes=200)
         return (folder / "model.safetensors").read_bytes()
 
 
-def _safetensors() -> list[Original]:
+def _safetensors():
     data = _whole_safetensors()
     (size,) = struct.unpack("<Q", data[:8])
     rest = data[8 + size :]
@@ -165,7 +165,7 @@ def _safetensors() -> list[Original]:
     }
     documents = (json.loads(data[8 : 8 + size]), tensors)
 
-    def rebuilt(text: bytes) -> bytes:
+    def rebuilt(text):
         return struct.pack("<Q", len(text)) + text + rest
 
     texts = [rebuilt(json.dumps(document).encode()) for document in documents]
@@ -175,14 +175,14 @@ def _safetensors() -> list[Original]:
     ]
 
 
-def _read_weights(folder: Path) -> None:
+def _read_weights(folder):
     check_safetensors(folder / "model.safetensors")
     model = ModelFolder(folder)
     _ = model.fingerprint
     weigh(model)
 
 
-def _gguf() -> list[Original]:
+def _gguf():
     originals = []
     with tempfile.TemporaryDirectory() as place:
         for number, architecture in enumerate(KINDS):
@@ -194,7 +194,7 @@ def _gguf() -> list[Original]:
     return originals
 
 
-def _read_gguf(path: Path) -> None:
+def _read_gguf(path):
     read_gguf(path, lists_of_strings=False)
     try:
         import_gguf(path, path.parent / "out")

@@ -12,16 +12,14 @@ import resource
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from tests.support.models.mutation_subjects import SUBJECTS, Subject
+from tests.support.models.mutation_subjects import SUBJECTS
 
 MEMORY_BYTES = 2 << 30  # more than the process has to begin with
 CPU_SECONDS = 1800
@@ -48,7 +46,7 @@ _KEYS = ["auto_map", "model_file", "text_config", "quantization", "layer_types",
     "num_experts", "kv_lora_rank", "sliding_window", "__metadata__", "merges", "added_tokens",
     "__class__", "", "\ud800"]  # fmt: skip
 
-odd_values: st.SearchStrategy[Any] = st.one_of(
+odd_values = st.one_of(
     st.sampled_from(_NUMBERS),
     st.sampled_from([None, True, False, 0.5, -0.0, 1e308, float("inf"), float("nan")]),
     st.sampled_from(["", "\ud800", "\x00", "\x1b[31m", "../..", "x" * 5000, "__import__('os')"]),
@@ -79,7 +77,7 @@ _json_edits = st.tuples(
 )
 
 
-def mutated_bytes(data: bytes, edits: list[tuple[str, int, Any]], *, within: int) -> bytes:
+def mutated_bytes(data, edits, *, within):
     """`data` after `edits` to its first `within` bytes."""
     for kind, place, value in edits:
         at = place % max(1, min(within, len(data)))
@@ -104,12 +102,12 @@ def mutated_bytes(data: bytes, edits: list[tuple[str, int, Any]], *, within: int
     return data
 
 
-def mutated_json(value: Any, edits: list[tuple[list[int], str, str, Any]]) -> str:
+def mutated_json(value, edits):
     """JSON of `value` after `edits`; some of it is no JSON in earnest."""
     root = {"": json.loads(json.dumps(value))}
     for turns, kind, name, new in edits:
-        holder: Any = root
-        key: Any = ""
+        holder = root
+        key = ""
         for turn in turns:
             inner = holder[key]
             if not isinstance(inner, dict | list) or not inner:
@@ -125,7 +123,7 @@ def mutated_json(value: Any, edits: list[tuple[list[int], str, str, Any]]) -> st
     return text
 
 
-def _edit(holder: Any, key: Any, kind: str, name: str, new: Any) -> None:
+def _edit(holder, key, kind, name, new):
     if kind == "delete":
         del holder[key]
         if "" not in holder and isinstance(holder, dict):
@@ -141,7 +139,7 @@ def _edit(holder: Any, key: Any, kind: str, name: str, new: Any) -> None:
 
 
 @st.composite
-def mutations(draw: st.DrawFn, subject: Subject) -> bytes:
+def mutations(draw, subject):
     """Draw a broken version of the subject's file."""
     original = draw(st.sampled_from(subject.originals))
     if original.document is None or draw(st.integers(0, 2)) == 0:
@@ -151,11 +149,9 @@ def mutations(draw: st.DrawFn, subject: Subject) -> bytes:
     return original.rebuilt(text.encode(errors="surrogatepass"))
 
 
-def read_mutations(
-    subject: Subject, count: int, folder: Path, *, guard: "Guard | None" = None
-) -> Counter[str]:
+def read_mutations(subject, count, folder, *, guard=None):
     """Read `count` broken files; how many came to what. Raises what is not a Problem."""
-    came: Counter[str] = Counter()
+    came = Counter()
 
     @settings(
         max_examples=count,
@@ -166,7 +162,7 @@ def read_mutations(
         suppress_health_check=list(HealthCheck),
     )
     @given(data=mutations(subject))
-    def read_one(data: bytes) -> None:
+    def read_one(data):
         came[_read(subject, data, folder, guard)] += 1
 
     for original in subject.originals:  # right ones are read, and load what is loaded late
@@ -175,7 +171,7 @@ def read_mutations(
     return came
 
 
-def _read(subject: Subject, data: bytes, folder: Path, guard: "Guard | None") -> str:
+def _read(subject, data, folder, guard):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         file = subject.prepare(Path(place), data)
         try:
@@ -190,7 +186,7 @@ def _read(subject: Subject, data: bytes, folder: Path, guard: "Guard | None") ->
     return "reading"
 
 
-def _judge(problem: Problem, file: Path) -> None:
+def _judge(problem, file):
     """It can be shown to a person: a line, not too long, with something to do about it."""
     assert problem.message.isprintable(), ascii(problem.message)
     assert len(problem.message) < LONGEST_MESSAGE + len(str(file)), problem.message
@@ -204,19 +200,19 @@ class Guard:
         "exec", "compile", "import", "pickle.", "marshal.", "ctypes.", "shutil.unpack",
         "urllib.", "webbrowser.")  # fmt: skip
 
-    def __init__(self) -> None:
-        self._place: str | None = None
+    def __init__(self):
+        self._place = None
         sys.addaudithook(self._look)
 
     @contextmanager
-    def armed(self, place: Path) -> Iterator[None]:
+    def armed(self, place):
         self._place = str(place.resolve())
         try:
             yield
         finally:
             self._place = None
 
-    def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _look(self, event, arguments):
         if self._place is None:
             return
         if event.startswith(self._NEVER):
@@ -227,7 +223,7 @@ class Guard:
                 raise AssertionError(f"reading a file led to writing {path}")
 
 
-def main() -> None:
+def main():
     subject, count = SUBJECTS[sys.argv[1]], int(sys.argv[2])
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY_BYTES, taken + MEMORY_BYTES))

@@ -7,12 +7,10 @@ them; what llama.cpp's converters do to them is done here a second time.
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy
 from gguf import (
-    MODEL_ARCH,
     MODEL_ARCH_NAMES,
     GGMLQuantizationType,
     GGUFWriter,
@@ -190,15 +188,15 @@ class TinyGguf:
     more_tensors: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
-    def model(self) -> Kind:
+    def model(self):
         return KINDS.get(self.architecture, KINDS["llama"])
 
     @property
-    def layer_count(self) -> int:
+    def layer_count(self):
         return self.model.layers if self.layers is None else self.layers
 
-    def metadata(self) -> dict[str, Any]:
-        stated: dict[str, Any] = {
+    def metadata(self):
+        stated = {
             Keys.LLM.BLOCK_COUNT: self.layer_count,
             Keys.LLM.CONTEXT_LENGTH: CONTEXT,
             Keys.LLM.EMBEDDING_LENGTH: self.width,
@@ -223,7 +221,7 @@ class TinyGguf:
             "tokenizer.chat_template": TEMPLATE,
         } | self.extra
 
-    def config(self) -> dict[str, Any]:
+    def config(self):
         """config.json of the same model, as its publisher would write it."""
         return {
             "model_type": self.model.model_type,
@@ -241,7 +239,7 @@ class TinyGguf:
             **self.model.settings,
         }
 
-    def mlx_model(self) -> Any:
+    def mlx_model(self):
         """mlx-lm's model of this configuration, with weights of its own."""
         module = import_module(f"mlx_lm.models.{self.model.model_type}")
         model = module.Model(module.ModelArgs.from_dict(self.config()))
@@ -249,7 +247,7 @@ class TinyGguf:
             model.sanitize({})
         return model
 
-    def write(self, path: Path) -> dict[str, numpy.ndarray]:
+    def write(self, path):
         """Write the file; return the dequantized weights under their MLX names."""
         writer = self.writer(path)
         weights = self.add_tensors(writer)
@@ -259,7 +257,7 @@ class TinyGguf:
         writer.close()
         return weights
 
-    def writer(self, path: Path, **options: Any) -> GGUFWriter:
+    def writer(self, path, **options):
         """A writer that has the metadata."""
         writer = GGUFWriter(path, self.architecture, **options)
         for key, value in self.metadata().items():
@@ -277,10 +275,10 @@ class TinyGguf:
                 writer.add_array(key, value)
         return writer
 
-    def add_tensors(self, writer: GGUFWriter) -> dict[str, numpy.ndarray]:
+    def add_tensors(self, writer):
         """Give the writer all tensors; return the dequantized weights under their MLX names."""
         random = numpy.random.default_rng(7)
-        weights: dict[str, numpy.ndarray] = {}
+        weights = {}
         embedding = numpy.zeros(0)
         for name, (mlx_name, shape) in self.tensors().items():
             if name in self.leave_out:
@@ -318,7 +316,7 @@ class TinyGguf:
             writer.add_tensor(name, numpy.ones(shape, dtype=numpy.float32))
         return weights
 
-    def tensors(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+    def tensors(self):
         """Name in the file -> name in MLX, and the shape there."""
         parameters = {
             name: array.shape for name, array in tree_flatten(self.mlx_model().parameters())
@@ -335,19 +333,19 @@ class TinyGguf:
         return found
 
     @property
-    def _known(self) -> str:
+    def _known(self):
         return self.architecture if self.architecture in KINDS else "llama"
 
 
 @cache
-def _architectures() -> dict[str, MODEL_ARCH]:
+def _architectures():
     return {name: architecture for architecture, name in MODEL_ARCH_NAMES.items()}
 
 
-def permuted(rows: numpy.ndarray, heads: int) -> numpy.ndarray:
+def permuted(rows, heads):
     """Permute q and k as llama.cpp's converter does: (head, 2, d/2) to (head, d/2, 2)."""
     return rows.reshape(heads, 2, -1, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 
-def unpermuted(rows: numpy.ndarray, heads: int) -> numpy.ndarray:
+def unpermuted(rows, heads):
     return rows.reshape(heads, -1, 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)

@@ -3,12 +3,9 @@
 import hashlib
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.installed import store
-from models.records import Installed
 
 CONFIG = {
     "model_type": "llama",
@@ -19,14 +16,14 @@ CONFIG = {
 }
 
 
-def weights(size_bytes: int = 1_000, *, fill: int = 0) -> bytes:
+def weights(size_bytes=1_000, *, fill=0):
     """A sound safetensors file with one tensor."""
     header = {"w": {"dtype": "U8", "shape": [size_bytes], "data_offsets": [0, size_bytes]}}
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + bytes([fill]) * size_bytes
 
 
-def model_files(**config: Any) -> dict[str, bytes]:
+def model_files(**config):
     """A whole model; `config` changes its config.json, None takes a key out."""
     changed = {key: value for key, value in (CONFIG | config).items() if value is not None}
     return {
@@ -37,13 +34,13 @@ def model_files(**config: Any) -> dict[str, bytes]:
     }
 
 
-def head_files() -> dict[str, bytes]:
+def head_files():
     """A drafter head."""
     config = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": "0" * 16}
     return {"config.json": json.dumps(config).encode(), HEAD_WEIGHTS_NAME: weights()}
 
 
-def write(folder: Path, files: dict[str, bytes]) -> Path:
+def write(folder, files):
     """The files in a folder of their own."""
     for name, data in files.items():
         path = folder / name
@@ -52,19 +49,12 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def commit(letter: str) -> str:
+def commit(letter):
     """A revision that begins with that letter."""
     return letter * 40
 
 
-def cached(
-    cache: Path,
-    name: str,
-    files: dict[str, bytes],
-    *,
-    revision: str = "a" * 40,
-    main: bool = True,
-) -> Path:
+def cached(cache, name, files, *, revision="a" * 40, main=True):
     """A snapshot as the hub's own tools leave one: blobs, links, and a reference."""
     home = cache / f"models--{name.replace('/', '--')}"
     snapshot = home / "snapshots" / revision
@@ -82,7 +72,7 @@ def cached(
     return snapshot
 
 
-def partial(cache: Path, name: str, size_bytes: int = 500) -> Path:
+def partial(cache, name, size_bytes=500):
     """Write the partial file of a large file whose download broke off."""
     blobs = cache / f"models--{name.replace('/', '--')}" / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
@@ -91,17 +81,17 @@ def partial(cache: Path, name: str, size_bytes: int = 500) -> Path:
     return path
 
 
-def find(name: str, home: Path, cache: Path) -> Installed:
+def find(name, home, cache):
     """The one of that name among what is installed."""
     return next(one for one in store.installed(home=home, cache=cache) if one.name == name)
 
 
-def disk_bytes(folder: Path) -> int:
+def disk_bytes(folder):
     """Return the size of all files in it, without those that links lead to."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def clean(home: Path, cache: Path) -> int:
+def clean(home, cache):
     """Delete all that broken downloads and removals have left; the bytes freed."""
     left = store.incomplete(home=home, cache=cache)
     return sum(store.remove_incomplete(each, home=home, cache=cache) for each in left)

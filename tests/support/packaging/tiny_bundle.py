@@ -3,12 +3,11 @@
 import plistlib
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from bundle import licences
 from bundle.info_plist import info_plist
 from bundle.licences import Component
-from configuration import Configuration, read_configuration
+from configuration import read_configuration
 from sign import signing
 from tests.support.packaging.tiny_macho import EXECUTE, MODULE, TinyMacho
 
@@ -32,25 +31,25 @@ _PACKAGES = {
 
 
 @cache
-def configuration() -> Configuration:
+def configuration():
     """The repository's own, with budgets that fit."""
     read = read_configuration()
     budget = replace(read.budget, app_bytes=1_000_000, app_with_starter_bytes=3_000_000)
     return replace(read, budget=budget)
 
 
-def make_bundle(app: Path) -> Path:
+def make_bundle(app):
     """The bundle, signed."""
     unsigned_bundle(app)
     sign(app)
     return app
 
 
-def sign(app: Path) -> None:
+def sign(app):
     signing.sign_bundle(app)
 
 
-def unsigned_bundle(app: Path) -> Path:
+def unsigned_bundle(app):
     config = configuration()
     _write_programs(app, config)
     _write_contents(app)
@@ -66,13 +65,13 @@ def unsigned_bundle(app: Path) -> Path:
     return app
 
 
-def write(path: Path, data: bytes) -> Path:
+def write(path, data):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
 
 
-def _write_programs(app: Path, config: Configuration) -> None:
+def _write_programs(app, config):
     for name in (config.application.name, "python3"):
         path = write(app / "Contents/MacOS" / name, TinyMacho(file_type=EXECUTE).build())
         path.chmod(0o755)
@@ -102,7 +101,7 @@ def _write_programs(app: Path, config: Configuration) -> None:
     write(app / f"{plugins}/libqcocoa.dylib", TinyMacho(file_type=MODULE).build())
 
 
-def _write_contents(app: Path) -> None:
+def _write_contents(app):
     resources = app / "Contents/Resources"
     write(resources / "Slipstream.icns", b"icns")
     write(app / METALLIB, b"MTLB" + bytes(8) + b"\x0e\0\0\0" + bytes(16))
@@ -114,7 +113,7 @@ def _write_contents(app: Path) -> None:
     write(app / PYC, b"\xf3\r\r\n\x01\0\0\0" + bytes(8))
 
 
-def _package(app: Path, name: str) -> Component:
+def _package(app, name):
     version, licence, platform = _PACKAGES[name]
     metadata = app / SITE / f"{name.replace('-', '_')}-{version}.dist-info"
     text = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"

@@ -30,7 +30,7 @@ class TinyMacho:
     code: bytes = b"\xc0\x03\x5f\xd6" * 1200  # ret: more than one page, so that hashes are several
     padding: int = field(default=_CODE_START)  # where load commands must end
 
-    def build(self) -> bytes:
+    def build(self):
         """The bytes, unsigned."""
         link_start = (self.padding + len(self.code) + 0xFFF) & ~0xFFF
         symbols, strings = self._symbols()
@@ -82,7 +82,7 @@ class TinyMacho:
         assert len(start) <= self.padding, "padding is too small"
         return (start.ljust(self.padding, b"\0") + self.code).ljust(link_start, b"\0") + link
 
-    def _symbols(self) -> tuple[bytes, bytes]:
+    def _symbols(self):
         names = b"\0"
         entries = b""
         for symbol, library, weak in self.imports:
@@ -91,7 +91,7 @@ class TinyMacho:
             names += symbol.encode() + b"\0"
         return entries, names
 
-    def _fixups(self) -> bytes:
+    def _fixups(self):
         if not self.chained_imports:
             return b""
         names = b"\0"
@@ -104,7 +104,7 @@ class TinyMacho:
         starts = struct.pack("<3I", 2, 0, 0)  # of two segments, neither with a pointer to bind
         return header + starts + entries + names
 
-    def _exports_trie(self) -> bytes:
+    def _exports_trie(self):
         """A root with a branch for each name; one byte is enough for every offset."""
         if not self.exports:
             return b""
@@ -117,26 +117,26 @@ class TinyMacho:
         assert first + len(branches) * len(leaf) < 0x80, "too many exports"
         return root + leaf * len(branches)
 
-    def _segment(self, name: bytes, start: int, size: int, section: bytes = b"") -> bytes:
+    def _segment(self, name, start, size, section=b""):
         numbers = (start, size, start, size, 5, 5, bool(section), 0)
         return self._command(_SEGMENT, struct.pack("<16s4Q4I", name, *numbers) + section)
 
-    def _build_version(self) -> bytes:
+    def _build_version(self):
         oldest, sdk = (major << 16 | minor << 8 for major, minor in (self.minimum_macos, self.sdk))
         return self._command(_BUILD_VERSION, struct.pack("<4I", 1, oldest, sdk, 0))
 
-    def _string(self, command: int, text: str, numbers_bytes: int) -> bytes:
+    def _string(self, command, text, numbers_bytes):
         """A command with a string after its numbers, the first of which says where it begins."""
         numbers = struct.pack("<I", 8 + numbers_bytes).ljust(numbers_bytes, b"\0")
         return self._command(command, numbers + text.encode() + b"\0")
 
     @staticmethod
-    def _command(number: int, payload: bytes) -> bytes:
+    def _command(number, payload):
         payload += bytes(-len(payload) % 8)
         return struct.pack("<II", number, len(payload) + 8) + payload
 
 
-def universal(parts: dict[int, bytes]) -> bytes:
+def universal(parts):
     """A file of several architectures: what is in it, by CPU type."""
     head = struct.pack(">II", 0xCAFEBABE, len(parts))
     offset, body = 8 + 20 * len(parts), b""
@@ -146,7 +146,7 @@ def universal(parts: dict[int, bytes]) -> bytes:
     return head + body
 
 
-def with_circular_exports(image: bytes, name: str) -> bytes:
+def with_circular_exports(image, name):
     """The image, where the branch of the exports that should lead to `name` leads back."""
     branch = image.index(b"\x01" + name.encode() + b"\0") + len(name) + 2
     return image[:branch] + b"\0" + image[branch + 1 :]

@@ -3,12 +3,11 @@
 import hashlib
 import io
 import zipfile
-from pathlib import Path
 
 from bundle.resolve import LockedWheel
 
 
-def zipped(members: dict[str, bytes]) -> bytes:
+def zipped(members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
@@ -16,7 +15,7 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def write_wheel(folder: Path, members: dict[str, bytes], *, name: str = "tiny") -> LockedWheel:
+def write_wheel(folder, members, *, name="tiny"):
     """A wheel of version 1 in `folder`, with a *.dist-info beside `members`."""
     data = zipped(
         {**members, f"{name}-1.dist-info/METADATA": b"", f"{name}-1.dist-info/RECORD": b""}

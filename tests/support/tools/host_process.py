@@ -10,11 +10,9 @@ from engine.tools.protocol import (
     OWN,
     RESPONSES,
     Call,
-    Command,
     Ready,
     Response,
     Result,
-    Server,
     Start,
     State,
 )
@@ -26,7 +24,7 @@ DIRECTLY = ("-c", "from engine.tools.host import main; main()")  # sooner than t
 class HostProcess:
     """The host, which keeps its logs in `home`."""
 
-    def __init__(self, home: Path, words: tuple[str, ...] = DIRECTLY) -> None:
+    def __init__(self, home, words=DIRECTLY):
         self.process = subprocess.Popen(
             (sys.executable, *words),
             stdin=subprocess.PIPE,
@@ -40,35 +38,35 @@ class HostProcess:
         self._calls = 0
         self.next(Ready)
 
-    def send(self, *commands: Command) -> None:
+    def send(self, *commands):
         for command in commands:
             self.stdin.write(COMMANDS.to_line(command))
         self.stdin.flush()
 
-    def next[Kind: Response](self, kind: type[Kind]) -> Kind:
+    def next[Kind: Response](self, kind):
         """The next response of this kind."""
         while not isinstance(found := RESPONSES.read(self.stdout.readline()), kind):
             pass
         return found
 
-    def start(self, *servers: Server, folders: tuple[str, ...] = ()) -> dict[str, State]:
+    def start(self, *servers, folders=()):
         """Start these servers, and return how each is once it is no longer starting."""
         self.send(Start(servers, folders))
-        found: dict[str, State] = {}
+        found = {}
         while not all(server.name in found for server in servers):
             state = self.next(State)
             if state.state != "starting" and state.server != OWN:
                 found[state.server] = state
         return found
 
-    def call(self, server: str, tool: str, arguments: str = "{}", *, seconds: float = 60) -> Result:
+    def call(self, server, tool, arguments="{}", *, seconds=60):
         self._calls += 1
         self.send(Call(str(self._calls), server, tool, arguments, seconds))
         while (result := self.next(Result)).id != str(self._calls):
             pass
         return result
 
-    def close(self) -> None:
+    def close(self):
         """End it, if it still runs."""
         self.process.kill()
         self.process.wait()

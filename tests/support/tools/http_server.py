@@ -3,10 +3,8 @@
 import gzip
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 KEY = "Bearer the-key"
 TOOLS = (
@@ -18,7 +16,7 @@ TOOLS = (
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers.get("Authorization") != KEY:
             self.write(b"who are you?", "text/plain", status=401)
@@ -27,12 +25,12 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.answer(message["id"], message["method"], message.get("params") or {})
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.write(b"", "text/plain", status=405)
 
     do_DELETE = do_GET
 
-    def answer(self, id: Any, method: str, params: dict[str, Any]) -> None:
+    def answer(self, id, method, params):
         match method, params.get("name"):
             case "initialize", _:
                 result = {
@@ -72,11 +70,11 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 self.write(b"{nonsense", "application/json")
 
-    def json(self, id: Any, result: dict[str, Any]) -> None:
+    def json(self, id, result):
         data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
         self.write(data, "application/json")
 
-    def write(self, data: bytes, kind: str, *, status: int = 200, encoding: str = "") -> None:
+    def write(self, data, kind, *, status=200, encoding=""):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
@@ -85,23 +83,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def handle(self) -> None:
+    def handle(self):
         with suppress(OSError):  # whoever asked has heard enough
             super().handle()
 
-    def log_message(self, *_: object) -> None: ...
+    def log_message(self, *_): ...
 
 
-def said(text: str) -> dict[str, Any]:
+def said(text):
     return {"content": [{"type": "text", "text": text}]}
 
 
-def event(message: dict[str, Any]) -> bytes:
+def event(message):
     return f"event: message\ndata: {json.dumps({'jsonrpc': '2.0', **message})}\n\n".encode()
 
 
 @contextmanager
-def http_server() -> Iterator[str]:
+def http_server():
     """The address of the server, which answers while the block runs."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True

@@ -23,24 +23,24 @@ TOOLS = (
 )  # fmt: skip
 
 
-def write(data: bytes) -> None:
+def write(data):
     OUT.write(data)
     OUT.flush()
 
 
-def say(**message: Any) -> None:
+def say(**message):
     write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def answer(id: Any, *content: Any, **more: Any) -> None:
+def answer(id, *content, **more):
     say(id=id, result={"content": list(content), **more})
 
 
-def text(value: str) -> dict[str, str]:
+def text(value):
     return {"type": "text", "text": value}
 
 
-def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> None:
+def call(id, name, arguments, meta):
     given = str(arguments.get("text", ""))
     match name:
         case "echo":
@@ -155,7 +155,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             say(id=id, error={"code": -32602, "message": f"there is no {name}"})
 
 
-def described() -> list[dict[str, Any]]:
+def described():
     match MODE:
         case "many":
             return [{"name": f"t{n}", "inputSchema": TEXT} for n in range(1000)]
@@ -183,7 +183,7 @@ def described() -> list[dict[str, Any]]:
     return [{"name": name, "inputSchema": TEXT} for name in listed]
 
 
-def respond(message: dict[str, Any]) -> None:
+def respond(message):
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method == "initialize":
         about = {"name": "scripted", "version": "1.0"}

@@ -120,7 +120,7 @@ def test_removing_asks_and_frees(run, imported, monkeypatch):
             return True
 
     monkeypatch.setattr("engine.cli.models.commands.sys.stdin", Terminal())
-    asked: list[str] = []
+    asked = []
     monkeypatch.setattr(commands.typer, "confirm", lambda text: asked.append(text))
     assert "Nothing was deleted" in run("models", "remove", "my model").out
     assert "my model" in asked[0]

@@ -225,7 +225,7 @@ def test_files_of_the_tokenizer_come_along_and_code_does_not(source, tmp_path):
 
 
 def test_progress_counts_the_bytes_of_the_weights(source, tmp_path):
-    told: list[tuple[int, int]] = []
+    told = []
     made = convert(
         source, tmp_path / "made", Quantization(), progress=lambda *both: told.append(both)
     )
@@ -253,7 +253,7 @@ def test_what_cannot_be_asked(source, tmp_path):
 
 def test_sources_that_cannot_be_converted(source, tmp_path):
     config = json.loads((source / "config.json").read_text())
-    cases: list[tuple[dict[str, object], str]] = [
+    cases = [
         ({"quantization": {"group_size": 32, "bits": 8}}, "already to 8 bits"),
         ({"quantization_config": {"quant_method": "gptq"}}, "already (gptq)"),
         ({"text_config": {"quantization_config": {"quant_method": "fp8"}}}, "already (fp8)"),

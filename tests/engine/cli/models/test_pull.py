@@ -1,7 +1,6 @@
 """The queue is worked through by this process, or by another that is then watched."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,8 +9,6 @@ from engine.cli.models.pull import paced, pull
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.records import Download
-
-Statuses = list[tuple[str, str]]
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def statuses(downloads):
 
 
 def test_all_that_was_asked_for_in_that_order(queue):
-    told: list[Download] = []
+    told = []
     ends = pull(["o/a", "o/b@v1", "o/a"], queue, fetching(), report=told.append, stopped=never)
     assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
     assert ends[1].revision == "v1"
@@ -85,7 +82,7 @@ def test_a_file_in_a_repository_and_an_address_of_a_browser(queue):
 
 
 def test_what_was_stopped_is_paused_and_gone_on_with(queue):
-    told: list[Download] = []
+    told = []
     ends = pull(
         ["o/a", "o/b"],
         queue,
@@ -140,7 +137,7 @@ def unheard(*_):
 
 
 def test_another_process_fetches_and_is_watched(queue, tmp_path):
-    told: list[Download] = []
+    told = []
     with Other(tmp_path, fetching()) as other:
 
         def sleep(_):
@@ -154,7 +151,7 @@ def test_another_process_fetches_and_is_watched(queue, tmp_path):
 
 def test_what_another_process_failed_at_is_told(queue, tmp_path):
     with Other(tmp_path, fetching(fails="o/mine")) as other:
-        sleep: Callable[[float], None] = lambda _: other.go_on.set()  # noqa: E731
+        sleep = lambda _: other.go_on.set()  # noqa: E731
         ends = pull(["o/mine"], queue, unheard, report=print, stopped=never, sleep=sleep)
     assert ends[0].problem == "It is not there."
 
@@ -166,7 +163,7 @@ def test_what_another_process_leaves_is_taken_over(queue, tmp_path):
 
     with Other(tmp_path, end) as other:
         stopped = threading.Event()
-        other.queue.run = None  # type: ignore[method-assign,assignment]
+        other.queue.run = None
 
         def sleep(_):
             queue.pause("o/mine")
@@ -195,7 +192,7 @@ def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(queue, monkeypa
 
 def test_watching_can_be_stopped(queue, tmp_path):
     with Other(tmp_path, fetching()):
-        looks: list[float] = []
+        looks = []
         ends = pull(
             ["o/mine"],
             queue,

@@ -6,7 +6,7 @@ import pytest
 
 import engine.conversation.kept_prefixes
 import engine.core.decoder
-from engine.conversation.loading import LoadedModel, load
+from engine.conversation.loading import load
 from models.model_folder import inspect
 from tests.support.engine import tiny
 from tests.support.engine.helpers import build_wide
@@ -25,7 +25,7 @@ def short_blocks():
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory):
     """A loaded target of an architecture; its files are only there to be told apart."""
-    made: dict[str, LoadedModel] = {}
+    made = {}
 
     def target(architecture):
         if architecture not in made:

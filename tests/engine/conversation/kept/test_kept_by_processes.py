@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,7 +59,7 @@ def in_a_process(folder, question):
     command = [sys.executable, "-c", _CHILD, str(target), "head", str(folder or ""), question]
     root = Path(__file__).parents[4]
     ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    told = json.loads(ended.stdout.splitlines()[-1])
     print({name: value for name, value in told.items() if name != "text"})
     return told
 
@@ -114,7 +113,6 @@ def test_a_kill_while_it_is_written_leaves_nothing_half(targets, folder):
         process = subprocess.Popen(
             command, cwd=Path(__file__).parents[4], stdout=subprocess.PIPE, text=True
         )
-        assert process.stdout is not None
         assert process.stdout.readline() == "read\n"
         time.sleep(0.012 * kill)
         process.kill()

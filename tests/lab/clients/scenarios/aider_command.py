@@ -16,7 +16,7 @@ OPTIONS = (
 )
 
 
-def aider(*arguments: str) -> None:
+def aider(*arguments):
     Path("f.py").write_text("x = 1\n")
     variables = {"OPENAI_API_BASE": BASE, "OPENAI_API_KEY": "x"}
     message = ("--message", "Say hello.", "f.py")

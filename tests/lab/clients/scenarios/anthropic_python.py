@@ -34,7 +34,7 @@ TOOL = {
 }
 
 
-def texts(message) -> str:
+def texts(message):
     return "".join(block.text for block in message.content if block.type == "text")
 
 

@@ -13,7 +13,7 @@ MODELS = {
 }
 
 
-def text(answer) -> str:
+def text(answer):
     return answer if isinstance(answer, str) else answer["text"]
 
 

@@ -25,7 +25,7 @@ class Person(BaseModel):
 
 
 @tool
-def weather(city: str) -> str:
+def weather(city):
     """The weather in a city."""
     return f"It rains in {city}."
 

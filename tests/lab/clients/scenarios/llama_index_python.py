@@ -29,7 +29,7 @@ class Person(BaseModel):
     age: int
 
 
-def weather(city: str) -> str:
+def weather(city):
     """The weather in a city."""
     return f"It rains in {city}."
 

@@ -9,11 +9,11 @@ HOME = Path("llm").absolute()
 HOME.mkdir()
 
 
-def llm(*arguments: str) -> str:
+def llm(*arguments):
     return command("llm", *arguments, LLM_USER_PATH=str(HOME), OLLAMA_HOST=SERVER)
 
 
-def asked(*arguments: str) -> str:
+def asked(*arguments):
     options = ("-o", "temperature", "0", "-o", "num_predict", "40")
     return llm("-m", f"ollama/{MODEL}", *options, *arguments)
 

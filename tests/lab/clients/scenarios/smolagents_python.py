@@ -11,7 +11,7 @@ ASKED = [ChatMessage("user", [{"type": "text", "text": "What is the capital of F
 
 
 @tool
-def weather(city: str) -> str:
+def weather(city):
     """The weather in a city.
 
     Args:

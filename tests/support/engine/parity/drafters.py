@@ -8,7 +8,6 @@ whole context was read position by position.
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -18,14 +17,12 @@ from engine.draft_length import DraftChoice
 from engine.drafters import eagle, mtp
 from engine.drafters.block import block_network
 from engine.drafters.gemma_assistant import load_gemma_assistant
-from engine.drafters.states import StateNetwork
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from tests.support.engine.parity.subjects import (
     PROMPT,
     WIDTH,
     Arrays,
-    Subject,
     hidden_states,
     numbers,
     of_tokens,
@@ -36,13 +33,12 @@ from tests.support.engine.parity.subjects import (
 MORE = (20, 33, 6)
 TAPS = (2, 5, 7)  # as numbered here: in `target_layer_ids` they are one less
 
-Context = Callable[[mx.array, int], None]
 """Append states (n, taps * width) from a position on."""
 Draft = Callable[[int, int], Arrays]
 """Draft a block behind this token at this position: its logits, and the greedy tokens."""
 
 
-def walked(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arrays:
+def walked(subject, begin):
     """What a drafter drafts on the way; `begin` gives one with empty caches."""
     tokens = [*PROMPT, *MORE]
     states = hidden_states(subject.target_model(), tokens)
@@ -64,7 +60,7 @@ def walked(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arra
     }
 
 
-def of_blocks(subject: Subject) -> Arrays:
+def of_blocks(subject):
     """Logits, tokens and confidences of the blocks of a walk."""
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
@@ -72,13 +68,13 @@ def of_blocks(subject: Subject) -> Arrays:
         mx.eval(network.weights.parameters())
     assert network.taps == TAPS
 
-    def begin() -> tuple[Context, Draft]:
+    def begin():
         cache = network.make_cache()
 
-        def extend(states: mx.array, position: int) -> None:
+        def extend(states, position):
             network.extend(states.reshape(1, -1, len(TAPS), WIDTH), position, cache)
 
-        def draft(anchor: int, position: int) -> Arrays:
+        def draft(anchor, position):
             block = network.block(anchor, network.most, position, cache)
             logits, tokens, sure = [], [], []
             previous = mx.array([anchor])
@@ -95,7 +91,7 @@ def of_blocks(subject: Subject) -> Arrays:
     return walked(subject, begin)
 
 
-def drafted(logits: list[mx.array], tokens: list[mx.array], sure: list[mx.array]) -> Arrays:
+def drafted(logits, tokens, sure):
     """Logits (1, vocabulary), tokens (1,) and confidences (1,), together."""
     arrays = {
         "logits": numbers(mx.concatenate(logits)),
@@ -104,7 +100,7 @@ def drafted(logits: list[mx.array], tokens: list[mx.array], sure: list[mx.array]
     return arrays | ({"confidence": numbers(mx.concatenate(sure))} if sure else {})
 
 
-def continued(network: StateNetwork, target: Decoder, *, drafted: int) -> Arrays:
+def continued(network, target, *, drafted):
     """Logits of all pairs of the prompt in one pass, and one by one with a cache; then a greedy
     draft from its own states, and the logits it was drawn from."""
     states = target.record(network.taps)
@@ -112,7 +108,7 @@ def continued(network: StateNetwork, target: Decoder, *, drafted: int) -> Arrays
     begun = network.begin(states.between(0, len(PROMPT) - 1)[None])
     after = mx.array([PROMPT[1:]])
 
-    def read_out(state: mx.array) -> mx.array:
+    def read_out(state):
         return of_tokens(network.logits(state)[0], network.rows)
 
     prefill = read_out(network(begun, after, "causal", network.make_cache()))
@@ -134,10 +130,10 @@ def continued(network: StateNetwork, target: Decoder, *, drafted: int) -> Arrays
     }
 
 
-def of_pairs(load: Callable[..., StateNetwork], drafted: int) -> Callable[[Subject], Arrays]:
+def of_pairs(load, drafted):
     """What is compared of a network that continues hidden states: see `engine.drafters.states`."""
 
-    def ours(subject: Subject) -> Arrays:
+    def ours(subject):
         target = Decoder(subject.target_model())
         with TemporaryDirectory() as folder:
             network = load(describe_drafter(subject.write(Path(folder))), target)
@@ -146,7 +142,7 @@ def of_pairs(load: Callable[..., StateNetwork], drafted: int) -> Callable[[Subje
     return ours
 
 
-def of_rows(subject: Subject) -> Arrays:
+def of_rows(subject):
     """Logits of all rows, and then of each row gone on from its own state with the tokens that come
     next, with a cache of its own."""
     target = Decoder(subject.target_model())
@@ -158,9 +154,9 @@ def of_rows(subject: Subject) -> Arrays:
     after = mx.array([PROMPT[1:]])
     # In training a window does not move on with the steps.
     count = 1 if subject.name == "eagle3-window" else 3
-    made: list[list[mx.array]] = []
+    made = []
 
-    def read_out(state: mx.array) -> mx.array:
+    def read_out(state):
         return of_tokens(network.logits(state), network.rows)
 
     for row in range(after.shape[1]):
@@ -174,7 +170,7 @@ def of_rows(subject: Subject) -> Arrays:
     return {"logits": numbers(mx.stack([mx.stack(row) for row in made], axis=1))}
 
 
-def of_assistants(subject: Subject) -> Arrays:
+def of_assistants(subject):
     """Logits and tokens of drafts behind fewer tokens than the window has, and behind more."""
     target = Decoder(subject.target_model(), block=4)
     with TemporaryDirectory() as folder:
@@ -185,15 +181,15 @@ def of_assistants(subject: Subject) -> Arrays:
         target.rewind(0)
         list(target.prefill(tokens))
         network = drafter._network
-        seen: list[mx.array] = []
+        seen = []
 
-        def watching(*inputs: Any) -> tuple[mx.array, mx.array]:
+        def watching(*inputs):
             state, logits = network(*inputs)  # noqa: B023
             seen.append(logits)  # noqa: B023
             return state, logits
 
-        watching.caches = network.caches  # type: ignore[attr-defined]
-        drafter._network = watching  # type: ignore[assignment]
+        watching.caches = network.caches
+        drafter._network = watching
         draft = drafter.propose(tokens, DraftChoice(4), Sampling(), mx.random.key(0))
         drafter._network = network
         assert draft is not None
@@ -202,7 +198,7 @@ def of_assistants(subject: Subject) -> Arrays:
     return given
 
 
-_KINDS: dict[str, Callable[[Subject], Arrays]] = {
+_KINDS = {
     "eagle pairs": of_pairs(eagle.load_network, 5),
     "eagle rows": of_rows,
     "mtp": of_pairs(mtp.load_network, 4),
@@ -216,7 +212,7 @@ DRAFTERS = {name: each for kind in BY_KIND.values() for name, each in kind.items
 
 
 @target_reads_as_mlx_does
-def ours(subject: Subject) -> Arrays:
+def ours(subject):
     """What our network gives, with our target's caches and recording."""
     kind = next(kind for kind, known in BY_KIND.items() if subject.name in known)
     return _KINDS[kind](subject)

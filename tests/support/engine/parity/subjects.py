@@ -18,13 +18,10 @@ from unittest.mock import patch
 from zlib import crc32
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 from numpy.typing import NDArray
-
-from engine.drafters.rows import Rows
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -36,7 +33,7 @@ LAYERS = 8  # of the target
 GAIN = 1.5
 PROMPT = (3, 1, 41, 59, 26, 5, 35, 8, 9, 7, 50, 2)
 
-TARGET: dict[str, Any] = {
+TARGET = {
     "model_type": "llama",
     "hidden_size": WIDTH,
     "num_hidden_layers": LAYERS,
@@ -73,7 +70,7 @@ class Subject:
     gain: float = GAIN
     target: Mapping[str, Any] = field(default_factory=lambda: TARGET)
 
-    def weights(self) -> Arrays:
+    def weights(self):
         """All tensors, float32 but for those in `given`."""
         drawn = {
             name: draw(
@@ -87,7 +84,7 @@ class Subject:
         }
         return drawn | dict(self.given)
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder):
         """Write it as a repository's folder."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(dict(self.config), indent=2))
@@ -95,18 +92,18 @@ class Subject:
         mx.save_safetensors(str(folder / "model.safetensors"), tensors)
         return folder
 
-    def target_model(self) -> nn.Module:
+    def target_model(self):
         """The target, by mlx-lm."""
         return seeded(self.target, seed=self.seed)
 
 
-def subjects[S: Subject](kind: str, make: type[S] = Subject) -> dict[str, S]:
+def subjects[S: Subject](kind, make=Subject):
     """All of a kind, by name."""
     rows = map(json.loads, (KEPT / "subjects.jsonl").read_text(encoding="utf-8").splitlines())
     return {row["name"]: _subject(row, make) for row in rows if row.pop("kind") == kind}
 
 
-def _subject[S: Subject](row: dict[str, Any], make: type[S]) -> S:
+def _subject[S: Subject](row, make):
     row["shapes"] = {name: tuple(shape) for name, shape in row["shapes"].items()}
     row["given"] = {
         name: np.array(each["values"], each["dtype"]).reshape(each["shape"])
@@ -118,18 +115,11 @@ def _subject[S: Subject](row: dict[str, Any], make: type[S]) -> S:
     return make(**row | tuples)
 
 
-def _tuples(each: Any) -> Any:
+def _tuples(each):
     return tuple(map(_tuples, each)) if isinstance(each, list) else each
 
 
-def draw(
-    name: str,
-    shape: tuple[int, ...],
-    *,
-    seed: int = 0,
-    zero_centred: bool = False,
-    gain: float = GAIN,
-) -> NDArray[np.float32]:
+def draw(name, shape, *, seed=0, zero_centred=False, gain=GAIN):
     """A tensor that depends on its name and the seed alone: norms are near 1, and matrices enlarge
     what they are multiplied with by `gain`: at 1 drafts stick to one token."""
     state = np.random.RandomState([seed, crc32(name.encode())])
@@ -144,10 +134,10 @@ def draw(
     return drawn.astype(np.float32)
 
 
-def seeded(config: Mapping[str, Any], *, seed: int = 0) -> nn.Module:
+def seeded(config, *, seed=0):
     """A model of mlx-lm's with weights from the seed."""
     model_class, arguments_class = _get_classes(dict(config))
-    model: nn.Module = model_class(arguments_class.from_dict(dict(config)))
+    model = model_class(arguments_class.from_dict(dict(config)))
     shapes = {name: array.shape for name, array in dict(tree_flatten(model.parameters())).items()}
     drawn = {name: mx.array(draw(name, shape, seed=seed)) for name, shape in shapes.items()}
     model.load_weights(list(drawn.items()))
@@ -155,7 +145,7 @@ def seeded(config: Mapping[str, Any], *, seed: int = 0) -> nn.Module:
     return model
 
 
-def hidden_states(model: nn.Module, tokens: list[int]) -> list[mx.array]:
+def hidden_states(model, tokens):
     """As transformers numbers them: [0] is what the first layer is given, [k] what comes of the
     k-th, (n, width) each; the last one is behind the final norm. Of a Llama, layer by layer."""
     inner = model.model
@@ -168,12 +158,12 @@ def hidden_states(model: nn.Module, tokens: list[int]) -> list[mx.array]:
     return [each[0] for each in states]
 
 
-def numbers(array: mx.array) -> NDArray[Any]:
+def numbers(array):
     """As NumPy's."""
     return np.array(array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array)
 
 
-def of_tokens(logits: mx.array, rows: Rows | None, vocabulary: int = VOCABULARY) -> mx.array:
+def of_tokens(logits, rows, vocabulary=VOCABULARY):
     """Logits of a drafter's rows, (..., rows), as those of the target's tokens: others are
     impossible. `rows` is None where there are no others."""
     if rows is None:
@@ -183,7 +173,7 @@ def of_tokens(logits: mx.array, rows: Rows | None, vocabulary: int = VOCABULARY)
     return mx.put_along_axis(impossible, tokens, logits, axis=-1)
 
 
-def difference(one: Arrays, other: Arrays) -> float:
+def difference(one, other):
     """The largest one; infinite where shapes, names or whole numbers differ. Two entries that are
     both minus infinity do not."""
     if one.keys() != other.keys():
@@ -202,7 +192,7 @@ def difference(one: Arrays, other: Arrays) -> float:
     return largest
 
 
-def kept(subject: Subject) -> Arrays:
+def kept(subject):
     """What the other implementation gave when it was last run."""
     with np.load(KEPT / f"{subject.name}.npz") as file:
         return {name: file[name] for name in file.files}

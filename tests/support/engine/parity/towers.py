@@ -3,7 +3,7 @@ from a seed.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,13 +19,11 @@ from PIL import Image
 from engine.conversation.eyes import Eyes
 from engine.core.decoder import Decoder
 from engine.request import ChatMessage, Picture, Prompt
-from engine.vision import Pixels, Tower
 from engine.vision.positions import axes, set_back, three_dimensional
 from engine.vision.tower import require_tower
 from models.architectures import spelled
 from models.model_folder import ModelFolder
 from tests.support.engine.parity.subjects import (
-    Arrays,
     Subject,
     numbers,
     subjects,
@@ -48,7 +46,7 @@ class Sight(Subject):
     words: Mapping[int, str] = field(default_factory=dict)
     pictures: Sequence[tuple[int, int]] = ()
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder):
         super().write(folder)
         (folder / "preprocessor_config.json").write_text(json.dumps(dict(self.settings)))
         added = [{"id": number, "content": word} for number, word in self.words.items()]
@@ -56,12 +54,12 @@ class Sight(Subject):
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         return folder
 
-    def drawn(self) -> list[Pixels]:
+    def drawn(self):
         """The pictures: smooth, so that all resizing matters, with noise."""
         return [picture(*size, seed=index) for index, size in enumerate(self.pictures)]
 
 
-def picture(width: int, height: int, *, seed: int = 0) -> Pixels:
+def picture(width, height, *, seed=0):
     """A picture of waves and noise, whose colours, rows and columns all differ."""
     state = np.random.RandomState([7, seed])
     down, across, colour = np.ogrid[:height, :width, :3]
@@ -71,15 +69,15 @@ def picture(width: int, height: int, *, seed: int = 0) -> Pixels:
 
 
 @contextmanager
-def opened(subject: Sight) -> Iterator[Tower]:
+def opened(subject):
     """Its tower, while its folder is there."""
     with TemporaryDirectory() as folder:
         yield require_tower(ModelFolder(subject.write(Path(folder))))
 
 
-def of_towers(subject: Sight) -> Arrays:
+def of_towers(subject):
     """Rows, tokens, and what stands in the prompt."""
-    found: Arrays = {}
+    found = {}
     with opened(subject) as tower:
         for index, pixels in enumerate(subject.drawn()):
             height, width = pixels.shape[:2]
@@ -94,13 +92,13 @@ def of_towers(subject: Sight) -> Arrays:
     return found
 
 
-def of_rows(subject: Sight) -> Arrays:
+def of_rows(subject):
     """The tower's rows alone."""
     found = of_towers(subject).items()
     return {name: rows for name, rows in found if name.startswith(("rows", "deeper"))}
 
 
-def of_qwen(subject: Sight) -> Arrays:
+def of_qwen(subject):
     """Also the positions in a prompt of all pictures, and what is turned by which."""
     found = of_towers(subject)
     with opened(subject) as tower:
@@ -123,7 +121,7 @@ class Whole(Sight):
     after: tuple[int, ...] = (END,)
 
 
-def saved(pixels: Pixels, folder: Path) -> Picture:
+def saved(pixels, folder):
     """A picture as the user attaches it."""
     height, width = pixels.shape[:2]
     digest = sha256(f"{width} {height}\n".encode() + pixels.tobytes()).hexdigest()
@@ -132,7 +130,7 @@ def saved(pixels: Pixels, folder: Path) -> Picture:
     return Picture(str(path), digest, width, height)
 
 
-def of_whole(subject: Sight) -> Arrays:
+def of_whole(subject):
     """Logits behind all pictures, by mlx-lm's text half and our tower, through our decoder."""
     assert isinstance(subject, Whole)
     with TemporaryDirectory() as name:
@@ -156,7 +154,7 @@ def of_whole(subject: Sight) -> Arrays:
     return {"logits": numbers(logits) / 16}
 
 
-_KINDS: dict[str, Callable[[Sight], Arrays]] = {
+_KINDS = {
     "gemma3": of_towers,
     "gemma4": of_towers,
     "lfm2_vl": of_towers,
@@ -164,14 +162,12 @@ _KINDS: dict[str, Callable[[Sight], Arrays]] = {
     "towers": of_rows,
     "sighted": of_whole,
 }
-BY_KIND: dict[str, dict[str, Sight]] = {
-    kind: {**subjects(kind, Whole if kind == "sighted" else Sight)} for kind in _KINDS
-}
+BY_KIND = {kind: {**subjects(kind, Whole if kind == "sighted" else Sight)} for kind in _KINDS}
 TOWERS = {name: each for kind in BY_KIND.values() for name, each in kind.items()}
 
 
 @target_reads_as_mlx_does
-def ours(subject: Sight) -> Arrays:
+def ours(subject):
     """What our tower gives."""
     kind = next(kind for kind, known in BY_KIND.items() if subject.name in known)
     return _KINDS[kind](subject)
