@@ -14,15 +14,10 @@ from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.theme.palette import LIGHT
-from app.window import Window
-from app.windows import Windows
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.talk import Talk
-from tests.support.app.window_maker import (
-    fake_host,
-    make_window,
-    make_windows,
-)
+from tests.support.app.window_maker import fake_host, make_window, make_windows
+from tests.support.app.window_use import let_go
 
 _FULL_AFTER = 10  # tests
 _LOOKS_APART_MS = 2
@@ -106,7 +101,7 @@ def until(qtbot):
 @pytest.fixture
 def open_window(plain_application, tmp_path):
     """Opens a window whose engine takes these steps, and begins."""
-    windows: list[Window] = []
+    windows = []
 
     def open_window(steps="ready take load serve", *, patience=None, **options):
         command = fake_host(tmp_path, steps)
@@ -119,14 +114,13 @@ def open_window(plain_application, tmp_path):
     yield open_window
     for window in windows:
         window.close()
-        window.deleteLater()
-    plain_application.processEvents()
+        let_go(window.application, window)
 
 
 @pytest.fixture
 def open_windows(plain_application, tmp_path):
     """Opens the windows that were open at the end of the run before, one at first, and begins."""
-    runs: list[Windows] = []
+    runs = []
 
     def open_windows(steps="ready take load serve"):
         windows = make_windows(plain_application, tmp_path, fake_host(tmp_path, steps))
@@ -139,15 +133,13 @@ def open_windows(plain_application, tmp_path):
     yield open_windows
     for windows in runs:
         windows.close()
-        for window in windows.all:
-            window.deleteLater()
-    plain_application.processEvents()
+        let_go(windows.application, *windows.all)
 
 
 @pytest.fixture
 def begin(qtbot, tmp_path):
     """Begins a talk with a fake host that takes these steps."""
-    talks: list[Talk] = []
+    talks = []
 
     def begin(steps, tools=None):
         talks.append(Talk(tmp_path, steps, qtbot, tools=tools))
@@ -169,7 +161,7 @@ def formats(qapp):
 def show(qtbot, formats):
     """A view with a finished Markdown text, on the screen."""
 
-    windows: list[QWidget] = []  # qtbot does not keep them
+    windows = []  # qtbot does not keep them
 
     def make(text):
         window = QWidget()

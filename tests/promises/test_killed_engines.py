@@ -12,6 +12,7 @@ from app.conversations.store import Store
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
 from tests.support.app.long_texts import made_text
 from tests.support.app.window_maker import make_window
+from tests.support.app.window_use import let_go
 
 __all__ = ["small_disk"]  # a fixture
 
@@ -42,8 +43,7 @@ def window(plain_application, folder, characters, until):
     until(lambda: window.loader.loaded)
     yield window
     window.close()
-    window.deleteLater()
-    plain_application.processEvents()
+    let_go(window.application, window)
 
 
 def ask(window, text):

@@ -8,9 +8,8 @@ import pytest
 
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
-from app.window import Window
 from tests.support.app.window_maker import make_window
-from tests.support.app.window_use import button_of, row_of, words_of
+from tests.support.app.window_use import button_of, let_go, row_of, words_of
 from tests.support.children import children_with
 from tests.support.models.hub_server import serving_hub
 
@@ -43,7 +42,7 @@ def hub(repository, tmp_path, monkeypatch):
 @pytest.fixture
 def open_real(hub, tiny_folder, tmp_path, plain_application, until):
     """Opens the window, with everything behind it, on the same data each time."""
-    windows: list[Window] = []
+    windows = []
 
     def open_real():
         windows.append(
@@ -63,8 +62,7 @@ def open_real(hub, tiny_folder, tmp_path, plain_application, until):
     yield open_real
     for window in windows:
         window.close()
-        window.deleteLater()
-    plain_application.processEvents()
+        let_go(window.application, window)
     assert children_with("engine") == []
 
 

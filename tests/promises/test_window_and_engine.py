@@ -15,6 +15,7 @@ from engine.request import Request, Sampling
 from tests.support.app.attached import attach, chips, file_in
 from tests.support.app.traces import text_of
 from tests.support.app.window_maker import make_window
+from tests.support.app.window_use import let_go
 
 WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=20)
 
@@ -26,8 +27,7 @@ def window(plain_application, tiny_folder, tmp_path):
     window.begin()
     yield window
     window.close()
-    window.deleteLater()
-    plain_application.processEvents()
+    let_go(window.application, window)
 
 
 def ask(window, text):
@@ -133,7 +133,7 @@ def test_a_document_an_answer_a_death_another_and_a_race(window, until, tmp_path
     assert kept.content == window.transcript.messages[-1].written != ""
 
     until(lambda: window.loader.loaded is not None)
-    ends: list[object] = []
+    ends = []
     window.application.race.finished.connect(ends.append)
     window.application.race.start(window.conversation.asked("Again."), WITHOUT_END)
     until(lambda: ends)
