@@ -40,13 +40,11 @@ ROOM_BYTES = 4 << 30  # far more than the quick tests keep until they end
 
 
 def _takes_all(folder):
-    """Containers may have a small one, or one from which no program can be run."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError:  # a Mac has none
+    """Containers may have a small one, or one from which no program can be run; a Mac has none."""
+    if not os.access(folder, os.W_OK):
         return False
-    roomy = disk.f_bavail * disk.f_frsize > ROOM_BYTES
-    return roomy and not disk.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize > ROOM_BYTES and not disk.f_flag & os.ST_NOEXEC
 
 
 if "TMPDIR" not in os.environ and _takes_all(MEMORY):
@@ -145,11 +143,7 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture(autouse=True, scope="session")
 def own_home(tmp_path_factory):
     """A folder of the tests' own for what is kept between runs; not the user's."""
-    before = os.environ.get("SLIPSTREAM_HOME")
-    os.environ["SLIPSTREAM_HOME"] = before or str(tmp_path_factory.mktemp("home"))
-    yield
-    if before is None:
-        del os.environ["SLIPSTREAM_HOME"]
+    os.environ.setdefault("SLIPSTREAM_HOME", str(tmp_path_factory.mktemp("home")))
 
 
 @pytest.fixture(autouse=True)
