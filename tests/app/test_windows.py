@@ -18,10 +18,7 @@ from app.theme.labels import ToneLabel
 from engine.documents.prompt import Sent
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import (
-    OFFSCREEN_COMPLAINTS,
-    events_file,
-)
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 from tests.support.app.window_use import send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)

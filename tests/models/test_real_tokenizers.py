@@ -18,12 +18,7 @@ from tokenizers import Tokenizer
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
-from models.token_tables import (
-    TokenDifference,
-    compare,
-    read_table,
-    shared_parts,
-)
+from models.token_tables import TokenDifference, compare, read_table, shared_parts
 from tests.support.models.model_folders import model_folder
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,7 @@ from engine.events import Done, Stats, Text
 from tests.support.app.canaries import Listener, Watch, hostile
 from tests.support.app.frames import Meter, let_python_collect, milliseconds
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import (
-    events_file,
-    windows_of,
-)
+from tests.support.app.window_maker import events_file, windows_of
 
 LONG_LINE = "<b>a</b> \u202e" * 9_000  # 100 kB as it is sent
 BIDI = "\u202e\u2066\u200f"

@@ -27,11 +27,7 @@ from engine.core.decoder import Decoder
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
-from engine.process.host import (
-    CommandQueue,
-    Host,
-    quantized_caches,
-)
+from engine.process.host import CommandQueue, Host, quantized_caches
 from engine.process.protocol import (
     COMMANDS,
     Cancel,

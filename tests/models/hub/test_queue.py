@@ -14,14 +14,7 @@ import pytest
 from filelock import FileLock
 
 from models.errors import Problem
-from models.hub.queue import (
-    FILE_NAME,
-    INTERRUPTED,
-    SAVE_SECONDS,
-    Queue,
-    QueueBusy,
-    repository_of,
-)
+from models.hub.queue import FILE_NAME, INTERRUPTED, SAVE_SECONDS, Queue, QueueBusy, repository_of
 from models.installed.added_folders import add_folder
 from models.records import Download
 

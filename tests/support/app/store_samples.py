@@ -3,15 +3,7 @@
 import sqlite3
 from contextlib import closing, contextmanager
 
-from engine.events import (
-    Draft,
-    DraftedToken,
-    Span,
-    Text,
-    TokenVerdict,
-    Verdict,
-    WrittenToken,
-)
+from engine.events import Draft, DraftedToken, Span, Text, TokenVerdict, Verdict, WrittenToken
 
 
 def round_of(number, text="token "):

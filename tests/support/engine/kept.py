@@ -12,9 +12,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from tests.support.engine.helpers import assert_as_fresh
-from tests.support.engine.sessions import (
-    check_laws,
-)
+from tests.support.engine.sessions import check_laws
 
 ROWS = 16
 A, B = "a" * 64, "b" * 64

@@ -11,15 +11,7 @@ import psutil
 from engine.cluster.hosts import HERE, read_hosts
 from engine.events import Done, Failed, Text
 from engine.process.launch import Deadlines, Launch
-from engine.process.protocol import (
-    COMMANDS,
-    RESPONSES,
-    Generate,
-    Load,
-    Loaded,
-    Macs,
-    rival_of,
-)
+from engine.process.protocol import COMMANDS, RESPONSES, Generate, Load, Loaded, Macs, rival_of
 from engine.request import Request, Sampling, asked
 from models.errors import Problem
 

@@ -19,12 +19,7 @@ from engine.request import ChatMessage, Request
 from engine.tree import COMMITTED
 from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained_drafter
-from tests.support.engine.helpers import (
-    Known,
-    Scripted,
-    assert_as_fresh,
-    ids_held,
-)
+from tests.support.engine.helpers import Known, Scripted, assert_as_fresh, ids_held
 from tests.support.engine.tiny import noisy, shallow
 from tests.support.engine.trees import Foreseeing
 

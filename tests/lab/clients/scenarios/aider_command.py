@@ -16,7 +16,7 @@ OPTIONS = (
 )
 
 
-def aider(*arguments):
+def aider(*arguments: str) -> None:
     Path("f.py").write_text("x = 1\n")
     variables = {"OPENAI_API_BASE": BASE, "OPENAI_API_KEY": "x"}
     message = ("--message", "Say hello.", "f.py")

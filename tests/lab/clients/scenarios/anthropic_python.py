@@ -34,7 +34,7 @@ TOOL = {
 }
 
 
-def texts(message):
+def texts(message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
 

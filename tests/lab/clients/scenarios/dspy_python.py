@@ -13,7 +13,7 @@ MODELS = {
 }
 
 
-def text(answer):
+def text(answer) -> str:
     return answer if isinstance(answer, str) else answer["text"]
 
 

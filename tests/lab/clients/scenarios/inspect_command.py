@@ -42,7 +42,7 @@ def called():
 )
 
 
-def evaluate(task):
+def evaluate(task: str) -> list[dict]:
     command(
         "inspect",
         "eval",
@@ -56,7 +56,7 @@ def evaluate(task):
     (log,) = Path(task).glob("*.json")
     found = json.loads(log.read_text())
     same(found["status"], "success")
-    samples = found["samples"]
+    samples: list[dict] = found["samples"]
     return samples
 
 

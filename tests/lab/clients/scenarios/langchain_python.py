@@ -25,7 +25,7 @@ class Person(BaseModel):
 
 
 @tool
-def weather(city):
+def weather(city: str) -> str:
     """The weather in a city."""
     return f"It rains in {city}."
 

@@ -31,7 +31,7 @@ GREEDY = {
 TOOL = {"type": "function", "function": WEATHER}
 
 
-def text(answer):
+def text(answer) -> str:
     return answer.choices[0].message.content
 
 

@@ -29,7 +29,7 @@ class Person(BaseModel):
     age: int
 
 
-def weather(city):
+def weather(city: str) -> str:
     """The weather in a city."""
     return f"It rains in {city}."
 

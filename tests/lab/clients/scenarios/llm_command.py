@@ -19,7 +19,7 @@ HOME.mkdir()
 (HOME / "keys.json").write_text('{"ours": "x"}')
 
 
-def llm(*arguments):
+def llm(*arguments: str) -> str:
     options = ("-o", "temperature", "0", "-o", "max_tokens", "40")
     return command("llm", "-m", "ours", *options, *arguments, LLM_USER_PATH=str(HOME))
 

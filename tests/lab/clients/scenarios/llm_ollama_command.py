@@ -9,11 +9,11 @@ HOME = Path("llm").absolute()
 HOME.mkdir()
 
 
-def llm(*arguments):
+def llm(*arguments: str) -> str:
     return command("llm", *arguments, LLM_USER_PATH=str(HOME), OLLAMA_HOST=SERVER)
 
 
-def asked(*arguments):
+def asked(*arguments: str) -> str:
     options = ("-o", "temperature", "0", "-o", "num_predict", "40")
     return llm("-m", f"ollama/{MODEL}", *options, *arguments)
 

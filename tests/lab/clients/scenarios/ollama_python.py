@@ -86,7 +86,7 @@ def _():
 
 @step("a tool from a function of Python, and its result")
 def _():
-    def weather(city):
+    def weather(city: str) -> str:
         """The weather in a city.
 
         Args:

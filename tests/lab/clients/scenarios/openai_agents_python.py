@@ -19,7 +19,7 @@ set_tracing_disabled(True)
 QUESTION = "What is the capital of France?"
 
 
-def model(kind):
+def model(kind: type):
     return kind(MODEL, AsyncOpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120))
 
 
@@ -31,7 +31,7 @@ class Person(BaseModel):
 
 
 @function_tool
-def weather(city):
+def weather(city: str) -> str:
     """The weather in a city."""
     return "It rains."
 
@@ -46,7 +46,7 @@ for kind in (OpenAIChatCompletionsModel, OpenAIResponsesModel):
 
     @step(f"{kind.__name__}: a stream")
     def _(kind=kind, settings=settings):
-        async def streamed():
+        async def streamed() -> str:
             agent = Agent("A", model=model(kind), model_settings=settings)
             result = Runner.run_streamed(agent, QUESTION)
             async for _event in result.stream_events():

@@ -58,7 +58,7 @@ for name, output in (("a tool's", ToolOutput(Person)), ("a schema's", NativeOutp
 
 @step("a call of the past and its result are read")
 def _():
-    def weather(city):
+    def weather(city: Annotated[str, Field(max_length=12)]) -> str:
         """The weather in a city."""
         return "It rains."
 
@@ -74,7 +74,7 @@ def _():
 
 @step("a stream is the text")
 def _():
-    async def streamed():
+    async def streamed() -> str:
         agent = Agent(CHAT, model_settings=SETTINGS)
         async with agent.run_stream("What is the capital of France?") as result:
             return "".join([part async for part in result.stream_text(delta=True)])

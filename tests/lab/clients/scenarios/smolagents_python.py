@@ -11,7 +11,7 @@ ASKED = [ChatMessage("user", [{"type": "text", "text": "What is the capital of F
 
 
 @tool
-def weather(city):
+def weather(city: str) -> str:
     """The weather in a city.
 
     Args:
