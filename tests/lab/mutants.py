@@ -12,24 +12,26 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
 from shutil import copy2
 from tempfile import TemporaryDirectory
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 900
 PASSED, FAILED = 0, 1  # pytest's status
 
 
-def table(name):
+def table(name: str) -> dict[str, Any]:
     """Return a table of tests/, by the promise or by the fault."""
     return tomllib.loads((ROOT / "tests" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def mutants():
+def mutants() -> dict[str, dict[str, str]]:
     """Return all mutants with their proofs, by name: those of promises, then each package's."""
     proofs = table("promises")
     found = {name: {**mutant, "proof": proofs[name]} for name, mutant in table("mutants").items()}
@@ -39,7 +41,7 @@ def mutants():
     return found
 
 
-def copy_tree(to):
+def copy_tree(to: Path) -> None:
     """Copy all files that git knows or would add; the environment is shared."""
     words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -50,14 +52,14 @@ def copy_tree(to):
     (to / ".venv").symlink_to(ROOT / ".venv")
 
 
-def mutated(source, mutant):
+def mutated(source: str, mutant: Mapping[str, str]) -> str:
     """Return the source with the fault. Raises ValueError if its place is not unambiguous."""
     if source.count(mutant["find"]) != 1 or mutant["find"] == mutant["put"]:
         raise ValueError(f"{mutant['find']!r} stands {source.count(mutant['find'])} times")
     return source.replace(mutant["find"], mutant["put"])
 
 
-def status_of(proof, tree):
+def status_of(proof: str, tree: Path) -> int:
     """Run tests, with spaces between, in the tree. Returns pytest's status; 1 if one hangs."""
     words = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *proof.split())
     with subprocess.Popen(
@@ -76,19 +78,19 @@ def status_of(proof, tree):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def main(words):
+def main(words: list[str]) -> int:
     """Try the mutants, and return how many were not caught."""
     missed, stamps = 0, count(int(time.time()))
     with TemporaryDirectory() as folder:
         tree = Path(folder)
         copy_tree(tree)
 
-        def write(file, text):
+        def write(file: Path, text: str) -> None:
             file.write_text(text, encoding="utf-8")
             os.utime(file, (0, next(stamps)))  # or the module compiled of another text would do
 
         @cache
-        def is_sound(proof):
+        def is_sound(proof: str) -> bool:
             return status_of(proof, tree) == PASSED
 
         for name, mutant in mutants().items():

@@ -12,11 +12,13 @@ import shutil
 import subprocess
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 from zipfile import ZipFile
 
@@ -42,15 +44,15 @@ class Tally:
     lines: list[str] = field(default_factory=list)
 
 
-def words_by_pdftotext(path):
+def words_by_pdftotext(path: Path) -> str:
     command = ["pdftotext", "-enc", "UTF-8", str(path), "-"]
     return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
 
 
-def words_by_python_docx(path):
-    document = import_module("docx").Document(str(path))
+def words_by_python_docx(path: Path) -> str:
+    document: Any = import_module("docx").Document(str(path))
 
-    def texts(holder):
+    def texts(holder: Any) -> Iterator[str]:
         for paragraph in holder.paragraphs:
             yield paragraph.text
         for table in holder.tables:
@@ -60,14 +62,14 @@ def words_by_python_docx(path):
     return "\n".join(texts(document))
 
 
-def words_by_calamine(path):
-    workbook = import_module("python_calamine").CalamineWorkbook.from_path(str(path))
+def words_by_calamine(path: Path) -> str:
+    workbook: Any = import_module("python_calamine").CalamineWorkbook.from_path(str(path))
     shown = [each.name for each in workbook.sheets_metadata if "Visible" in str(each.visible)]
     rows = chain.from_iterable(workbook.get_sheet_by_name(name).to_python() for name in shown)
     return "\n".join(str(cell) for row in rows for cell in row)
 
 
-def words_in_xml(path):
+def words_in_xml(path: Path) -> str:
     """All that stands in the text elements of a document or of slides."""
     with ZipFile(path) as parts:
         roots = [
@@ -84,9 +86,9 @@ def words_in_xml(path):
     )
 
 
-def references():
+def references() -> dict[str, Callable[[Path], str]]:
     """The other program for each kind of file."""
-    found = {".docx": words_in_xml, ".pptx": words_in_xml}
+    found: dict[str, Callable[[Path], str]] = {".docx": words_in_xml, ".pptx": words_in_xml}
     if shutil.which("pdftotext"):
         found[".pdf"] = words_by_pdftotext
     if find_spec("docx"):
@@ -96,7 +98,7 @@ def references():
     return found
 
 
-def measure(path, tally, reference):
+def measure(path: Path, tally: Tally, reference: Callable[[Path], str] | None) -> None:
     start = time.perf_counter()
     try:
         document = read_document(path)
@@ -120,13 +122,13 @@ def measure(path, tally, reference):
         tally.lines.append(f"{path}: {lost.total()} lost: {' '.join(sorted(lost)[:12])}")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", action="store_true", help="a line for each file with losses")
     options = parser.parse_args()
     compared_with = references()
-    tallies = defaultdict(Tally)
+    tallies: defaultdict[str, Tally] = defaultdict(Tally)
     for path in sorted(options.folder.rglob("*")):
         kind = path.suffix.lower()
         if _SUFFIXES.fullmatch(kind) and path.is_file():

@@ -23,7 +23,7 @@ def test_a_command_gets_one_object():
     got = []
 
     @with_options
-    def command(options):
+    def command(options: MacsOptions) -> None:
         got.append(options)
 
     app = typer.Typer()

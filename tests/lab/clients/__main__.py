@@ -1,13 +1,15 @@
 """`python -m tests.lab.clients`: each client's scenario against a server, and what fails."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from models.errors import Problem
 from models.starter import ensure_starter
-from tests.lab.clients.environments import CLIENTS, prepare
+from tests.lab.clients.environments import CLIENTS, Client, prepare
 from tests.lab.clients.scenario import Outcome, Served, play
 from tests.lab.clients.seeing import write_seeing_folder
 from tests.lab.clients.servers import model_name, serving
@@ -15,14 +17,22 @@ from tests.lab.clients.servers import model_name, serving
 ENVIRONMENTS = Path(".cache/clients")
 
 
-def main(*, server="slipstream", only=None, environments=ENVIRONMENTS):
+def main(
+    *,
+    server: Annotated[
+        str,
+        typer.Option(help="slipstream, slipstream-plain, slipstream-sees, mlx-lm, or an address."),
+    ] = "slipstream",
+    only: Annotated[list[str] | None, typer.Option(help="A client's name.")] = None,
+    environments: Annotated[Path, typer.Option(help="Where clients are installed.")] = ENVIRONMENTS,
+) -> None:
     """What passes and what does not; exit code 1 where anything does not."""
     console = Console(highlight=False, soft_wrap=True)
     there = [each for each in CLIENTS if each.sees or server != "slipstream-sees"]
     chosen = [client for client in there if not only or client.name in only]
     if not chosen:
         raise typer.BadParameter(f"The clients are {', '.join(each.name for each in there)}.")
-    outcomes = []
+    outcomes: list[Outcome] = []
     for client in chosen:
         console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
         for outcome in _tried(client, server, environments):
@@ -35,7 +45,7 @@ def main(*, server="slipstream", only=None, environments=ENVIRONMENTS):
     raise typer.Exit(int(failed > 0))
 
 
-def _tried(client, server, environments):
+def _tried(client: Client, server: str, environments: Path) -> Iterator[Outcome]:
     """Each client has a server of its own, so that none suffers from what another one did to it."""
     try:
         environment = prepare(client, environments)

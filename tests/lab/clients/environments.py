@@ -78,23 +78,23 @@ class Environment:
     npm: bool
 
     @property
-    def commands(self):
+    def commands(self) -> Path:
         """The folder with the client's commands."""
         return self.folder / ("node_modules/.bin" if self.npm else "bin")
 
     @property
-    def modules(self):
+    def modules(self) -> Path:
         """The folder with the modules that npm installed."""
         return self.folder / "node_modules"
 
-    def interpreter(self, scenario):
+    def interpreter(self, scenario: Path) -> str:
         """The program that runs the scenario."""
         if scenario.suffix == ".cjs":
             return "node"
         return sys.executable if self.npm else str(self.commands / "python")
 
 
-def prepare(client, environments):
+def prepare(client: Client, environments: Path) -> Environment:
     """The client's environment, installed where it is not there or holds other versions.
 
     Raises Problem where that fails.
@@ -117,7 +117,7 @@ def prepare(client, environments):
     return environment
 
 
-def _run(*command):
+def _run(*command: str) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:

@@ -7,11 +7,13 @@ all alike. Every prompt is new to the server that it goes to: none has it in a c
 import json
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import Annotated
 
 import httpx2
 import typer
@@ -35,11 +37,11 @@ class Answer:
     tokens: int
 
     @property
-    def first_seconds(self):
+    def first_seconds(self) -> float:
         return self.came[0] - self.asked
 
     @property
-    def longest_pause_seconds(self):
+    def longest_pause_seconds(self) -> float:
         return max((late - early for early, late in pairwise(self.came)), default=0.0)
 
 
@@ -50,7 +52,7 @@ class Server:
     address: str
     model: str
 
-    def ask(self, text, *, most_tokens):
+    def ask(self, text: str, *, most_tokens: int) -> Answer:
         """A greedy answer to `text`, streamed."""
         body = {
             "model": self.model,
@@ -73,7 +75,7 @@ class Server:
                     came.append(time.perf_counter())
         return Answer(asked, tuple(came), tokens)
 
-    def together(self, streams, label, *, most_tokens):
+    def together(self, streams: int, label: str, *, most_tokens: int) -> tuple[float, float]:
         """Tokens per second and the median time to the first token of all questions, `streams` at
         a time; `label` makes their prompts new."""
         texts = [f"{label}, {number}. {text}" for number, text in enumerate(_QUESTIONS)]
@@ -83,7 +85,7 @@ class Server:
         speed = sum(each.tokens for each in answers) / seconds
         return speed, median(each.first_seconds for each in answers)
 
-    def beside_a_long_prompt(self, label, prompt_tokens):
+    def beside_a_long_prompt(self, label: str, prompt_tokens: int) -> tuple[float, ...]:
         """The seconds to the first token of a question alone, and after the long prompt; the
         longest pause of an answer alone, and of one that was being written when that prompt
         came."""
@@ -100,11 +102,18 @@ class Server:
         return (alone.first_seconds, late.result().first_seconds, *pauses)
 
 
-def main(*, server=None, streams=None, rounds=3, max_tokens=48, long_tokens=3000):
+def main(
+    *,
+    server: Annotated[list[str] | None, typer.Option(help="As of the clients; else all.")] = None,
+    streams: Annotated[list[int] | None, typer.Option(help="At a time; else 1, 2, 4, 8.")] = None,
+    rounds: Annotated[int, typer.Option(help="How often all is measured.")] = 3,
+    max_tokens: Annotated[int, typer.Option(help="Of an answer.")] = 48,
+    long_tokens: Annotated[int, typer.Option(help="Of the long prompt; 0 leaves it out.")] = 3000,
+) -> None:
     """Tokens per second, seconds to the first token, and what a long prompt costs the others."""
     servers, widths = server or list(KINDS), streams or [1, 2, 4, 8]
-    found = defaultdict(list)
-    long = defaultdict(list)
+    found: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    long: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     with ExitStack() as stack:
         running = {}
         for name in servers:
@@ -133,7 +142,12 @@ def main(*, server=None, streams=None, rounds=3, max_tokens=48, long_tokens=3000
         print(f"| {name} | {' | '.join(columns)} |")
 
 
-def _row(width, name, measures, baseline):
+def _row(
+    width: int,
+    name: str,
+    measures: Sequence[tuple[float, float]],
+    baseline: Sequence[tuple[float, float]],
+) -> str:
     speeds = [speed for speed, _ in measures]
     ratios = [our / their for our, (their, _) in zip(speeds, baseline, strict=False)]
     ratio = f"{median(ratios):.2f}" if ratios else "-"

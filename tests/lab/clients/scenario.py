@@ -7,9 +7,12 @@ and prints a line of JSON for each step. Knows no client.
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from tests.lab.clients.environments import Environment
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 _SECONDS = 900
@@ -40,7 +43,7 @@ class Served:
     sees: bool = False
 
 
-def play(scenario, environment, served):
+def play(scenario: str, environment: Environment, served: Served) -> Iterator[Outcome]:
     """The outcome of each step, as it comes, and one more where the scenario breaks off."""
     path = SCENARIOS / scenario
     variables = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
@@ -77,7 +80,7 @@ def play(scenario, environment, served):
             yield Outcome("to the end", " ".join(last[-3:]) or f"status {process.returncode}")
 
 
-def _outcome(line):
+def _outcome(line: str) -> Outcome | None:
     """None where it is something else that the client prints."""
     try:
         read = json.loads(line)

@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.request import urlopen
 
 from models.errors import Problem
@@ -26,7 +28,7 @@ _STARTING_SECONDS = 120.0
 
 
 @contextmanager
-def serving(server, target, folder):
+def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
     """The address of `server`: one of KINDS, which is started with `target` and ended, or a URL.
 
     What it prints goes to `folder`. Raises Problem where it does not answer.
@@ -57,7 +59,7 @@ def serving(server, target, folder):
                 process.wait()
 
 
-def model_name(address):
+def model_name(address: str) -> str:
     """The name of the first model that the server lists; what mlx-lm takes for its own, if none.
 
     Raises Problem where nothing answers.
@@ -68,13 +70,13 @@ def model_name(address):
     except OSError as error:
         raise Problem(f"Nothing answers at {address}: {error}.", "Start a server.") from error
     try:
-        name = json.loads(listed)["data"][0]["id"]
+        name: str = json.loads(listed)["data"][0]["id"]
     except (ValueError, LookupError):
         return "default_model"
     return name
 
 
-def _with_floats(target, folder):
+def _with_floats(target: Path, folder: Path) -> Path:
     """The same model in float32, as our engine computes with on Linux's CPU."""
     if not folder.is_dir():
         paths = ("--model", str(target), "--mlx-path", str(folder))
@@ -83,14 +85,14 @@ def _with_floats(target, folder):
     return folder
 
 
-def _free_port():
+def _free_port() -> int:
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
-        port = tried.getsockname()[1]
+        port: int = tried.getsockname()[1]
     return port
 
 
-def _wait(address, process, log):
+def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + _STARTING_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:

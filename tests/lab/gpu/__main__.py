@@ -11,23 +11,26 @@ import engine  # noqa: F401  # puts OpenBLAS in front
 import json
 import platform
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
+from typing import Annotated, Any
 
 import mlx.core as mx
 import typer
 
-from engine.bench.runners import MlxLmRunner
+from engine.bench.runners import MlxLmRunner, Runner
 from engine.conversation.proof import settle
 from engine.device import free_memory
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.early_exit import first_layers
+from engine.exactness import Wish
 from tests.lab.gpu import timing
 from tests.lab.gpu.lossless import Target, matrix
 from tests.lab.gpu.models import Shape, loaded, make, prompt
@@ -38,7 +41,7 @@ _NO_MAC = (
     "sixteen does, and memory is several times as fast."
 )
 _TYPES = {"4 bits": 4, "bfloat16": None}
-WISHES = ("auto", "on")
+WISHES: tuple[Wish, ...] = ("auto", "on")
 _DRY_SECONDS = 100.0
 _LENGTH = 4  # of drafts, where nothing chooses one
 
@@ -46,14 +49,14 @@ _LENGTH = 4  # of drafts, where nothing chooses one
 class Report:
     """A JSON file that grows, and lines for whoever watches."""
 
-    def __init__(self, path, *, seconds):
+    def __init__(self, path: Path, *, seconds: float) -> None:
         self._path, self._began, self._seconds = path, monotonic(), seconds
         note = _NOTE if mx.metal.is_available() else f"{_NOTE} {_NO_MAC}"
-        self._parts = {"note": note, "device": _device()}
+        self._parts: dict[str, Any] = {"note": note, "device": _device()}
         self.say(note)
         self.say(json.dumps(self._parts["device"]))
 
-    def attempt(self, part, steps, *, until):
+    def attempt(self, part: str, steps: Callable[[], Iterator[Any]], *, until: float) -> None:
         """Do a part, whose steps give what is known of it so far, up to this share of the time. A
         failure is reported, and other parts go on."""
         self.say(f"{part} ...")
@@ -69,29 +72,29 @@ class Report:
             self._write(f"{part}, failed", lines)
             self.say("\n".join([f"{part} FAILED", *lines]))
 
-    def say(self, line):
+    def say(self, line: str) -> None:
         print(f"{monotonic() - self._began:6.1f} s  {line}", flush=True)
 
     @property
-    def _share(self):
+    def _share(self) -> float:
         return (monotonic() - self._began) / self._seconds
 
-    def _write(self, part, value):
+    def _write(self, part: str, value: Any) -> None:
         self._parts[part] = value
         self._parts["seconds"] = round(monotonic() - self._began, 1)
         self._path.write_text(json.dumps(self._parts, indent=1))
 
 
-def _device():
+def _device() -> dict[str, str]:
     known = {name: str(value) for name, value in mx.device_info().items()}
     versions = {name: version(name) for name in ("mlx", "mlx-lm")}
     return known | versions | {"used": str(mx.default_device()), "system": platform.platform()}
 
 
-def _texts(shape, bits, *, seed, count):
+def _texts(shape: Shape, bits: int | None, *, seed: int, count: int) -> Iterator[Any]:
     """Greedy texts by all kinds of drafts against plain ones; totals first."""
     target = Target(make(shape, bits=bits), drafting=shape.drafting)
-    cases = []
+    cases: list[dict[str, Any]] = []
     for case in matrix(target, prompt(shape, seed=seed), count=count):
         cases.append(case)
         counted = ("tokens", "accepted", "trees", "near ties", "different")
@@ -109,18 +112,18 @@ def _texts(shape, bits, *, seed, count):
 class Large:
     """What is measured with one large model."""
 
-    def __init__(self, shape, bits, folder, *, count):
+    def __init__(self, shape: Shape, bits: int | None, folder: Path, *, count: int) -> None:
         self._shape, self._count, self._folder = shape, count, folder
         self._model = make(shape, bits=bits)
         self._target = Target(self._model, drafting=shape.drafting)
         self._loaded = loaded(self._model, shape, folder)
         self._prompt = prompt(shape, seed=7)
 
-    def exact(self):
+    def exact(self) -> Iterator[Any]:
         """Whether passes are exact, and what that costs. Then texts by drafts of many kinds, in the
         exact mode: none may differ. What costs nothing stays for the other parts."""
         settled = partial(settle, self._loaded, store=CalibrationStore(self._folder / "verdicts"))
-        found = {}
+        found: dict[str, Any] = {}
         try:
             for wish in WISHES:
                 found[wish] = asdict(settled(wish)) | {"words": self._loaded.promise.now.in_words()}
@@ -134,25 +137,25 @@ class Large:
         finally:
             settled("auto")
 
-    def waiting(self):
+    def waiting(self) -> Iterator[Any]:
         """Parts 3 and 7: what is shown when, the host's time, and the waits of a round."""
         drafters = {"model": self._target.model_drafter, "suffix": self._knowing()}
-        found = {}
+        found: dict[str, Any] = {}
         for name, make_drafter in drafters.items():
             for measure in (timing.left_when_shown, timing.host):
                 figures = measure(self._target, make_drafter, self._prompt, count=self._count)
                 found[f"{measure.__name__}, {name}"] = figures
                 yield found
 
-    def costs(self):
+    def costs(self) -> Iterator[Any]:
         """What passes cost by rows, and part 6: trees against chains."""
-        found = {}
+        found: dict[str, Any] = {}
         found["calibration"] = timing.costs(self._target, self._target.model_drafter)
         yield found
         found["verdicts"] = timing.trees(self._target, self._script(), start=len(self._prompt))
         yield found
 
-    def races(self, *, times):
+    def races(self, *, times: int) -> Iterator[Any]:
         """Parts 4 and 5."""
         drafting = partial(timing.drafting, target=self._loaded)
         model = self._target.model_drafter
@@ -162,7 +165,7 @@ class Large:
             draft_model=first_layers(self._model, self._shape.drafting),
             length=_LENGTH,
         )
-        runners = [
+        runners: list[Runner] = [
             drafting("plain", make=lambda _: NoDrafter(), policy=Fixed(0)),
             MlxLmRunner("mlx-lm, plain", target=self._loaded),
             drafting("model, auto", make=model, policy=Automatic()),
@@ -173,20 +176,22 @@ class Large:
         prompts = [self._prompt, prompt(self._shape, seed=8)]
         return timing.race(runners, prompts, count=self._count, times=times)
 
-    def _script(self):
+    def _script(self) -> list[int]:
         return [*self._prompt, *self._target.texts.plain(self._prompt, self._count).text]
 
-    def _knowing(self):
+    def _knowing(self) -> Callable[..., Any]:
         return self._target.drafters(self._script())["known"]
 
 
-def _tiny(shape):
+def _tiny(shape: Shape) -> Shape:
     return replace(
         shape, hidden=64, feed_forward=128, heads=4, key_heads=2, head_dim=64, vocabulary=600
     )
 
 
-def _write_texts(report, shapes, *, seed, count, begins, until):
+def _write_texts(
+    report: Report, shapes: Sequence[Shape], *, seed: int, count: int, begins: float, until: float
+) -> None:
     """Texts of each model in each number type, in equal shares of the time."""
     kinds = [(kind, shape) for kind in _TYPES for shape in shapes]
     for number, (kind, shape) in enumerate(kinds, 1):
@@ -196,12 +201,14 @@ def _write_texts(report, shapes, *, seed, count, begins, until):
         free_memory()
 
 
-def _measure(report, shape, kind, *, count, turns, until):
+def _measure(
+    report: Report, shape: Shape, kind: str, *, count: int, turns: int, until: float
+) -> None:
     """Times, with a large model."""
-    large = []
+    large: list[Large] = []
     with TemporaryDirectory() as folder:
 
-        def load():
+        def load() -> Iterator[Any]:
             large.append(Large(shape, _TYPES[kind], Path(folder), count=count))
             yield {"active bytes": mx.get_active_memory(), "peak": mx.get_peak_memory()}
 
@@ -214,7 +221,13 @@ def _measure(report, shape, kind, *, count, turns, until):
             report.attempt(f"large, {kind}: races", races, until=until)
 
 
-def main(out=Path("gpu.json"), seconds=540.0, dry_run=False, texts_until=0.4, times_until=0.9):
+def main(
+    out: Annotated[Path, typer.Option(help="The report, which grows.")] = Path("gpu.json"),
+    seconds: Annotated[float, typer.Option(help="How long it may take.")] = 540.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tiny models.")] = False,
+    texts_until: Annotated[float, typer.Option(help="When times begin, a share.")] = 0.4,
+    times_until: Annotated[float, typer.Option(help="When texts go on, a share.")] = 0.9,
+) -> None:
     """Measure the engine on a GPU."""
     if not (dry_run or mx.default_device() == mx.gpu):
         raise typer.BadParameter("there is no GPU here: --dry-run tries the script itself")

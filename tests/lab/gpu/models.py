@@ -5,6 +5,8 @@ it, so that they can draft.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -37,7 +39,7 @@ class Shape:
     vocabulary: int = 151936
 
     @property
-    def config(self):
+    def config(self) -> tiny.Config:
         return {
             "hidden_size": self.hidden,
             "num_hidden_layers": self.layers,
@@ -52,13 +54,13 @@ class Shape:
         }
 
 
-def make(shape, *, bits):
+def make(shape: Shape, *, bits: int | None) -> nn.Module:
     """A model in bfloat16, or in so many bits, evaluated."""
     model = tiny.build(
         shape.architecture, sizes=shape.config, vocabulary=shape.vocabulary, dtype=mx.bfloat16
     )
 
-    def fading(path, weight):
+    def fading(path: str, weight: mx.array) -> mx.array:
         parts = path.split(".")
         late = "layers" in parts and int(parts[parts.index("layers") + 1]) >= shape.drafting
         return weight * _FADING if late and any(n in parts for n in _LAST_IN_A_BLOCK) else weight
@@ -71,7 +73,7 @@ def make(shape, *, bits):
     return model
 
 
-def loaded(model, shape, folder):
+def loaded(model: nn.Module, shape: Shape, folder: Path) -> LoadedModel:
     """The model as the engine loads one, with a tokenizer in `folder` that has a word for each id.
     Nothing ends a text."""
     return LoadedModel(
@@ -84,7 +86,7 @@ def loaded(model, shape, folder):
     )
 
 
-def _tokenizer(vocabulary, folder):
+def _tokenizer(vocabulary: int, folder: Path) -> Any:
     letters = tiny.letters_of_bytes()
     words = {letter: byte for byte, letter in enumerate(letters)}
     words |= {f"Ġ{number}": number for number in range(len(letters), vocabulary)}
@@ -97,8 +99,8 @@ def _tokenizer(vocabulary, folder):
     return load_tokenizer(folder, eos_token_ids=[])
 
 
-def prompt(shape, *, seed, length=48):
+def prompt(shape: Shape, *, seed: int, length: int = 48) -> list[int]:
     """Random ids, the second half as the first, so that there is something to copy."""
     ids = mx.random.randint(0, shape.vocabulary, (length // 2,), key=mx.random.key(seed))
-    half = ids.tolist()
+    half: list[int] = ids.tolist()  # type: ignore[assignment]
     return [*half, *half]

@@ -1,25 +1,28 @@
 """How long things take with a large model on a device beside the host, and what waits for what."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from statistics import median
-from typing import cast
+from typing import Any, cast
 from unittest import mock
 
 import mlx.core as mx
 
 import engine.core.loop
 import engine.device
-from engine.bench.runners import SlipstreamRunner, Workload
+from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
+from engine.conversation.loading import LoadedModel
 from engine.core.accept import by_block
+from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict
-from engine.draft_length import DraftChoice
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import NoDrafter
+from engine.drafters import Drafter, NoDrafter
+from tests.lab.gpu.lossless import Target
 from tests.support.engine.helpers import task
 from tests.support.engine.slow_passes import seconds_left
 from tests.support.engine.waits import Waits
@@ -28,20 +31,24 @@ from tests.support.engine.waits import Waits
 class OneByOne:
     """A policy that asks for one plain token at a time, so that no run of them overlaps."""
 
-    def choose(self, candidates, *, most, context, others=0):
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
+    ) -> DraftChoice:
         return DraftChoice(0, rounds=1)
 
-    def observe(self, measured):
+    def observe(self, measured: MeasuredRound) -> None:
         pass
 
-    def restart(self):
+    def restart(self) -> None:
         pass
 
-    def another(self):
+    def another(self) -> DraftLengthPolicy:
         return self
 
 
-def drafting(name, *, target, make, policy):
+def drafting(
+    name: str, *, target: LoadedModel, make: Callable[[Decoder], Drafter], policy: DraftLengthPolicy
+) -> SlipstreamRunner:
     """The benchmark's runner, with a drafter that is made of what is in memory."""
     return SlipstreamRunner(
         name,
@@ -53,17 +60,19 @@ def drafting(name, *, target, make, policy):
     )
 
 
-def costs(target, drafter):
+def costs(target: Target, drafter: Callable[[Decoder], Drafter]) -> dict[str, Any] | None:
     """What the engine's own calibration says that passes and drafts cost, in seconds."""
     decoder = target.decoder()
     measured = calibrate(decoder, drafter(decoder))
     return None if measured is None else asdict(measured)
 
 
-def left_when_shown(target, drafter, prompt, *, count):
+def left_when_shown(
+    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
+) -> dict[str, Any]:
     """How much of a pass is left when a draft is shown, and of the next one when a plain token is:
     milliseconds, with what the pass takes."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, length in [("plain", 0), ("drafted", 4)]:
         decoder, tokens = target.decoder(), list(prompt)
         using = drafter(decoder) if length else NoDrafter()
@@ -78,11 +87,11 @@ def left_when_shown(target, drafter, prompt, *, count):
     return found
 
 
-def trees(target, script, *, start):
+def trees(target: Target, script: Sequence[int], *, start: int) -> dict[str, Any]:
     """What a verdict on a tree takes, against one on a chain of as many tokens: milliseconds."""
     found = {}
     for size in (4, 8, 16, 24):
-        policies = {"chain": Fixed(size), "tree": FixedTree(size)}
+        policies: dict[str, DraftLengthPolicy] = {"chain": Fixed(size), "tree": FixedTree(size)}
         for name, policy in policies.items():
             decoder, tokens = target.decoder(), list(script[:start])
             known = target.drafters(script)["known"](decoder)
@@ -94,7 +103,9 @@ def trees(target, script, *, start):
     return found
 
 
-def host(target, drafter, prompt, *, count):
+def host(
+    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
+) -> dict[str, Any]:
     """What the host does in a drafted round while the device has nothing to do: from the verdict's
     arrival to the next thing that is begun. And how often a round waits."""
     decoder, tokens = target.decoder(), list(prompt)
@@ -116,19 +127,19 @@ def host(target, drafter, prompt, *, count):
 
 
 @contextmanager
-def _between():
+def _between() -> Iterator[list[tuple[float, float]]]:
     """Wall and thread seconds from each verdict to what is begun next."""
-    samples = []
-    arrived = []
+    samples: list[tuple[float, float]] = []
+    arrived: list[tuple[float, float]] = []
     fetch, begin = engine.device.fetch, cast(Callable[..., None], mx.async_eval)
 
-    def fetching(*arrays):
+    def fetching(*arrays: mx.array) -> list[Any]:
         values = fetch(*arrays)
         if len(arrays) > 3:  # a verdict: a draft and a plain token have fewer
             arrived[:] = [(time.perf_counter(), time.thread_time())]
         return values
 
-    def beginning(*arrays):
+    def beginning(*arrays: Any) -> None:
         for wall, thread in arrived:
             samples.append((time.perf_counter() - wall, time.thread_time() - thread))
         arrived.clear()
@@ -141,13 +152,15 @@ def _between():
         yield samples
 
 
-def race(runners, prompts, *, count, times):
+def race(
+    runners: Sequence[Runner], prompts: Sequence[Sequence[int]], *, count: int, times: int
+) -> Iterator[dict[str, Any]]:
     """All of them write each prompt's answer, in turns; yields the figures so far, after each round
     of turns. The first round loads kernels, and counts only where it is the last. Speeds are
     compared within a prompt and a round: with the first runner's, in medians.
     """
-    speeds = {each.name: [] for each in runners}
-    last = {}
+    speeds: dict[str, list[float]] = {each.name: [] for each in runners}
+    last: dict[str, Measurement] = {}
     for number in range(times + 1):
         if number == 1:
             speeds = {each.name: [] for each in runners}
@@ -160,7 +173,9 @@ def race(runners, prompts, *, count, times):
         yield _compared(speeds, last)
 
 
-def _compared(speeds, last):
+def _compared(
+    speeds: Mapping[str, Sequence[float]], last: Mapping[str, Measurement]
+) -> dict[str, Any]:
     first, *_ = speeds.values()
     ids, *_ = (each.ids for each in last.values())
     found = {}
@@ -177,14 +192,14 @@ def _compared(speeds, last):
     return found
 
 
-def _read(decoder, drafter, tokens):
+def _read(decoder: Decoder, drafter: Drafter, tokens: list[int]) -> None:
     for _ in decoder.prefill(tokens):
         pass
     for _ in drafter.prepare(tokens):
         pass
 
 
-def _ms(seconds):
+def _ms(seconds: Sequence[float]) -> dict[str, float]:
     """In milliseconds."""
     each = sorted(1000 * s for s in seconds)
     if not each:

@@ -12,11 +12,13 @@ import os
 import tempfile
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QSize
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.conversation import DEFAULTS
 from app.commands import CommandRunner
@@ -26,6 +28,8 @@ from app.race.dialog import RaceDialog
 from app.replay.scrubber import ReplayDialog
 from app.rounds.replay_page import replay_page
 from app.start import make_application
+from app.window import Window
+from engine.conversation.rounds import Round
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.laid_over import laid_over
@@ -38,7 +42,7 @@ QUESTIONS = (
 _PATIENCE_SECONDS = 240
 
 
-def main():
+def main() -> None:
     """Save the pictures in a folder; light and dark take turns."""
     options = ArgumentParser()
     options.add_argument("folder", type=Path)
@@ -58,7 +62,9 @@ def main():
             _draw(application, Path(home), chosen.folder, dark=dark, sizes=sizes)
 
 
-def _draw(application, home, folder, *, dark, sizes):
+def _draw(
+    application: QApplication, home: Path, folder: Path, *, dark: bool, sizes: list[QSize]
+) -> None:
     window = make_window(
         application,
         home,
@@ -71,7 +77,7 @@ def _draw(application, home, folder, *, dark, sizes):
     greedy = replace(DEFAULTS, sampling=Sampling())  # so that pictures can be taken again
     window.settings.new_settings = settings_to_json(greedy)
 
-    def save(what, widget=window):
+    def save(what: str, widget: QWidget = window) -> None:
         for size in sizes:
             # A window may be larger than the screen of the platform without one.
             widget.resize(size if widget is window else widget.size().boundedTo(size))
@@ -102,6 +108,7 @@ def _draw(application, home, folder, *, dark, sizes):
     save("pill", window.pair_bar.page)
     window.pair_bar.page.close()
     message = window.transcript.messages[-1].widget
+    assert message is not None
     window.presenter.show_tokens(message.id, True)
     until(lambda: laid_over(message.view.document()))
     save("tokens")
@@ -109,6 +116,7 @@ def _draw(application, home, folder, *, dark, sizes):
     window.dialogs.replay(message.id)
     until(lambda: window.findChild(ReplayDialog))
     replay = window.findChild(ReplayDialog)
+    assert replay is not None
     replay.scrubber.pause()
     replay.scrubber.go_to(12)
     save("replay", replay)
@@ -119,6 +127,7 @@ def _draw(application, home, folder, *, dark, sizes):
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
+    assert race is not None
     race.start()
     until(lambda: race.verdict.tone != "muted")
     save("race", race)
@@ -131,9 +140,9 @@ def _draw(application, home, folder, *, dark, sizes):
     window.close()
 
 
-def _save_a_round(window, folder, name):
+def _save_a_round(window: Window, folder: Path, name: str) -> None:
     """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
-    last = None
+    last: Round | str | None = None
     for what in ("draft", "verdict", "next"):
         until(lambda last=last: _differs(window, last))
         row = window.transcript.streaming
@@ -144,12 +153,12 @@ def _save_a_round(window, folder, name):
         window.grab().save(str(folder / f"stream-{what}-{name}.png"))
 
 
-def _differs(window, last):
+def _differs(window: Window, last: Round | str | None) -> bool:
     row = window.transcript.streaming
     return row is None or (row.shown.ahead is not None and row.shown.ahead != last)
 
 
-def until(holds):
+def until(holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > deadline:

@@ -4,7 +4,7 @@ No model runs: the answers and all figures are made up. What each yields is save
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +20,10 @@ from app.server.panel import ServerPanel
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place, rows_of
+from app.window import Window
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
-from engine.events import Draft, Verdict
+from engine.events import Draft, Event, Verdict
 from engine.tools.configuration import Configuration
 from engine.tools.protocol import OWN, Offered, Server, State
 from models.answers import Found, Rated
@@ -84,17 +85,17 @@ class Stage:
     home: Path
     dark: bool
 
-    def events(self, name, events):
+    def events(self, name: str, events: Sequence[Event]) -> Path:
         return events_file(self.home, events, name=f"{name}.jsonl")
 
-    def window(self, steps="ready take load serve", **more):
+    def window(self, steps: str = "ready take load serve", **more: object) -> Window:
         window = make_window(
             self.application,
             self.home,
             fake_host(self.home, steps),
             target=Path("/models/simulated-model"),
             dark=self.dark,
-            **more,
+            **more,  # type: ignore[arg-type]
         )
         window.show()
         window.begin()
@@ -102,7 +103,7 @@ class Stage:
         return window
 
 
-def conversation(stage):
+def conversation(stage: Stage) -> Shown:
     """Empty, while an answer comes, with each token's origin, in a race, with a search."""
     answer = made_trace(ANSWER)
     whole, raced = stage.events("whole", answer), stage.events("raced", made_trace(SKY_ANSWER))
@@ -143,7 +144,7 @@ def conversation(stage):
     window.close()
 
 
-def documents(stage):
+def documents(stage: Stage) -> Shown:
     """A long PDF, a short text and an empty file, attached; what would be sent of them."""
     window = stage.window()
     clause = "The tenant pays the rent of clause {} on the first day of each month."
@@ -162,7 +163,7 @@ def documents(stage):
     window.close()
 
 
-def words(stage):
+def words(stage: Stage) -> Shown:
     """An answer that copies from a document: its words marked, and the page they are on."""
     window = stage.window()
     store = window.store
@@ -181,13 +182,14 @@ def words(stage):
     until(lambda: row.shown.words.copied and row.widget is not None)
     window.transcript.write_all()
     yield "words", window
+    assert row.widget is not None
     row.widget.word_marks.asked.emit(row.shown.words.copied[0])
     until(lambda: window.page_panel.page.picture is not None)
     yield "page", window
     window.close()
 
 
-def library(stage):
+def library(stage: Stage) -> Shown:
     """The Library's pages: waiting, full, searching, without a connection, downloading."""
     window = stage.window()
     commands, controller = commands_of(window), window.library_controller
@@ -217,7 +219,7 @@ def library(stage):
     window.close()
 
 
-def tools(stage):
+def tools(stage: Stage) -> Shown:
     """An answer in several steps: asked about, running, done; then a call refused, one failed."""
     answers = (
         called("I look at your notes first.\n", ("read_file", '{"path": "notes/heating.md"}')),
@@ -229,10 +231,11 @@ def tools(stage):
     offered = FakeTools(READ, WRITE)
     window = stage.window(f"ready take thinks {played} serve", tools=offered)
 
-    def approval():
+    def approval() -> QWidget:
         until(lambda: window.transcript.messages[-1].shown.approval is not None)
         QTest.qWait(100)
         widget = window.transcript.messages[-1].widget
+        assert widget is not None
         assert widget.approval is not None
         return widget.approval
 
@@ -240,7 +243,7 @@ def tools(stage):
     until(lambda: window.transcript.messages)
     approval()
     yield "tools-approval", window
-    approval().buttons["once"].click()
+    approval().buttons["once"].click()  # type: ignore[attr-defined]
     until(lambda: offered.calls)
     offered.progress(1, 4, "reading")
     yield "tools-running", window
@@ -251,7 +254,7 @@ def tools(stage):
     yield "tools-unfolded", window
     _ask(window, "Write the open ones to a file. And what was it in 2024?")
     for decision in ("refuse", "once"):
-        approval().buttons[decision].click()
+        approval().buttons[decision].click()  # type: ignore[attr-defined]
         QTest.qWait(100)
     until(lambda: len(offered.calls) >= 2)
     offered.end("notes/2024.md: there is no such file", ending="failed")
@@ -260,7 +263,7 @@ def tools(stage):
     window.close()
 
 
-def tools_panel(stage):
+def tools_panel(stage: Stage) -> Shown:
     """The panel of tools with each kind of row, and the dialog that adds servers."""
     schema = json.dumps({"type": "object", "properties": {"path": {"type": "string"}}})
     files = tuple(
@@ -294,7 +297,7 @@ def tools_panel(stage):
     window.close()
 
 
-def server(stage):
+def server(stage: Stage) -> Shown:
     """The local server's panel: off, with requests and models, and with its port taken."""
     busy = (
         "listen request:1:writing:Zed request:2:waiting:Aider "
@@ -318,7 +321,7 @@ def server(stage):
         window.close()
 
 
-STATES = {
+STATES: dict[str, Callable[[Stage], Shown]] = {
     "conversation": conversation,
     "documents": documents,
     "words": words,
@@ -329,18 +332,18 @@ STATES = {
 }
 
 
-def _ask(window, question):
+def _ask(window: Window, question: str) -> None:
     window.composer.set_text(question)
     window.composer.send()
 
 
-def _child[T: QWidget](window, kind):
+def _child[T: QWidget](window: Window, kind: type[T]) -> T:
     found = window.findChild(kind)
     assert isinstance(found, kind)
     return found
 
 
-def _good_draft(events):
+def _good_draft(events: Sequence[Event]) -> int:
     """A number of events, more than a third, of which the last is a good draft of words."""
     return next(
         number

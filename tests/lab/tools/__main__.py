@@ -10,15 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psutil
 
-from engine.tools.protocol import Server
+from engine.tools.protocol import Server, State
 from tests.support.tools.host_process import ROOT, HostProcess
 
 CACHE = ROOT / ".cache" / "tools"
@@ -33,7 +35,7 @@ PYPI = {  # by environments: one of them needs an older SDK, and does not say so
 }
 
 
-def install():
+def install() -> None:
     """Install the servers that are missing."""
     npm = [name for name in NPM if not (CACHE / "npm" / "node_modules" / name).is_dir()]
     if npm:
@@ -46,7 +48,7 @@ def install():
             subprocess.run((str(python), "-m", "pip", "install", "--quiet", *packages), check=True)
 
 
-def tried(folder, *, page, everything):
+def tried(folder: Path, *, page: str, everything: str) -> list[dict[str, Any]]:
     """The rows of servers.jsonl: a server, and calls of its tools with a text that each result must
     hold, and how the call must end if not well.
 
@@ -70,12 +72,12 @@ def tried(folder, *, page, everything):
 
 
 @contextmanager
-def page_server(folder):
+def page_server(folder: Path) -> Iterator[str]:
     """The address of a page on this machine."""
     (folder / "page.html").write_text("<title>A page</title><p>slipstream " + "word " * 50)
 
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_): ...
+        def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -88,7 +90,7 @@ def page_server(folder):
 
 
 @contextmanager
-def everything_over_http():
+def everything_over_http() -> Iterator[str]:
     """The address of server-everything, which runs meanwhile."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -112,7 +114,7 @@ def everything_over_http():
         process.wait()
 
 
-def try_all():
+def try_all() -> list[str]:
     """Run every call. Returns the rows of a table in Markdown."""
     install()
     rows = [
@@ -146,7 +148,7 @@ def try_all():
     return rows
 
 
-def _tried(host, server, state, cases):
+def _tried(host: HostProcess, server: Server, state: State, cases: list[list[Any]]) -> int:
     """How many calls of a server end as expected. Says which do not."""
     if state.state != "running":
         print(f"{server.name}: {state.message}", file=sys.stderr)

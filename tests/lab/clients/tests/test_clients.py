@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.lab.clients import scenario
 from tests.lab.clients.environments import CLIENTS, Environment
 from tests.lab.clients.scenario import SCENARIOS, Served, play
@@ -15,7 +17,7 @@ def test_every_client_has_a_scenario_and_exact_versions():
             assert requirement.rpartition("@" if client.npm else "==")[0], requirement
 
 
-def test_steps_are_reported_one_by_one(tmp_path, monkeypatch):
+def test_steps_are_reported_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "steps.py").write_text((SCENARIOS / "steps.py").read_text())
     steps = "step('passes')(lambda: None)\nstep('does not')(lambda: same(1, 2))\nprint('else')\n"
     (tmp_path / "tried.py").write_text(f"from steps import *\n{steps}raise SystemExit('no server')")
