@@ -308,9 +308,11 @@ def test_a_target_that_is_only_on_the_hub(run, hub, tmp_path):
     assert_refused(run("models", "pair", "--target", "o/strange"), "unheard_of")
 
 
-def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run):
+def test_what_others_trained_is_listed_for_a_target_with_each_choice_of_drafters(run):
     offers = answer_of(run("models", "pair", "--json"))["offers"]
-    targets = [offer["target"] for offer in offers if offer["target"] != STARTER.name]
+    unlike = {(*offer["drafter_kinds"],): offer["target"] for offer in offers}
+    targets = [target for target in unlike.values() if target != STARTER.name]
+    assert len(targets) > 8
     found = {
         target: answer_of(run("models", "pair", "--target", target, "--json"))["candidates"]
         for target in targets
