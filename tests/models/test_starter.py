@@ -17,7 +17,6 @@ import models
 from models import starter as module
 from models.errors import Problem
 from models.files import HOME_VARIABLE
-from models.hub.stopping import Stop
 from models.starter import (
     GGUF_VARIABLE,
     MARKER_NAME,
@@ -144,13 +143,6 @@ def test_what_is_damaged_or_of_another_version_is_made_again(
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not leftover.exists()
-
-
-def test_a_broken_connection_resumes(server, starter, tmp_path, monkeypatch):
-    monkeypatch.setattr(Stop, "pause", lambda self, seconds: None)
-    server.drop_after = len(data_of(server)) // 2 + 1
-    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert [asked.range for asked in server.asked] == [None, f"bytes={server.drop_after}-"]
 
 
 @pytest.mark.parametrize("wheel", ["other", "none", "two", "no wheel", "wrong bytes"])

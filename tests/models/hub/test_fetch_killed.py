@@ -125,19 +125,6 @@ def test_a_killed_download_goes_on(client, share):
 
 
 @pytest.mark.slow
-def test_one_download_killed_twenty_times(client):
-    total = total_bytes(client)
-    for number in range(20):
-        client.server.release.clear()
-        step = (total - came_bytes(client)) // (21 - number)
-        kill_after(client, client.server.sent_bytes + step)
-        check_nothing_loads_wrongly(client)
-        assert not client.snapshot.exists()
-    finish(client)
-    assert client.server.sent_bytes < total + 21 * 1_000  # every byte came once
-
-
-@pytest.mark.slow
 def test_killed_before_every_second_change_to_the_disk(server, tmp_path):
     whole = start(Client(server, tmp_path / "whole"))
     points = range(1, int(whole.communicate()[0]) + 1, 2)

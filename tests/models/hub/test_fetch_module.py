@@ -17,7 +17,6 @@ from models.records import MODULE_NAME
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 from tests.support.models.drafter_configs import drafter_layout
 from tests.support.models.hub_models import Client
-from tests.support.models.hub_server import Refusal
 from tests.support.mostly_slow import mostly_slow
 
 NAME = "Qwen/Qwen3.6-27B"
@@ -238,12 +237,3 @@ def test_another_place_than_asked_for_is_not_taken(client, server):
     with pytest.raises(Problem):
         fetch(client)
     assert not module_folder(NAME, home=client.home).exists()
-
-
-def test_a_fetch_that_failed_is_taken_up_again(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
-    server.refusals["/cdn/"] = Refusal(500)
-    with pytest.raises(Problem):
-        fetch(client)
-    del server.refusals["/cdn/"]
-    assert is_right(fetch(client), LAYOUTS[0])
