@@ -190,6 +190,9 @@ class ModelFolder:
             )
 
     def _no_weights(self) -> Problem:
+        if any(self.path.glob("*.part")):  # as LM Studio names a file that it is downloading
+            remedy = "Finish the download where it was begun: in LM Studio, say."
+            return Problem(f"{self.path} was not downloaded whole.", remedy)
         if any(path.suffix in PICKLE_SUFFIXES for path in self.path.glob("*")):
             return Problem(
                 f"The weights in {self.path} are pickled, and unpickling can run any code.",

@@ -151,7 +151,7 @@ def _others() -> list[tuple[str, Server]]:
     found: list[tuple[str, Server]] = []
     for program, path in others_files(Path.home()):
         with suppress(Problem):
-            found += [(program, server) for server in load(path).servers]
+            found += [(program, server) for server in load(path, whole=False).servers]
     return found
 
 

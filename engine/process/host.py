@@ -139,14 +139,11 @@ class CommandQueue:
                     continue
                 if isinstance(command, protocol.Quit):
                     break
-                if isinstance(command, protocol.Cancel):
-                    self._cancelled.add(command.id)
-                elif isinstance(command, protocol.Hurry):
-                    self._hurried.add(command.id)
-                else:
-                    self._cancelled.discard(command.id)  # an id may be used again
-                    self._hurried.discard(command.id)
+                if not isinstance(command, protocol.Cancel | protocol.Hurry):
                     self.owed[command.id] = command
+                elif command.id in self.owed:
+                    hurry = isinstance(command, protocol.Hurry)
+                    (self._hurried if hurry else self._cancelled).add(command.id)
                 if self.whole or not isinstance(command, protocol.Cancel | protocol.Hurry):
                     self._queue.put(command)
         self.stop()
@@ -170,9 +167,15 @@ class CommandQueue:
         """Note that a response may end a command."""
         match response:
             case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id) | Kept(id):
-                self.owed.pop(id, None)
+                self._forget(id)
             case protocol.Unloaded(id) if isinstance(self.owed.get(id), Unload):
-                del self.owed[id]
+                self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """Forget a command that has ended: its id may be used again."""
+        self.owed.pop(id, None)
+        self._cancelled.discard(id)
+        self._hurried.discard(id)
 
     def cancelled(self, generation: str) -> bool:
         """Whether a generation must end."""

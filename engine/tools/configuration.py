@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -159,14 +159,16 @@ def others_files(home: Path) -> list[tuple[str, Path]]:
     return [(name, home / path) for path, name in _OTHERS.items() if (home / path).is_file()]
 
 
-def load(path: Path) -> Configuration:
-    """Read a file, ours or another program's; empty if there is none. Raises `Problem`."""
+def load(path: Path, *, whole: bool = True) -> Configuration:
+    """Read a file, ours or another program's; empty if there is none. Raises `Problem`.
+
+    `whole`: also if a single server cannot be read; otherwise that server is left out."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_BYTES + 1)
         if len(data) > _LARGEST_BYTES:
             raise Problem(f"It is larger than {size(_LARGEST_BYTES)}.", "Choose another file.")
-        return read(data.decode("utf-8-sig"))
+        return read(data.decode("utf-8-sig"), whole=whole)
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
@@ -211,26 +213,24 @@ def written(configuration: Configuration) -> str:
 # Texts
 
 
-def read(text: str) -> Configuration:
+def read(text: str, *, whole: bool = True) -> Configuration:
     """Read our file, another program's, or what the user pasted: all of such a file, or only the
-    servers in it. Raises `Problem`."""
+    servers in it. `whole`: see `load`. Raises `Problem`."""
     value = _parsed(unfenced(text))
     servers_in, place = _group(value)
     if not place and not all(isinstance(entry, dict) for entry in servers_in.values()):
         raise Problem('It has no "mcpServers" and no named servers.', _EXAMPLE)
     try:
         entries = decode(dict[str, Any], servers_in, place=place)
-        servers = tuple(
-            _server(name, entry, f"{place}.{name}" if place else name)
-            for name, entry in entries.items()
-        )
+        servers = tuple(_servers(entries, place, whole=whole))
         ours = decode(_Ours, value.get(_OURS, {}), place=_OURS, ignore_unknown=True)
     except WrongJson as error:
         raise Problem(error.message, error.remedy) from None
     decided = ours.servers.items()
+    entered = {server.name: entries[server.name] for server in servers}
     disabled = {
         name
-        for name, entry in entries.items()
+        for name, entry in entered.items()
         if entry.get("disabled") or entry.get("enabled") is False
     }
     return Configuration(
@@ -287,6 +287,15 @@ def _parsed(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Problem("It is not a JSON object.", _EXAMPLE)
     return value
+
+
+def _servers(entries: Mapping[str, Any], place: str, *, whole: bool) -> Iterator[Server]:
+    for name, entry in entries.items():
+        try:
+            yield _server(name, entry, f"{place}.{name}" if place else name)
+        except (Problem, WrongJson):
+            if whole:
+                raise
 
 
 def _server(name: str, entry: object, place: str) -> Server:

@@ -118,10 +118,13 @@ def test_pickled_weights_are_refused(pristine, tmp_path, subtests):
         ("config.json", "config.json"),
         ("model.safetensors", "no weights"),
         ("tokenizer.json", "tokenizer.json"),
+        ("model.safetensors", "downloaded whole"),
     ],
 )
 def test_an_incomplete_folder(folder, missing, named):
     (folder / missing).unlink()
+    if "whole" in named:
+        (folder / f"{missing}.part").touch()
     with pytest.raises(Problem, match=named):
         inspect(folder)
 

@@ -208,7 +208,7 @@ def test_the_log_of_a_server_is_shown(open_panel, until, tmp_path):
 def test_servers_of_other_programs_are_found(open_panel, until, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     for path, text in (
-        (".cursor/mcp.json", '{"mcpServers": {"web": {"url": "https://a.example/mcp"}}}'),
+        (".cursor/mcp.json", '{"mcpServers": {"odd": 5, "web": {"url": "https://a.example/mcp"}}}'),
         (".lmstudio/mcp.json", "{ damaged"),
     ):
         (tmp_path / path).parent.mkdir()

@@ -14,7 +14,15 @@ from engine.events import Failed, Text
 from engine.pipes import claim_pipes
 from engine.process import protocol
 from engine.process.host import CommandQueue, Disconnected, ResponseLines, read_lines
-from engine.process.protocol import COMMANDS, RESPONSES, Quit, Unload, Unloaded
+from engine.process.protocol import (
+    COMMANDS,
+    RESPONSES,
+    Cancel,
+    Hurry,
+    Quit,
+    Unload,
+    Unloaded,
+)
 
 
 def test_prints_do_not_reach_the_protocol(monkeypatch):
@@ -85,6 +93,20 @@ def test_nothing_is_taken_after_quit():
     queue.read(io.BytesIO(COMMANDS.to_line(Quit()) + COMMANDS.to_line(Unload("1"))))
     assert queue.stopped
     assert queue.take() is None
+
+
+def test_a_wish_lasts_as_long_as_its_command():
+    queue, ended = CommandQueue(pytest.fail), Unloaded("1")
+    lines = [COMMANDS.to_line(each) for each in (Unload("1"), Cancel("1"), Hurry("1"))]
+    queue.read(io.BytesIO(b"".join(lines)))
+    queue.stopped = False
+    assert queue.cancelled("1")
+    assert queue.hurried("1")
+    queue.note(ended)
+    queue.read(io.BytesIO(lines[1]))  # too late
+    queue.stopped = False
+    assert not queue.cancelled("1")
+    assert not queue.hurried("1")
 
 
 def test_an_inbox_stops_when_nobody_reads():

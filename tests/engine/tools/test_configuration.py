@@ -261,6 +261,11 @@ def test_it_finds_the_files_of_other_programs(tmp_path):
     file.write_text(written(Configuration((GIT,))))
     assert others_files(tmp_path) == [("Cursor", file)]
     assert load(file).servers == (GIT,)
+    servers = {"git": {"command": "git"}, "odd": 5, "two": {"command": "x", "url": "https://y.z"}}
+    file.write_text(json.dumps({"mcpServers": servers | {"worse": {"command": "x", "args": 7}}}))
+    assert [each.name for each in load(file, whole=False).servers] == ["git"]
+    with pytest.raises(Problem):
+        load(file)
 
 
 def test_variables_are_filled_in_or_are_a_problem():
