@@ -12,7 +12,6 @@ from app.chat.activity import (
     status_of_several,
 )
 from app.chat.rounds_side import RoundsSide
-from app.chat.writing import Writing
 from engine.events import Prefill
 
 READING = (Prefill("", 128, 5447, 128, 0.0), Prefill("", 1920, 5447, 128, 26.0))
@@ -46,7 +45,7 @@ def test_several_are_told_in_a_few_words():
 
 def ask_in_each(talk, titles):
     """Ask in so many conversations; returns their answers once all are begun."""
-    begun: list[Writing] = []
+    begun = []
     talk.answers.begun.connect(begun.append)
     for number, title in enumerate(titles, start=1):
         talk.conversation.new()
@@ -87,7 +86,7 @@ def test_one_that_waits_can_be_stopped_at_once(begin):
     talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["one", "two", "three"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
-    changed: list[Writing] = []
+    changed = []
     talk.answers.activity_changed.connect(changed.append)
     talk.answers.cancel(third.message.id)
     assert (third.state, third.activity) == ("cancelled", None)
@@ -99,7 +98,7 @@ def test_one_that_waits_can_be_stopped_at_once(begin):
 
 def test_until_there_is_a_model_it_is_waited_for(begin):
     talk = begin("ready take load serve")
-    seen: list[object] = []
+    seen = []
     talk.answers.activity_changed.connect(lambda writing: seen.append(writing.activity))
     talk.answers.hold()
     talk.conversation.say("hello")

@@ -10,7 +10,7 @@ from app.chat.announce import LONGEST, Announcer
 
 
 def said(pieces):
-    heard: list[str] = []
+    heard = []
     announcer = Announcer(QWidget(), heard.append)
     for piece in pieces:
         announcer.append(piece)
@@ -19,7 +19,7 @@ def said(pieces):
 
 
 def test_sentences(qtbot):
-    heard: list[str] = []
+    heard = []
     widget = QWidget()
     qtbot.addWidget(widget)
     announcer = Announcer(widget, heard.append)
@@ -45,8 +45,8 @@ def test_long_sentences_in_parts(qtbot):
 
 @given(st.text("ab. !\n\u3002*", max_size=60), st.integers(1, 9))
 def test_however_it_arrives(text, step):
-    once: list[str] = []
-    pieces: list[str] = []
+    once = []
+    pieces = []
     for heard, size in ((once, len(text) or 1), (pieces, step)):
         announcer = Announcer(None, heard.append)
         for start in range(0, len(text), size):
@@ -59,7 +59,7 @@ def test_however_it_arrives(text, step):
 def test_it_is_announced_politely(qtbot, monkeypatch, listening):
     widget = QWidget()
     qtbot.addWidget(widget)
-    heard: list[tuple[object, str, object]] = []
+    heard = []
 
     def hear(event):
         heard.append((event.object(), event.message(), event.politeness()))

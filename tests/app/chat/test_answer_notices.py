@@ -3,15 +3,14 @@
 import pytest
 
 from app.chat.answer_notices import AnswerNotices
-from app.chat.conversation import OpenConversation
 from app.notices import Notice, Notices
-from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
+from engine.events import Done, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from tests.support.app.window_maker import events_file
 
 
 def answer(ids):
     """An answer of these tokens, without its end."""
-    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    events = [Prefill("g", 5, 5, 0, 0.1)]
     for number, id in enumerate(ids, start=1):
         own = WrittenToken(id, "x", 0.5, "plain")
         events.append(Verdict("g", number, 0, (), own, 0.0, 0.01, 0.01, "plain"))
@@ -25,7 +24,7 @@ def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops):
     talk = begin(f"ready take load take play:{file} take")
     notices = Notices()
     qtbot.addWidget(notices)
-    told: list[int] = []  # after so many tokens
+    told = []  # after so many tokens
 
     def watch(writing, happening):
         if notices.texts:
@@ -45,13 +44,13 @@ def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops):
 
 @pytest.mark.parametrize(("gap", "told"), [((0, 0, 0), 0), ((1, 12, 8192), 1), ((3, 12, 8192), 1)])
 def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, gap, told):
-    prefills: list[Event] = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
+    prefills = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
     file = events_file(tmp_path, prefills)
     talk = begin(f"ready take load take part:6:{file} text:one done take")
     notices = Notices()
     qtbot.addWidget(notices)
     AnswerNotices(talk.conversation, talk.answers, notices)
-    said: list[str] = []
+    said = []
     say = notices.say
     monkey = pytest.MonkeyPatch()
     monkey.setattr(notices, "say", lambda matter, text: (said.append(text), say(matter, text)))
@@ -68,7 +67,7 @@ def test_the_notice_leaves_with_the_answer(begin, qtbot, tmp_path):
     talk = begin(f"ready take load take play:{file} take")
     notices = Notices()
     qtbot.addWidget(notices)
-    seen: list[str] = []
+    seen = []
     AnswerNotices(talk.conversation, talk.answers, notices)
     talk.answers.happened.connect(lambda writing, happening: seen.extend(notices.texts))
     talk.ask("go")
@@ -98,7 +97,7 @@ def test_what_another_version_hides_is_said_and_can_be_shown(begin, qtbot, what,
     talk = begin("ready take load serve")
     notices = Notices()
     qtbot.addWidget(notices)
-    open: OpenConversation = talk.conversation
+    open = talk.conversation
     AnswerNotices(open, talk.answers, notices)
     talk.ask("one")
     talk.ask("two")

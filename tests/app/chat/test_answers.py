@@ -140,7 +140,7 @@ def test_answers_that_are_written_at_once_keep_apart(begin):
         "ready take load take take as:2 waiting:1 as:3 waiting:0 text:x as:2 text:a "
         "as:3 text:y done as:2 text:b done take"
     )
-    ended: list[Writing] = []
+    ended = []
     talk.answers.finished.connect(ended.append)
     for number, text in enumerate(("first", "second"), start=1):
         talk.conversation.new()
@@ -160,7 +160,7 @@ def test_answers_that_are_written_at_once_keep_apart(begin):
 
 def test_one_failure_leaves_the_other_alone(begin):
     talk = begin("ready take load take take as:2 text:a as:3 text:x failed as:2 text:b done take")
-    ended: dict[str, Writing] = {}
+    ended = {}
     talk.answers.finished.connect(lambda writing: ended.update({writing.title: writing}))
     for number, text in enumerate(("first", "second"), start=1):
         talk.conversation.new()

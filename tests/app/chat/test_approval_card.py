@@ -40,7 +40,7 @@ def card(window):
 
 
 def test_each_button_decides_with_the_arguments_as_they_are(card):
-    decided: list[tuple[str, str, str]] = []
+    decided = []
     card.decided.connect(lambda *values: decided.append(values))
     card.arguments.setPlainText('{"path": "other.md"}')
     for button in card.buttons.values():
@@ -81,7 +81,7 @@ def test_keys_reach_all_of_it_and_return_presses_only_a_button_with_the_focus(ca
     before.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     before.show()
     in_tab_order(card, before)
-    decided: list[str] = []
+    decided = []
     card.decided.connect(lambda id, way, arguments: decided.append(way))
     before.setFocus()
     QTest.keyClick(before, Qt.Key.Key_Return)

@@ -15,8 +15,8 @@ class Heard:
     """What the composer said."""
 
     def __init__(self, composer):
-        self.sent: list[str] = []
-        self.changed: list[str] = []
+        self.sent = []
+        self.changed = []
         self.stops = 0
         self.remedies = 0
         composer.sent.connect(self.sent.append)
@@ -111,7 +111,7 @@ def test_while_answering_the_button_and_escape_stop(composer, heard):
 
 
 def test_while_answering_a_message_is_queued(composer, heard):
-    queued: list[str] = []
+    queued = []
     composer.to_queue.connect(queued.append)
     composer.set_answering(True)
     enter(composer)

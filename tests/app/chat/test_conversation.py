@@ -37,7 +37,7 @@ def test_a_message_and_its_answer_are_stored(begin):
 
 def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch):
     talk = begin(SERVE)
-    asked: list[tuple[str, ...]] = []
+    asked = []
     generate = talk.engine.generate
 
     def spy(conversation, messages, request, **options):
@@ -100,11 +100,11 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(
     begin, monkeypatch, sampling, told
 ):
     talk = begin(SERVE)
-    remarks: list[str] = []
+    remarks = []
     talk.conversation.remarked.connect(remarks.append)
     settings = Request(sampling=sampling)
     talk.beginning = ("", settings)
-    asked: list[Request] = []
+    asked = []
     generate = talk.engine.generate
 
     def spy(conversation, messages, request, **options):
@@ -208,7 +208,7 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
 ):
     cut = events_file(tmp_path, (HARMONY, Done("g", "length", Stats())))
     talk = begin(f"ready take load take play:{cut} take text:!! done serve")
-    asked: list[ChatMessage] = []
+    asked = []
     generate = talk.engine.generate
 
     def spy(conversation, messages, request, **options):
@@ -238,7 +238,7 @@ def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, m
     talk = begin("ready take load take text:{ failed take text:} done take")
     grammar = Grammar("json schema", '{"type": "object"}')
     talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
-    asked: list[Request] = []
+    asked = []
     generate = talk.engine.generate
 
     def spy(conversation, messages, request, **options):
@@ -373,7 +373,7 @@ def test_what_waits_stays_where_it_was_sent(begin, waiting, then):
     talk = begin("ready take load take text:half done serve")
     other = talk.store.create(title="other").result().id
     first = waiting not in WAITING
-    sent: Future[Sent] = Future()
+    sent = Future()
     if first:
         if waiting == "one after a setting":
             talk.conversation.configure(system_prompt="Be brief.", settings=None)
@@ -415,7 +415,7 @@ def test_what_waits_stays_where_it_was_sent(begin, waiting, then):
 
 def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch):
     talk = begin("ready take load serve")
-    asked: list[tuple[str, int, str]] = []
+    asked = []
     generate = talk.engine.generate
 
     def spy(conversation, lines, request, **options):
@@ -426,7 +426,7 @@ def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch
     monkeypatch.setattr(talk.engine, "generate", spy)
     talk.beginning = "First", Request(max_tokens=1)
     for count in (1, 2, 3):
-        sent: Future[Sent] = Future()
+        sent = Future()
         talk.conversation.say("secret", sent=sent)
         talk.beginning = "Other", Request(max_tokens=9)
         if count == 1:
@@ -445,7 +445,7 @@ def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
     talk.ask("one")
     talk.conversation.edit(talk.conversation.branch[0].id, "two")
     talk.until_told("saved", 2)
-    sent: Future[Sent] = Future()
+    sent = Future()
     talk.conversation.say("to two", sent=sent)
     talk.conversation.switch(talk.conversation.branch[0].id, 1)
     talk.until(lambda: talk.shown[0][1] == "one")

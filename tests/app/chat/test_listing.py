@@ -11,7 +11,7 @@ def test_everybody_has_the_list_before_who_asked_for_it_goes_on(tmp_path, until)
     with Store.open(tmp_path / "conversations.sqlite") as store:
         record, folder = store.create(title="One").result(), store.make_folder("Work").result()
         listing = Listing(store)
-        told: list[bool] = []
+        told = []
         listing.changed.connect(lambda: told.append(done.done()))
         assert listing.find(record.id) is None
         done = listing.refresh()
@@ -31,9 +31,9 @@ def test_everybody_has_the_list_before_who_asked_for_it_goes_on(tmp_path, until)
 def test_what_cannot_be_read_is_told(tmp_path, until, monkeypatch):
     with Store.open(tmp_path / "conversations.sqlite") as store:
         listing = Listing(store)
-        problems: list[Problem] = []
+        problems = []
         listing.failed.connect(problems.append)
-        refused: Future[object] = Future()
+        refused = Future()
         refused.set_exception(Problem("The disk is full.", "Make room."))
         monkeypatch.setattr(store, "folders", lambda: refused)
         until(listing.refresh().done)

@@ -14,7 +14,6 @@ from app.chat.draft_ahead import DraftAhead
 from app.chat.message import MessageWidget
 from app.chat.message_view import Ending, MessageCommands
 from app.conversations.answer_figures import AnswerFigures
-from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.markdown.formulas import FormulaLayouts, FormulaOutline
 from app.theme.hover_button import HoverButton
@@ -42,7 +41,7 @@ def commands(asked):
 
 @pytest.fixture
 def make(qtbot, formats, commands):
-    windows: list[QWidget] = []
+    windows = []
 
     def made(text, *, role="assistant"):
         window = QWidget()
@@ -116,7 +115,7 @@ def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make):
 
 def test_copying_the_message(make):
     message = make("# a\n**b**\u202e <i>\n")
-    told: list[str] = []
+    told = []
     message.copied.connect(told.append)
     button(message, "Copy the message").click()
     assert QGuiApplication.clipboard().text() == "# a\n**b** <i>\n"
@@ -129,7 +128,7 @@ def test_copying_the_message(make):
 
 def test_copying_its_code(make):
     message = make("```py\na = 1\n```\n\n```\nb\n```\n")
-    told: list[str] = []
+    told = []
     message.copied.connect(told.append)
     copies = [b for b in message.findChildren(HoverButton) if "this code" in b.accessibleName()]
     assert len(copies) == 2
@@ -354,7 +353,7 @@ def test_a_link_and_the_picture_of_a_formula_can_be_copied(make, qtbot, formats)
 
 def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):
     message = make("a")
-    asked: list[QPoint] = []
+    asked = []
     menu = message.menu
     monkeypatch.setattr(message, "menu", lambda place: (asked.append(place), menu(place))[1])
     for part in (message.view.viewport(), message.figures_line):
@@ -378,7 +377,7 @@ def test_versions(make, asked):
     assert not button(message, "Next version").isEnabled()
 
 
-CUT: tuple[MessageState, ...] = ("interrupted", "cancelled", "length", "failed")
+CUT = ("interrupted", "cancelled", "length", "failed")
 
 
 @pytest.mark.parametrize("state", CUT)

@@ -7,9 +7,8 @@ from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
 from app.chat.transcript import Transcript
 from app.rounds.trace import TextTally
-from engine.events import Done, Event, Failed, Prefill, Span, Stats, Text, Verdict, WrittenToken
-from engine.stretches import Kind, Stretch
-from engine.tools.steps import StepCall
+from engine.events import Done, Failed, Prefill, Span, Stats, Text, Verdict, WrittenToken
+from engine.stretches import Stretch
 from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
@@ -35,7 +34,7 @@ class Shown:
         for number in range(count):
             question = store.say(conversation, f"q{number}").result()
             begun = store.begin_answer(question.id, target="t", drafter="").result()
-            last: Event = Done("g", "stop", Stats())
+            last = Done("g", "stop", Stats())
             if state == "failed":
                 last = Failed("g", f"Reason {number}.", "Remedy.")
             events = (*made_trace(LONG)[:-1], last)
@@ -70,7 +69,7 @@ def shown(tmp_path, formats, qtbot):
 
 def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
     answers = shown.stored(40)
-    asked: list[int] = []
+    asked = []
     trace = shown.talk.store.trace
     monkeypatch.setattr(shown.talk.store, "trace", lambda id: (asked.append(id), trace(id))[1])
     shown.open(answers[0].conversation)
@@ -100,11 +99,11 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
 
 def reasoned(*parts):
     """The events of an answer that reasons in these parts, a round each, without its end."""
-    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    events = [Prefill("g", 5, 5, 0, 0.1)]
     for number, part in enumerate(parts, start=1):
         own = WrittenToken(number, part, 0.5, "plain")
         events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
-        kind: Kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
+        kind = "mark" if "think" in part else "content" if part == "Yes." else "reasoning"
         spans, stretches = (Span(number, 0, len(part)),), (Stretch(kind, len(part)),)
         events.append(Text("g", part, spans, stretches))
     return events
@@ -167,7 +166,7 @@ def test_an_answer_gets_its_figures_when_it_is_saved(shown):
 
 def test_the_answer_with_the_focus_is_selected(shown):
     answers = shown.stored(3)
-    selected: list[int] = []
+    selected = []
     shown.presenter.selected.connect(selected.append)
     shown.open(answers[0].conversation)
     assert selected == [answers[-1].id]
@@ -199,13 +198,13 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown
 
 
 def test_marks_that_are_tokens_are_never_shown(play):
-    parts: tuple[tuple[Kind, str], ...] = (
+    parts = (
         ("mark", "<|channel>thought\n"),
         ("reasoning", "Two and two."),
         ("mark", "<channel|>"),
         ("content", "It is **4**"),
     )
-    events: list[Event] = [
+    events = [
         Text("g", part[at:][:9], stretches=(Stretch(kind, len(part[at:][:9])),))
         for kind, part in parts
         for at in range(0, len(part), 9)
@@ -226,8 +225,8 @@ def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_pat
     tools = FakeTools(READ)
     shown = Shown(begin(f"ready take load {played} serve", tools), formats)
     qtbot.addWidget(shown.transcript)
-    whole: list[StepCall] = []
-    left: list[bool] = []
+    whole = []
+    left = []
     shown.transcript.commands = MessageCommands(
         decide=shown.talk.answers.decide,
         leave=lambda: left.append(True),

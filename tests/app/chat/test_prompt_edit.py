@@ -41,7 +41,7 @@ def copied(field):
 
 
 def test_enter_submits_and_shift_enter_begins_a_line(field):
-    submitted: list[str] = []
+    submitted = []
     field.submitted.connect(lambda: submitted.append(field.text()))
     QTest.keyClicks(field, "one")
     QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
@@ -53,7 +53,7 @@ def test_enter_submits_and_shift_enter_begins_a_line(field):
 
 
 def test_enter_begins_a_line_where_only_control_enter_submits(field):
-    submitted: list[str] = []
+    submitted = []
     field.submitted.connect(lambda: submitted.append(field.text()))
     field.enter_sends = False
     QTest.keyClicks(field, "one")

@@ -182,7 +182,7 @@ def test_what_is_said_of_a_token():
 
 
 def test_tips_are_plain_text(show, monkeypatch):
-    shown: list[str] = []
+    shown = []
     monkeypatch.setattr(QToolTip, "showText", lambda place, text, widget: shown.append(text))
     view = show("<b>x</b>")
     overlaid(view, pieces=(piece("<b>x</b>", "plain"),))
@@ -321,7 +321,7 @@ def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
 
 def test_the_legend_explains_what_the_answer_has(show, qtbot):
     made = overlaid(show(TABLE))
-    asked: list[bool] = []
+    asked = []
     legend = Legend(made, explain=lambda: asked.append(True))
     qtbot.addWidget(legend)
     assert set(legend.words) == set(get_args(PieceKind))

@@ -16,7 +16,7 @@ from app.chat.titles import (
     title_in,
 )
 from engine.events import Done, Stats, Text
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage
 from tests.support.app.window_maker import events_file
 
 QUESTION = "Why is the sky blue, and red in the evening?"
@@ -77,8 +77,8 @@ class Titles:
     def __init__(self, talk, monkeypatch):
         self.talk, self.wanted, self.parameters = talk, True, FEWEST_PARAMETERS
         self.looked = 0  # for what could be titled
-        self.asked: list[tuple[str, tuple[ChatMessage, ...], Request]] = []
-        self.titled: list[int] = []
+        self.asked = []
+        self.titled = []
         self.writer = TitleWriter(
             talk.store,
             talk.engine,
@@ -117,7 +117,7 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkey
     title = writes(tmp_path, "Colours of the sky", name="title")
     talk = begin(f"ready take load {answer} {title} {answer} take")
     titles = Titles(talk, monkeypatch)
-    happened: list[object] = []
+    happened = []
     talk.answers.happened.connect(lambda writing, event: happened.append(event))
     talk.ask(QUESTION)
     events = list(happened)
@@ -176,7 +176,7 @@ def test_a_question_ends_the_title_at_once(begin, tmp_path, monkeypatch):
     answer = writes(tmp_path, "Because.", name="answer")
     talk = begin(f"ready take load {answer} take text:Colours {answer} take")
     titles = Titles(talk, monkeypatch)
-    cancelled: list[str] = []
+    cancelled = []
     cancel = talk.engine.cancel
     monkeypatch.setattr(talk.engine, "cancel", lambda id: (cancelled.append(id), cancel(id)))
     talk.ask(QUESTION)

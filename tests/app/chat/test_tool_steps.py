@@ -7,7 +7,6 @@ import pytest
 from app.chat.activity import AwaitingPerson, RunningTool
 from app.rounds.trace import Trace
 from engine.events import Done, Draft, Verdict
-from engine.request import ChatMessage
 from engine.stretches import said
 from engine.tools.turn import Permissions
 from models.errors import Problem
@@ -28,9 +27,9 @@ class Steps:
         files = (events_file(folder, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
         played = " ".join(f"take play:{file}" for file in files)
         self.tools = FakeTools(READ, WRITE, ADD)
-        self.talk: Talk = begin(f"ready take load {played} {rest}", self.tools)
-        self.asked: list[tuple[tuple[ChatMessage, ...], str]] = []
-        self.may_call: list[bool] = []
+        self.talk = begin(f"ready take load {played} {rest}", self.tools)
+        self.asked = []
+        self.may_call = []
         generate = self.talk.engine.generate
 
         def spy(conversation, messages, request, *, tools):

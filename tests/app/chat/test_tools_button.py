@@ -47,7 +47,7 @@ def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(button)
 
 
 def test_all_can_be_switched_off_and_asked_about_again(button):
-    asked: list[bool] = []
+    asked = []
     button.settings_asked.connect(lambda: asked.append(True))
     assert not action(button, "Ask before every").isEnabled()
     action(button, "Turn all off").trigger()

@@ -11,7 +11,7 @@ from app.chat.message_view import Ending, MessageView
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.markdown.view import TextView
-from app.rounds.trace import Piece, PieceKind
+from app.rounds.trace import Piece
 from app.theme.palette import DARK
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import made_round
@@ -58,7 +58,7 @@ def test_a_stream_is_written_by_frames(transcript, qtbot):
 def test_many_deltas_are_one_frame(transcript, qtbot, monkeypatch):
     message = transcript.add("assistant", name="m", text="", ending=None)
     transcript.write_all()
-    changes: list[int] = []
+    changes = []
     message.view.document().contentsChange.connect(lambda *_: changes.append(1))
     for _ in range(500):
         transcript.append("word ")
@@ -253,7 +253,7 @@ def test_tab_goes_from_message_to_message(transcript):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
     transcript.messages[3].view.setFocus()  # which builds it first
     settle(transcript)
-    part: QWidget | None = transcript.messages[0].view
+    part = transcript.messages[0].view
     found = []
     while part is not None and len(found) < 5:
         if isinstance(part, TextView):
@@ -320,7 +320,7 @@ def test_another_branch(transcript, qtbot):
     assert [m.view.toPlainText() for m in transcript.messages] == ["q", "b"]
 
 
-KINDS: tuple[tuple[str, PieceKind], ...] = (
+KINDS = (
     ("a", "accepted"),
     ("x", "rejected"),
     ("b", "correction"),

@@ -37,8 +37,8 @@ class Tags(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.names: set[str] = set()
-        self.attributes: set[str] = set()
+        self.names = set()
+        self.attributes = set()
         self.text = ""
         self.feed(page)
 

@@ -7,7 +7,7 @@ from app.conversations.answer_figures import (
     figures_of,
 )
 from app.conversations.stored_json import read_or, write
-from engine.events import Done, DoneReason, Event, Failed, Prefill, Stats, Text
+from engine.events import Done, Failed, Prefill, Stats, Text
 from tests.support.app.store_samples import answered, asked, round_of
 
 ROUNDS = (*round_of(1), *round_of(2))  # two tokens each, 0.011 s each
@@ -36,7 +36,7 @@ def test_text_that_was_there_before_is_no_first_token():
     assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
 
 
-REASONS: tuple[tuple[Event | None, str], ...] = (
+REASONS = (
     (Done("g", "stop", Stats()), "end"),
     (Done("g", "stop", Stats(), cut="END"), "stop string"),
     (Done("g", "length", Stats()), "length"),
@@ -53,7 +53,7 @@ def test_how_it_ended():
 
 
 def test_without_a_round_there_are_none():
-    reasons: tuple[DoneReason, ...] = ("stop", "cancelled")
+    reasons = ("stop", "cancelled")
     for reason in reasons:
         assert figures_of((*READ, Done("g", reason, Stats()))) is None
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from app.conversations.records import Entry, ExportedChat, MessageState, Unsent
+from app.conversations.records import Entry, ExportedChat, Unsent
 from app.conversations.store import Store
-from engine.events import Event
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
@@ -88,7 +87,7 @@ def test_where_the_answer_cannot_be_begun_nothing_is_stored(store, monkeypatch):
 def test_an_answer_is_saved_as_it_grows(path, store):
     question = asked(store)
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
-    events: list[Event] = []
+    events = []
     for number in range(3):
         events.extend(round_of(number))
         store.flush_answer(answer.id, "token " * (2 * number + 2), events).result()
@@ -115,9 +114,7 @@ def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store):
 
 
 def test_a_finished_answer_is_never_written_again(store):
-    states: tuple[MessageState, ...] = (
-        *("complete", "failed", "cancelled", "length", "interrupted"),
-    )
+    states = (*("complete", "failed", "cancelled", "length", "interrupted"),)
     for state in states:
         answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
         done = store.finish_answer(answer.id, "Done.", round_of(0), state=state).result()

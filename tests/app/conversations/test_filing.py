@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.records import Entry, ExportedChat, Undo
+from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
 from engine import earlier_answers
 from models.errors import Problem
@@ -149,7 +149,7 @@ def test_changes_undone_in_reverse_leave_everything_as_it_was(wanted):
             store.make_folder(name).result()
         store.move(1, 2, folder=1).result()
         before = (store.conversations().result(), store.folders().result())
-        done: list[Undo] = []
+        done = []
         for what, ids, number in wanted:
             attempts = {
                 "delete": lambda ids=ids: store.delete(*ids),

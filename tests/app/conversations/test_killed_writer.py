@@ -83,8 +83,8 @@ def check(path, acknowledged):
 
 def kill_many(path, *, times, longest_seconds):
     noise = random.Random()
-    acknowledged: dict[int, dict[str, str]] = {}
-    figures: Counter[str] = Counter()
+    acknowledged = {}
+    figures = Counter()
     for _ in range(times):
         written = write_until_killed(path, noise=noise, longest_seconds=longest_seconds)
         writes = [write for write in written if write["kind"] != "opened"]

@@ -28,7 +28,7 @@ def shown(store, branch):
 def everything(store, branch):
     """The whole conversation, its shown branch, and the traces."""
     conversation = branch[0].conversation
-    traces: list[object] = [store.trace(message.id).result() for message in branch]
+    traces = [store.trace(message.id).result() for message in branch]
     return store.chat(conversation).result(), store.branch(conversation).result(), traces
 
 

@@ -6,7 +6,6 @@ import zipfile
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,9 @@ from models.errors import Problem
 MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
 
 DATA = Path(__file__).parents[1] / "data"
-LM_STUDIO: dict[str, Any] = json.loads((DATA / "lm_studio.json").read_text(encoding="utf-8"))
-CLAUDE: dict[str, Any] = json.loads((DATA / "claude.json").read_text(encoding="utf-8"))
-UNKNOWN: dict[str, str] = {  # as Open WebUI and Jan write them
+LM_STUDIO = json.loads((DATA / "lm_studio.json").read_text(encoding="utf-8"))
+CLAUDE = json.loads((DATA / "claude.json").read_text(encoding="utf-8"))
+UNKNOWN = {  # as Open WebUI and Jan write them
     "web.json": json.dumps(
         [{"title": "Primes", "chat": {"history": {"messages": {}}, "messages": [{"role": "user"}]}}]
     ),

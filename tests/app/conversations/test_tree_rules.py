@@ -8,7 +8,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from app.conversations.records import Undo
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.mostly_slow import examples
@@ -33,10 +32,10 @@ class Trees(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.store = Store.open(Path(self.folder.name) / "c.sqlite")
-        self.home: dict[int, int] = {}
-        self.nodes: dict[int, Node] = {}
-        self.leaves: dict[int, int | None] = {}
-        self.deleted: dict[int, Undo] = {}
+        self.home = {}
+        self.nodes = {}
+        self.leaves = {}
+        self.deleted = {}
 
     def teardown(self):
         self.store.close()
@@ -147,7 +146,7 @@ class Trees(RuleBasedStateMachine):
         assert set(listed) == set(self.leaves) - set(self.deleted)
         for chat, conversation in listed.items():
             assert conversation.leaf == self.leaves[chat]
-            expected: list[int] = []
+            expected = []
             id = self.leaves[chat]
             while id is not None:
                 expected.insert(0, id)

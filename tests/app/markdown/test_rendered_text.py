@@ -174,7 +174,7 @@ def test_the_front_stays_while_the_end_grows(formats):
     made.document.documentLayout()  # without one, no changes are told
     made.append("first\n\nsecond\n\nthird *par")
     made.settle()
-    changes: list[int] = []
+    changes = []
     made.document.contentsChange.connect(lambda position, *_: changes.append(position))
     made.append("a* more")
     made.settle()
@@ -195,7 +195,7 @@ def test_a_table_grows_by_its_rows(formats):
     made.append(text[: text.index("| 3")])
     made.settle()
     table = made.document.find("two").currentTable()
-    changes: list[int] = []
+    changes = []
     made.document.contentsChange.connect(lambda position, *_: changes.append(position))
     for end in range(text.index("| 3"), text.index("after")):
         made.append(text[end])
@@ -416,7 +416,7 @@ def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats):
 
 def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(show, until):
     view = show(REASONED)
-    asked: list[str] = []
+    asked = []
     view.link_asked.connect(asked.append)
     address = view.document().find("Thinking").charFormat().anchorHref()
     view.anchorClicked.emit(QUrl(address))

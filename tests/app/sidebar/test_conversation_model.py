@@ -55,7 +55,7 @@ def test_hostile_titles_are_one_harmless_line(qapp):
 
 
 def test_a_new_title_is_shown_and_emitted(model):
-    told: list[tuple[int, str]] = []
+    told = []
     model.renamed.connect(lambda *renamed: told.append(renamed))
     index = model.index_of(2)
     assert model.setData(index, "  Zig \n parsers ")
@@ -65,7 +65,7 @@ def test_a_new_title_is_shown_and_emitted(model):
 
 @pytest.mark.parametrize("title", ["", "  \n", "Parsers"])
 def test_no_title_and_the_same_title_change_nothing(model, title):
-    told: list[int] = []
+    told = []
     model.renamed.connect(told.append)
     assert not model.setData(model.index_of(2), title)
     assert model.data(model.index_of(2)) == "Parsers"
@@ -73,7 +73,7 @@ def test_no_title_and_the_same_title_change_nothing(model, title):
 
 
 def test_the_same_list_again_resets_nothing(model):
-    resets: list[int] = []
+    resets = []
     model.modelReset.connect(lambda: resets.append(1))
     model.set_conversations(SEVERAL, NOW)
     assert resets == []

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import (
-    QAction,
     QColor,
     QDragEnterEvent,
     QDragMoveEvent,
@@ -58,7 +56,7 @@ def sidebar(qtbot):
 
 def listen(signal):
     """What the signal says, from now on."""
-    heard: list[Any] = []
+    heard = []
     signal.connect(lambda *said: heard.append(said[0] if len(said) == 1 else said))
     return heard
 
@@ -617,7 +615,7 @@ def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar):
 
 def test_shortcuts_of_the_list_work_only_in_it(sidebar):
     context = Qt.ShortcutContext.WidgetShortcut
-    of_list: list[QAction] = conversations(sidebar).actions()
+    of_list = conversations(sidebar).actions()
     assert [one.shortcutContext() for one in of_list] == [context] * 3
     deleted = listen(sidebar.deleted)
     field = search(sidebar)

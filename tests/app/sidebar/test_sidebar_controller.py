@@ -1,7 +1,6 @@
 """What is asked for in the sidebar is done in the store, and can be undone."""
 
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QPushButton,
 )
 
-from app.chat.web_page import Form
 from app.conversations.exchange import read_chats
 from app.conversations.records import Entry, ExportedChat, Folder
 from app.sidebar import controller
@@ -126,7 +124,7 @@ def test_an_export_that_fails_says_so(window, until, tmp_path):
 
 
 def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monkeypatch):
-    forms: dict[Form, bytes] = {
+    forms = {
         "markdown": b"# Chat 3", "json": b"{", "html": b"<!DOCTYPE html>", "pdf": b"%PDF",
     }  # fmt: skip
     for form, begin in forms.items():
@@ -134,7 +132,7 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
         window.sidebar_controller.export(3, form, path)
         until(path.exists)
         assert path.read_bytes().startswith(begin)
-    opened: list[Path] = []
+    opened = []
     monkeypatch.setattr("app.window_dialogs.open_path", opened.append)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "Slipstream").mkdir(mode=0o755)  # of another user
@@ -196,7 +194,7 @@ FULL = Problem("The disk is full, so this could not be saved.", "Free some space
 
 
 def refusing(*_, **__):
-    future: Future[None] = Future()
+    future = Future()
     future.set_exception(FULL)
     return future
 

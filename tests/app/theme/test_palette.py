@@ -8,7 +8,7 @@ import pytest
 from app.rounds.trace import PieceKind
 from app.theme.palette import DARK, LIGHT, contrast, line_of, palette_for, tinted
 
-KINDS: tuple[PieceKind, ...] = get_args(PieceKind)
+KINDS = get_args(PieceKind)
 TEXT, GRAPHICS = 4.5, 3.0  # WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11
 
 both = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])

@@ -93,7 +93,7 @@ def test_what_one_bad_text_showed_fades():
     assert later > next_time + 0.7 * (fresh - next_time)
 
 
-NO_ACCEPTANCES: list[object] = [
+NO_ACCEPTANCES = [
     None,
     3,
     {},

@@ -1,7 +1,6 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -17,7 +16,7 @@ from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Costs, DraftCosts
 from engine.draft_length.options import chains
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -59,7 +58,6 @@ def cascade(target):
 def test_what_is_measured():
     target = Decoder(shallow("llama"))
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
-    assert found is not None
     assert found.passes.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
     assert found.passes.context < 100
     assert [each.drafter for each in found.drafts] == ["lookup", "suffix", "head"]
@@ -73,7 +71,6 @@ def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time()
         target = Decoder(shallow("llama"), trial=lambda: branches)
         drafter = LookupDrafter() if copies else untrained_drafter(target)
         found = measure(target, drafter, step=step)
-        assert found is not None
         return max(found.passes.rows)
 
     assert widest(0.003, branches=True) == 64
@@ -102,7 +99,6 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs():
         return now
 
     found = calibrate(target, drafter, clock=ticking)
-    assert found is not None
     assert found.drafts[-1].read_seconds == pytest.approx(0.001, rel=0.01)
 
 
@@ -129,7 +125,7 @@ def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(monkeypatch):
     assert costs["head"] < 0.1
 
 
-MAKE: dict[str, Callable[[Decoder], Drafter]] = {
+MAKE = {
     "cascade": cascade,
     "early-exit": lambda target: EarlyExitDrafter(target, layers=len(target.model.layers) - 1),
     "head": untrained_drafter,
@@ -249,7 +245,7 @@ def test_a_curve_that_falls_is_not_believed_of_a_busy_machine(monkeypatch):
 
 
 def test_it_stays_within_its_budget():
-    looked: list[float] = []
+    looked = []
     times = clock(0.13)  # a slow machine
 
     def now():
@@ -265,7 +261,7 @@ def test_it_stays_within_its_budget():
 
 def test_progress_is_told_and_it_can_be_cancelled():
     target = Decoder(shallow("llama"))
-    told: list[float] = []
+    told = []
     times = clock(0.01)
     calibrate(target, LookupDrafter(), clock=lambda: next(times), progress=told.append)
     assert told == sorted(told)

@@ -44,7 +44,6 @@ def test_found_again(tmp_path):
     kept.write(PAIR, COSTS, seen())
     costs, acceptance = kept.read(PAIR)
     assert costs == COSTS
-    assert acceptance is not None
     assert acceptance.chances("head", 3) == pytest.approx(seen().chances("head", 3), abs=0.01)
     kept.write(PAIR, COSTS, seen())
     assert only_file(tmp_path / "new").suffix == ".json"

@@ -70,7 +70,7 @@ def test_a_calibration_goes_through_json(calibration):
 
 
 SOUND = {"context": 0, "rows": [1, 2], "seconds": [1, 1]}
-NO_CALIBRATIONS: list[object] = [
+NO_CALIBRATIONS = [
     None,
     [],
     {},

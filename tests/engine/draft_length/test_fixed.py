@@ -77,7 +77,6 @@ def test_fixed_copies_what_passes_and_else_asks_the_next():
 def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for():
     policy = FixedTree(8)
     choice = policy.choose([WIDE], most=16, context=0)
-    assert choice.tree is not None
     assert not choice.tree.is_chain
     assert (len(choice.tree), choice.tree.height) == (8, choice.length)
     assert max(choice.tree.ranks) < WIDE.alternatives
@@ -87,7 +86,6 @@ def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for():
     assert len(little) == 5
     assert policy.choose([WIDE], most=0, context=0).reason == Reason(Why.NO_ROOM)
     flat_ = policy.choose([replace(WIDE, most=1)], most=16, context=0).tree
-    assert flat_ is not None
     assert (len(flat_), flat_.height) == (4, 1)
 
 

@@ -15,7 +15,7 @@ FEW = 5
 def expected_tokens(tree, first, others):
     """By definition: every token's chance to be accepted, and the target's own token. A later
     alternative is no likelier than the one before it, but at most as likely."""
-    worths: list[float] = []
+    worths = []
     for token, parent in enumerate(tree.parents):
         reached = 1.0 if parent == COMMITTED else worths[parent]
         share, left = first[tree.depths[token]], 1.0
