@@ -269,7 +269,7 @@ class _Correction:
         if spread is not None:
             first = self._CALIBRATED * max((spread / self._LEAST_NOISE) ** 2, 1.0)
         self._now = _Estimate(np.zeros(len(_ENDS)), first)
-        self._noise = self._LEAST_NOISE
+        self._noise = min(max(spread or 0.0, self._LEAST_NOISE), STEADY)
         self._off = deque([self._noise] * self._PASSES, maxlen=self._PASSES)
         self._in_a_row: list[_Surprise] = []
         self._of_kind: dict[int, list[_Surprise]] = {}  # since a pass of this kind was as expected
