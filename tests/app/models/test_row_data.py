@@ -64,6 +64,14 @@ def look(rows):
             yield f"    > {action.name}: {action.text}{why}"
 
 
+PUBLISHED = Candidate(
+    *("Qwen/Qwen3.5-27B/mtp.safetensors", "mtp", False, "It is not downloaded."),
+    installed=False,
+    obstacle="not installed",
+    tried=False,
+)
+
+
 def test_each_page_has_these_rows():
     here, nowhere = {"inventory": INVENTORY, "downloads": DOWNLOADS}, {"inventory": INVENTORY}
     offers = {"downloads": (), "loaded": LoadedPair(), "pending": ""}
@@ -75,6 +83,19 @@ def test_each_page_has_these_rows():
     )
     head = replace(INSTALLED[0], role="head")
     shipped = replace(head, removable=False)
+    assistant = replace(INSTALLED[3], drafter_kind="gemma-4-assistant")
+    theirs = replace(INSTALLED[1], removable=False)
+    of_others = (replace(theirs, name=f"{name}:3b", origin=name) for name in PROGRAM_NAMES)
+    trained = (
+        PUBLISHED,
+        replace(PUBLISHED, drafter="o/a", obstacle="unsupported", reason="It is pickled."),
+        replace(PUBLISHED, drafter="o/s", kind="dspark", installed=True, works=True, obstacle=""),
+    )
+    failed = Download("a/a", "", "failed", 1, 4, problem="There is no connection.", remedy="Wait.")
+    large = (
+        replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False),
+        *(offer(f"o/{macs}", macs=macs) for macs in (1, 2)),
+    )
     pages = {
         "search": found_rows(FOUND, **here),
         "search, nothing here": found_rows(FOUND[:1], inventory=Inventory(), downloads=()),
@@ -83,7 +104,11 @@ def test_each_page_has_these_rows():
             (replace(DOWNLOADS[0], request="pause"), Download("a/b", "", "running", 0, 0))
         ),
         "disk": disk_rows(INVENTORY, LoadedPair(INSTALLED[1].path, INSTALLED[2].path)),
-        "heads": disk_rows(Inventory((head, shipped)), LoadedPair()),
+        "heads": disk_rows(Inventory((head, shipped, assistant)), LoadedPair()),
+        "of other programs": disk_rows(Inventory((*of_others,)), LoadedPair()),
+        "the same failure": download_rows((failed, replace(failed, repository="b/b"))),
+        "trained by others": candidate_rows(trained, LoadedPair(), downloads=(), **nowhere),
+        "large pairs": offer_rows(offer_states(large, inventory=Inventory(), **offers)),
         "drafters": candidate_rows(candidates, LoadedPair("/t", "lookup"), downloads=(), **nowhere),
         "drafter in use": candidate_rows(
             CANDIDATES[:1], LoadedPair("/t", f"/models/{DRAFTER}"), downloads=(), **nowhere
@@ -109,16 +134,6 @@ def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it():
         *(DOWNLOADS[2].repository, INSTALLED[1].name),
     ):
         assert named(name) == []
-
-
-@pytest.mark.parametrize(("origin", "program"), PROGRAM_NAMES.items())
-def test_a_model_of_another_program_says_whose_it_is(origin, program):
-    theirs = replace(INSTALLED[1], name="llama3.2:3b", origin=origin, removable=False)
-    (row,) = disk_rows(Inventory((theirs,)), LoadedPair())
-    assert f"in {program}'s folder" in row.line
-    use, delete = row.actions
-    assert (use.name, use.reason) == ("use", "")
-    assert f"Delete it in {program}" in delete.reason
 
 
 def test_offers_and_how_far_they_are():
@@ -154,6 +169,8 @@ def test_offers_and_how_far_they_are():
         pending="",
     )
     assert (here.in_use, bool(here.action.reason)) == (True, True)
+    for macs in (1, 2):
+        assert ("this machine" in memory_line(offer("o/large", macs=macs))) == (macs == 1)
 
 
 texts = st.sampled_from(("", "It cannot be used."))
@@ -243,66 +260,3 @@ def test_counts_and_names_in_words():
         (formatting.short_name("b"), "b"),
     ):
         assert said == expected
-
-
-def test_the_same_failure_is_explained_once():
-    rows = download_rows(
-        tuple(
-            Download(name, "", "failed", 1, 4, problem="There is no connection.", remedy="Wait.")
-            for name in ("a/a", "b/b")
-        )
-    )
-    assert [row.reasons for row in rows] == ["There is no connection. Wait.", ""]
-    assert all(row.line.startswith("Failed") for row in rows)
-
-
-def test_a_pair_for_larger_machines_is_offered_with_a_warning():
-    tight = replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False)
-    states = offer_states(
-        (tight,), inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
-    )
-    (row,) = offer_rows(states)
-    assert (row.warns, row.reasons) == (True, tight.caution)
-    assert actions(row) == {"get": True}
-
-
-def test_drafters_that_others_trained():
-    published = Candidate(
-        "Qwen/Qwen3.5-27B/mtp.safetensors",
-        "mtp",
-        False,
-        "It is not downloaded.",
-        installed=False,
-        obstacle="not installed",
-        tried=False,
-    )
-    _, row = candidate_rows((published,), LoadedPair(), inventory=INVENTORY, downloads=())
-    assert row.title == "Qwen3.5-27B (MTP module)"
-    assert actions(row) == {"get": True}
-    assert row.line.startswith("MTP · License: not known")
-    pickled = replace(published, drafter="o/a", obstacle="unsupported", reason="It is pickled.")
-    _, row = candidate_rows((pickled,), LoadedPair(), inventory=INVENTORY, downloads=())
-    assert actions(row) == {"get": False}
-    here = replace(
-        published, drafter="o/spark", kind="dspark", installed=True, works=True, obstacle=""
-    )
-    _, row = candidate_rows((here,), LoadedPair(), inventory=INVENTORY, downloads=())
-    assert actions(row) == {"use": True}
-    assert row.line.startswith("DSpark · Not tested")
-    assert "License" not in row.line
-    installed = replace(INSTALLED[3], drafter_kind="gemma-4-assistant")
-    assert "Gemma-4 assistant" in disk_rows(Inventory((installed,)), LoadedPair())[0].line
-
-
-def test_a_row_says_on_how_many_macs_a_pair_fits():
-    for macs in (1, 2):
-        states = offer_states(
-            [offer("o/large", macs=macs)],
-            inventory=Inventory(),
-            downloads=(),
-            loaded=LoadedPair(),
-            pending="",
-        )
-        (row,) = offer_rows(states)
-        assert ("Fits on 2 Macs" in row.remark) == (macs == 2)
-        assert ("this machine" in memory_line(states[0].offer)) == (macs == 1)
