@@ -2,6 +2,7 @@
 
 import gc
 import time
+from typing import NamedTuple
 
 import pytest
 from PySide6.QtGui import QFont, QPalette
@@ -17,7 +18,7 @@ from app.theme.palette import LIGHT
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.talk import Talk
 from tests.support.app.window_maker import fake_host, make_window, make_windows
-from tests.support.app.window_use import let_go
+from tests.support.app.window_use import answered, let_go, send
 
 _FULL_AFTER = 10  # tests
 _LOOKS_APART_MS = 2
@@ -118,6 +119,15 @@ def open_window(plain_application, tmp_path):
 
 
 @pytest.fixture
+def talked(open_window, until):
+    """A window in which a first message is answered."""
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    return window
+
+
+@pytest.fixture
 def open_windows(plain_application, tmp_path):
     """Opens the windows that were open at the end of the run before, one at first, and begins."""
     runs = []
@@ -150,6 +160,33 @@ def begin(qtbot, tmp_path):
         talk.close()
 
 
+class Asked(NamedTuple):
+    """How an engine was asked for a generation."""
+
+    conversation: str
+    lines: tuple
+    request: object
+    tools: str
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """Watches an engine: the list of how it is asked from now on."""
+
+    def watch(engine):
+        asked, generate = [], engine.generate
+
+        def spy(conversation, messages, request, **options):
+            lines = tuple(messages)
+            asked.append(Asked(conversation, lines, request, options.get("tools", "")))
+            return generate(conversation, lines, request, **options)
+
+        monkeypatch.setattr(engine, "generate", spy)
+        return asked
+
+    return watch
+
+
 @pytest.fixture
 def formats(qapp):
     font = QFont("DejaVu Sans")
@@ -163,12 +200,12 @@ def show(qtbot, formats):
 
     windows = []  # qtbot does not keep them
 
-    def make(text):
+    def make(text, drawn_with=formats):
         window = QWidget()
         windows.append(window)
         qtbot.addWidget(window)
         window.resize(700, 900)
-        view = TextView(formats, StreamingMarkdown())
+        view = TextView(drawn_with, StreamingMarkdown())
         view.setParent(window)
         view.resize(700, 400)
         window.show()

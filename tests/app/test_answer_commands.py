@@ -27,10 +27,8 @@ def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):
     assert possible("before", "after") == [False, False], "there is one answer"
 
 
-def test_keys_lead_through_conversations_and_versions(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
+def test_keys_lead_through_conversations_and_versions(talked, until):
+    window = talked
     window.menus.actions["regenerate"].trigger()
     until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
     act = window.menus.actions
@@ -56,11 +54,8 @@ def test_keys_lead_through_conversations_and_versions(open_window, until):
     assert window.composer.field.hasFocus()
 
 
-def test_versions_of_the_question_are_switched_where_the_answer_has_one(open_window, until):
-    window = open_window()
-    act = window.menus.actions
-    send(window, "first")
-    until(answered(window, 2))
+def test_versions_of_the_question_are_switched_where_the_answer_has_one(talked, until):
+    window, act = talked, talked.menus.actions
     act["edit"].trigger()
     send(window, " again")
     until(lambda: texts(window)[0] == "first again" and answered(window, 2)())
@@ -74,12 +69,12 @@ def test_versions_of_the_question_are_switched_where_the_answer_has_one(open_win
     until(lambda: act["next_version"].isEnabled())
     act["next_version"].trigger()
     until(lambda: texts(window)[0] == "first again")
+    window.transcript.commands.show_version(window.transcript.messages[0].id, 1)
+    until(lambda: texts(window)[0] == "first")
 
 
-def test_an_answer_is_edited_in_the_composer_and_marked(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
+def test_an_answer_is_edited_in_the_composer_and_marked(talked, until):
+    window = talked
     until(lambda: window.menus.actions["edit_answer"].isEnabled())
     window.menus.actions["edit_answer"].trigger()
     assert window.composer.text == "served"

@@ -32,23 +32,6 @@ def test_the_context_is_counted_with_the_answer(open_window, until, monkeypatch)
     assert [text for text in counted[-1] if text] == ["hello", "served"]
 
 
-def test_editing_sends_another_version(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    QTest.keyClicks(window.composer.field, "kept")
-    window.menus.actions["edit"].trigger()
-    assert window.composer.text == "first"
-    assert "edit" in window.notices.texts
-    send(window, " and more")
-    until(lambda: texts(window)[0] == "first and more" and answered(window, 2)())
-    assert window.conversation.branch[0].siblings == 2
-    assert window.composer.text == "kept"
-    assert "edit" not in window.notices.texts
-    window.transcript.commands.show_version(window.transcript.messages[0].id, 1)
-    until(lambda: texts(window)[0] == "first")
-
-
 def here(window):
     """The conversation that is shown, and not only about to be."""
     record = window.conversation.record
@@ -56,9 +39,7 @@ def here(window):
 
 
 def edit(window, until, which="edit"):
-    """Have a message answered, begin to write the next, and change the first or its answer."""
-    send(window, "first")
-    until(answered(window, 2))
+    """Begin to write the next message, and change the first or its answer."""
     until(lambda: window.menus.actions[which].isEnabled())
     QTest.keyClicks(window.composer.field, "kept")
     window.menus.actions[which].trigger()
@@ -89,8 +70,8 @@ def leave(window, until, how):
 @pytest.mark.parametrize("which", ["edit", "edit_answer"])
 @pytest.mark.parametrize("how", ["opened", "new", "deleted", "written late", "closed"])
 @pytest.mark.quick(3)
-def test_an_edit_that_is_left_is_there_again(open_window, until, how, which):
-    window = open_window()
+def test_an_edit_that_is_left_is_there_again(open_window, talked, until, how, which):
+    window = talked
     written, edited = edit(window, until, which), window.composer_controller.editing
     if how == "closed":
         window.close()
@@ -105,22 +86,21 @@ def test_an_edit_that_is_left_is_there_again(open_window, until, how, which):
     until(lambda: texts(window)[which == "edit_answer"] == written)
     until(answered(window, 2))
     assert window.composer.text == "kept"
+    assert "edit" not in window.notices.texts
     leave(window, until, "opened")
     assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
 
 
-def test_an_edit_that_changed_nothing_ends_when_it_is_left(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
+def test_an_edit_that_changed_nothing_ends_when_it_is_left(talked, until):
+    window = talked
     window.menus.actions["edit"].trigger()
     leave(window, until, "opened")
     assert (window.composer.text, window.composer_controller.editing) == ("", 0)
 
 
 @pytest.mark.parametrize("how", ["esc", "cancel", "other"])
-def test_to_end_an_edit_can_be_undone(open_window, until, how):
-    window = open_window()
+def test_to_end_an_edit_can_be_undone(talked, until, how):
+    window = talked
     written, controller = edit(window, until), window.composer_controller
     if how == "esc":
         QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
@@ -140,8 +120,8 @@ def test_to_end_an_edit_can_be_undone(open_window, until, how):
     assert window.conversation.branch[0].siblings == 2
 
 
-def test_an_edit_of_a_message_that_is_gone_is_a_text(open_window, until):
-    window = open_window()
+def test_an_edit_of_a_message_that_is_gone_is_a_text(talked, until):
+    window = talked
     written = edit(window, until)
     window.new()
     window.store.delete_message(1).result()
@@ -163,8 +143,8 @@ FULL = Problem("The disk is full.", "Make room.")
 @pytest.mark.parametrize("which", ["edit", "edit_answer"])
 @pytest.mark.parametrize("meanwhile", ["busy", "nothing", "typed", "edited", "left"])
 @pytest.mark.quick(4)
-def test_an_edit_that_is_refused_is_not_lost(open_window, until, monkeypatch, which, meanwhile):
-    window = open_window()
+def test_an_edit_that_is_refused_is_not_lost(talked, until, monkeypatch, which, meanwhile):
+    window = talked
     written, composer = edit(window, until, which), window.composer
     edited = window.composer_controller.editing
     refused = refuse(window, monkeypatch, "ask" if which == "edit" else "edit")
@@ -253,10 +233,8 @@ def test_a_message_that_is_refused_comes_back_where_it_was_written(
     assert composer.text == "precious"
 
 
-def test_what_is_written_while_a_message_waits_stays(open_window, until, monkeypatch):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
+def test_what_is_written_while_a_message_waits_stays(talked, until, monkeypatch):
+    window = talked
     planned = Future()
     monkeypatch.setattr(window.composer_controller.documents, "sent", lambda text: planned)
     send(window, "precious")
@@ -281,10 +259,8 @@ def test_what_a_card_replaces_can_be_undone(open_window):
     assert window.composer.text == "my own"
 
 
-def test_each_conversation_keeps_what_is_unsent(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
+def test_each_conversation_keeps_what_is_unsent_whatever_is_news_of_another(talked, until):
+    window = talked
     QTest.keyClicks(window.composer.field, "for the first")
     window.menus.actions["new"].trigger()
     assert window.composer.text == ""
@@ -293,19 +269,6 @@ def test_each_conversation_keeps_what_is_unsent(open_window, until):
     until(lambda: visible.model().rowCount() == 1)
     window.sidebar.chosen.emit(1)
     until(lambda: window.composer.text == "for the first")
-    window.menus.actions["new"].trigger()
-    assert window.composer.text == "for the new"
-
-
-def test_what_is_typed_for_a_new_conversation_survives_news_of_another(open_window, until):
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    record = window.conversation.record
-    window.menus.actions["new"].trigger()
-    QTest.keyClicks(window.composer.field, "for the new")
-    window.show_conversation(record.id)
-    until(lambda: window.conversation.record)
     window.conversation.configure(system_prompt="Be brief.", settings=None)
     until(lambda: window.conversation.configured[0])
     window.menus.actions["new"].trigger()

@@ -94,17 +94,13 @@ def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
     assert found_in(tmp_path) == filled(tmp_path) == []
 
 
-def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_path):
-    asked, generate = [], chat.engine.generate
-    chat.engine.generate = lambda *what, **how: (
-        asked.append(what[2].private),
-        generate(*what, **how),
-    )[1]
+def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_path, watch):
+    asked = watch(chat.engine)
     assert "temporary" in chat.notices.shown
     assert "Temporary" in chat.windowTitle()
     use(chat, until, tmp_path)
     assert chat.conversation.settings.private  # a race has these
-    assert asked == [True, True]
+    assert [one.request.private for one in asked] == [True, True]
     chat.notices.press("temporary")
     until(lambda: chat.conversation.record and not chat.conversation.temporary)
     assert "temporary" not in chat.notices.shown

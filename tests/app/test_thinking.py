@@ -23,19 +23,6 @@ def choose(window, text):
     action.trigger()
 
 
-def spied(window, monkeypatch):
-    """What the engine is asked for from now on."""
-    seen = []
-    generate = window.engine.generate
-
-    def spy(conversation, lines, request, **options):
-        seen.append(request)
-        return generate(conversation, lines, request, **options)
-
-    monkeypatch.setattr(window.engine, "generate", spy)
-    return seen
-
-
 def answer_now(window):
     buttons = window.composer.findChildren(QPushButton)
     return next(button for button in buttons if button.text() == "Answer now")
@@ -57,9 +44,9 @@ def test_a_model_without_a_choice_has_no_button(open_window, until):
     assert not window.composer.thinking.isVisible()
 
 
-def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, monkeypatch):
+def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, watch):
     window = open_window(THINKS)
-    seen = spied(window, monkeypatch)
+    seen = watch(window.engine)
     send(window, "first")
     until(answered(window, 2))
     choose(window, OFF)
@@ -68,25 +55,23 @@ def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, m
     until(answered(window, 4))
     window.menus.actions["regenerate"].trigger()
     until(lambda: len(seen) == 3 and answered(window, 4)())
-    assert [request.thinking for request in seen] == ["", "off", "off"]
+    assert [one.request.thinking for one in seen] == ["", "off", "off"]
     choose(window, MAKERS)
     until(lambda: window.conversation.record is not None)
     until(lambda: window.conversation.configured[1] is None)  # the defaults again
 
 
-def test_a_choice_is_that_of_new_conversations_and_outlasts_the_program(
-    open_window, until, monkeypatch
-):
+def test_a_choice_is_that_of_new_conversations_and_outlasts_the_program(open_window, until, watch):
     window = open_window(THINKS)
     send(window, "first")
     until(answered(window, 2))
     window.menus.actions["new"].trigger()
     choose(window, ON)
     assert window.conversation.record is None
-    seen = spied(window, monkeypatch)
+    seen = watch(window.engine)
     send(window, "second")
     until(answered(window, 2))
-    assert [request.thinking for request in seen] == ["on"]
+    assert [one.request.thinking for one in seen] == ["on"]
     window.sidebar.chosen.emit(1)
     until(lambda: window.composer.thinking.text() == "Thinking")
     window.sidebar.chosen.emit(2)

@@ -1,6 +1,5 @@
 """What is said is stored before it is answered; versions, branches and failures lose nothing."""
 
-import sqlite3
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -35,24 +34,16 @@ def test_a_message_and_its_answer_are_stored(begin):
     assert not talk.conversation.busy
 
 
-def test_the_next_message_is_answered_with_all_that_was_said(begin, monkeypatch):
+def test_the_next_message_is_answered_with_all_that_was_said(begin, watch):
     talk = begin(SERVE)
-    asked = []
-    generate = talk.engine.generate
-
-    def spy(conversation, messages, request, **options):
-        lines = list(messages)
-        asked.append(tuple(f"{line.role}: {line.content}" for line in lines))
-        return generate(conversation, lines, request, **options)
-
-    monkeypatch.setattr(talk.engine, "generate", spy)
+    asked = watch(talk.engine)
     talk.conversation.configure(system_prompt="Be brief.", settings=Request(max_tokens=5))
     talk.until_told("described")
     talk.ask("one")
     talk.ask("two")
-    assert asked == [
-        ("system: Be brief.", "user: one"),
-        ("system: Be brief.", "user: one", "assistant: served", "user: two"),
+    assert [[f"{line.role}: {line.content}" for line in one.lines] for one in asked] == [
+        ["system: Be brief.", "user: one"],
+        ["system: Be brief.", "user: one", "assistant: served", "user: two"],
     ]
     assert talk.conversation.settings.max_tokens == 5
 
@@ -96,29 +87,20 @@ def test_a_new_conversation_begins_as_was_chosen(begin):
 @pytest.mark.parametrize(
     ("sampling", "told"), [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)]
 )
-def test_regenerating_gives_other_words_or_says_that_it_does_not(
-    begin, monkeypatch, sampling, told
-):
+def test_regenerating_gives_other_words_or_says_that_it_does_not(begin, watch, sampling, told):
     talk = begin(SERVE)
     remarks = []
     talk.conversation.remarked.connect(remarks.append)
     settings = Request(sampling=sampling)
     talk.beginning = ("", settings)
-    asked = []
-    generate = talk.engine.generate
-
-    def spy(conversation, messages, request, **options):
-        asked.append(request)
-        return generate(conversation, messages, request, **options)
-
-    monkeypatch.setattr(talk.engine, "generate", spy)
+    asked = watch(talk.engine)
     talk.ask("one")
     assert remarks == []
     talk.conversation.regenerate(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)
     assert len(remarks) == told
-    assert asked[0] == settings
-    again = asked[1].sampling
+    assert asked[0].request == settings
+    again = asked[1].request.sampling
     assert again == (sampling and replace(sampling, seed=None))
     assert talk.conversation.settings == settings
 
@@ -203,24 +185,15 @@ HARMONY = Text(
 )
 
 
-def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
-    begin, monkeypatch, tmp_path
-):
+def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(begin, watch, tmp_path):
     cut = events_file(tmp_path, (HARMONY, Done("g", "length", Stats())))
     talk = begin(f"ready take load take play:{cut} take text:!! done serve")
-    asked = []
-    generate = talk.engine.generate
-
-    def spy(conversation, messages, request, **options):
-        asked.append([*messages][1] if len(messages) > 1 else messages[0])
-        return generate(conversation, messages, request, **options)
-
-    monkeypatch.setattr(talk.engine, "generate", spy)
+    asked = watch(talk.engine)
     talk.ask("2+2?")
     talk.conversation.go_on(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)
     talk.ask("Sure?")
-    assert asked[1:] == [
+    assert [one.lines[1] for one in asked[1:]] == [
         ChatMessage("assistant", "", written=HARMONY.delta),
         ChatMessage("assistant", "Four.!!", reasoning="Hm."),
     ]
@@ -234,22 +207,15 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(
     )
 
 
-def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, monkeypatch):
+def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, watch):
     talk = begin("ready take load take text:{ failed take text:} done take")
     grammar = Grammar("json schema", '{"type": "object"}')
     talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
-    asked = []
-    generate = talk.engine.generate
-
-    def spy(conversation, messages, request, **options):
-        asked.append(request)
-        return generate(conversation, messages, request, **options)
-
-    monkeypatch.setattr(talk.engine, "generate", spy)
+    asked = watch(talk.engine)
     talk.ask("go")
     talk.conversation.go_on(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)
-    assert [request.grammar for request in asked] == [grammar, None]
+    assert [one.request.grammar for one in asked] == [grammar, None]
     assert talk.conversation.settings.grammar == grammar
 
 
@@ -289,26 +255,6 @@ def test_nothing_is_said_while_an_answer_is_written(begin):
     assert talk.problems[0].remedy
     talk.conversation.regenerate(talk.conversation.branch[-1].id)
     assert len(talk.stored()) == 2
-
-
-def test_what_cannot_be_stored_is_given_back(begin, monkeypatch):
-    talk = begin(SERVE)
-    talk.ask("one")
-    full = sqlite3.OperationalError("database or disk is full")
-    full.sqlite_errorcode = sqlite3.SQLITE_FULL
-
-    def refuse(*arguments, **options):
-        raise full
-
-    monkeypatch.setattr("app.conversations.tree._insert", refuse)
-    talk.conversation.say("two")
-    talk.until(lambda: talk.refused)
-    assert talk.refused == ["two"]
-    assert len(talk.shown) == 2
-    assert not talk.conversation.busy
-    monkeypatch.undo()
-    talk.ask("two")
-    assert len(talk.stored()) == 4
 
 
 def test_an_answer_goes_on_while_another_conversation_is_open(begin):
@@ -413,17 +359,9 @@ def test_what_waits_stays_where_it_was_sent(begin, waiting, then):
         assert record.queued == ()
 
 
-def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch):
-    talk = begin("ready take load serve")
-    asked = []
-    generate = talk.engine.generate
-
-    def spy(conversation, lines, request, **options):
-        system = next((line.content for line in lines if line.role == "system"), "")
-        asked.append((system, request.max_tokens, request.thinking))
-        return generate(conversation, lines, request, **options)
-
-    monkeypatch.setattr(talk.engine, "generate", spy)
+def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, watch):
+    talk = begin(SERVE)
+    asked = watch(talk.engine)
     talk.beginning = "First", Request(max_tokens=1)
     for count in (1, 2, 3):
         sent = Future()
@@ -437,7 +375,8 @@ def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, monkeypatch
         talk.conversation.configure(system_prompt=f"Then {count + 1}", settings=settings)
         sent.set_result(Sent("secret"))
         talk.until_told("saved", count)
-    assert asked == [("First", 1, ""), ("Then 2", 2, "on"), ("Then 3", 3, "on")]
+    given = [(one.lines[0].content, one.request.max_tokens, one.request.thinking) for one in asked]
+    assert given == [("First", 1, ""), ("Then 2", 2, "on"), ("Then 3", 3, "on")]
 
 
 def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
@@ -454,7 +393,7 @@ def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
     assert [content for _, content, _ in talk.shown] == ["two", "served", "to two", "served"]
 
 
-def test_a_first_message_that_was_refused_can_be_sent_again(begin, monkeypatch):
+def test_what_was_refused_is_given_back_and_can_be_sent_again(begin, monkeypatch):
     talk = begin(SERVE)
     with monkeypatch.context() as full:
         full.setattr("app.conversations.tree.begin", no_room)
@@ -462,7 +401,13 @@ def test_a_first_message_that_was_refused_can_be_sent_again(begin, monkeypatch):
         talk.conversation.configure(system_prompt="Be brief.", settings=None)
         talk.until(lambda: len(talk.problems) == 2)
     talk.ask("one")
-    assert (talk.refused, chats(talk)) == (["one"], [["one", "served"]])
+    with monkeypatch.context() as full:
+        full.setattr("app.conversations.tree._insert", no_room)
+        talk.conversation.say("two")
+        talk.until(lambda: len(talk.refused) == 2)
+        assert (len(talk.shown), talk.conversation.busy) == (2, False)
+    talk.ask("two")
+    assert (talk.refused, chats(talk)) == (["one", "two"], [["one", "served", "two", "served"]])
 
 
 def no_room(*arguments, **options):

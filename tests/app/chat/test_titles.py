@@ -74,10 +74,10 @@ class Titles:
     `wanted` and `parameters`, which tests change.
     """
 
-    def __init__(self, talk, monkeypatch):
+    def __init__(self, talk, watch):
         self.talk, self.wanted, self.parameters = talk, True, FEWEST_PARAMETERS
         self.looked = 0  # for what could be titled
-        self.asked = []
+        self.asked = watch(talk.engine)
         self.titled = []
         self.writer = TitleWriter(
             talk.store,
@@ -89,13 +89,6 @@ class Titles:
             rest_ms=1,
         )
         self.writer.titled.connect(self.titled.append)
-        generate = talk.engine.generate
-
-        def spy(conversation, messages, request, **options):
-            self.asked.append((conversation, tuple(messages), request))
-            return generate(conversation, messages, request, **options)
-
-        monkeypatch.setattr(talk.engine, "generate", spy)
 
     def _target(self):
         self.looked += 1
@@ -112,11 +105,11 @@ class Titles:
         return record.titled
 
 
-def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkeypatch):
+def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch):
     answer = writes(tmp_path, "Because.", name="answer")
     title = writes(tmp_path, "Colours of the sky", name="title")
     talk = begin(f"ready take load {answer} {title} {answer} take")
-    titles = Titles(talk, monkeypatch)
+    titles = Titles(talk, watch)
     happened = []
     talk.answers.happened.connect(lambda writing, event: happened.append(event))
     talk.ask(QUESTION)
@@ -125,11 +118,11 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkey
     record = talk.conversation.record
     assert titles.titled == [record.id]
     assert titles.title == "Colours of the sky"
-    (_, said, _), (conversation, lines, request) = titles.asked
-    assert conversation == str(record.id)
-    assert lines == (*said, ChatMessage("assistant", "Because."), ChatMessage("user", REQUEST))
-    assert request.sampling.greedy
-    assert request.max_tokens == 16
+    first, asked = titles.asked
+    assert asked.conversation == str(record.id)
+    said = (ChatMessage("assistant", "Because."), ChatMessage("user", REQUEST))
+    assert asked.lines == first.lines + said
+    assert (asked.request.sampling.greedy, asked.request.max_tokens) == (True, 16)
     assert happened == events, "no answer gets what is written for the title"
     assert [content for _, content, _ in talk.stored()] == [QUESTION, "Because."]
     talk.ask("more")
@@ -139,12 +132,12 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, monkey
     titles.writer.close()
 
 
-def test_what_is_no_title_leaves_the_first_words_for_good(begin, tmp_path, monkeypatch):
+def test_what_is_no_title_leaves_the_first_words_for_good(begin, tmp_path, watch):
     talk = begin(
         f"ready take load {writes(tmp_path, 'Because.', name='answer')} "
         f"{writes(tmp_path, 'Sure! Here is one', name='title')} take"
     )
-    titles = Titles(talk, monkeypatch)
+    titles = Titles(talk, watch)
     talk.ask(QUESTION)
     talk.until(lambda: titles.settled)
     assert titles.title == QUESTION
@@ -153,9 +146,9 @@ def test_what_is_no_title_leaves_the_first_words_for_good(begin, tmp_path, monke
 
 
 @pytest.mark.parametrize("reason", ["switched off", "small model", "named"])
-def test_none_is_asked_for(begin, monkeypatch, reason):
+def test_none_is_asked_for(begin, watch, reason):
     talk = begin("ready take load serve")
-    titles = Titles(talk, monkeypatch)
+    titles = Titles(talk, watch)
     titles.wanted = reason != "switched off"
     titles.parameters = FEWEST_PARAMETERS - (reason == "small model")
     talk.conversation.say(QUESTION)
@@ -172,10 +165,10 @@ def test_none_is_asked_for(begin, monkeypatch, reason):
     titles.writer.close()
 
 
-def test_a_question_ends_the_title_at_once(begin, tmp_path, monkeypatch):
+def test_a_question_ends_the_title_at_once(begin, tmp_path, watch, monkeypatch):
     answer = writes(tmp_path, "Because.", name="answer")
     talk = begin(f"ready take load {answer} take text:Colours {answer} take")
-    titles = Titles(talk, monkeypatch)
+    titles = Titles(talk, watch)
     cancelled = []
     cancel = talk.engine.cancel
     monkeypatch.setattr(talk.engine, "cancel", lambda id: (cancelled.append(id), cancel(id)))
@@ -190,10 +183,10 @@ def test_a_question_ends_the_title_at_once(begin, tmp_path, monkeypatch):
     titles.writer.close()
 
 
-def test_a_death_while_a_title_is_written_harms_nothing(begin, tmp_path, monkeypatch):
+def test_a_death_while_a_title_is_written_harms_nothing(begin, tmp_path, watch):
     answer = writes(tmp_path, "Because.", name="answer")
     talk = begin(f"ready take load {answer} take kill -- ready take load serve")
-    titles = Titles(talk, monkeypatch)
+    titles = Titles(talk, watch)
     talk.ask(QUESTION)
     talk.until(lambda: len(titles.asked) == 2)
     titles.wanted = False

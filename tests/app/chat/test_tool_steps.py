@@ -1,6 +1,7 @@
 """Answers that call tools: a person decides, the tool runs, and the model goes on."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -23,26 +24,16 @@ LAST = "The notes say that all is well."
 class Steps:
     """A talk whose answers have these steps; of each the file that the fake host plays."""
 
-    def __init__(self, begin, folder, *steps, rest="serve"):
+    def __init__(self, begin, watch, folder, *steps, rest="serve"):
         files = (events_file(folder, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
         played = " ".join(f"take play:{file}" for file in files)
         self.tools = FakeTools(READ, WRITE, ADD)
         self.talk = begin(f"ready take load {played} {rest}", self.tools)
-        self.asked = []
-        self.may_call = []
-        generate = self.talk.engine.generate
-
-        def spy(conversation, messages, request, *, tools):
-            self.asked.append((tuple(messages), tools))
-            self.may_call.append(request.may_call)
-            return generate(conversation, messages, request, tools=tools)
-
-        self.talk.engine.generate = spy
+        self.asked = watch(self.talk.engine)
 
     @property
     def writing(self):
-        writing = self.talk.conversation.writing
-        return writing
+        return self.talk.conversation.writing
 
     @property
     def calls(self):
@@ -68,14 +59,24 @@ class Steps:
     def decide(self, call, decision, arguments=""):
         self.talk.answers.decide(self.writing.message.id, call.id, decision, arguments)
 
+    def until_first_runs(self):
+        """Ask, and let the model read the notes; returns its call, which runs then."""
+        self.talk.conversation.say("go")
+        call = self.until_asked("read_file")
+        self.decide(call, "once")
+        self.until_run(1)
+        return call
 
-def test_an_answer_goes_on_from_the_results_of_its_calls(begin, tmp_path):
-    steps = Steps(
-        begin,
-        tmp_path,
-        called("I look.", NOTES, thought="Notes?"),
-        called("", SUM, NOTES),
-        made_trace(LAST),
+
+@pytest.fixture
+def play(begin, watch, tmp_path):
+    """Begins a talk whose answers have these steps."""
+    return partial(Steps, begin, watch, tmp_path)
+
+
+def test_an_answer_goes_on_from_the_results_of_its_calls(play):
+    steps = play(
+        called("I look.", NOTES, thought="Notes?"), called("", SUM, NOTES), made_trace(LAST)
     )
     talk = steps.talk
     talk.conversation.say("How are things?")
@@ -100,17 +101,14 @@ def test_an_answer_goes_on_from_the_results_of_its_calls(begin, tmp_path):
     states = [(call.name, call.state, call.bytes) for call in steps.stored()]
     assert states == [("read_file", "done", 12), ("add", "done", 1), ("read_file", "refused", 0)]
     # Each step was asked for with all before it, word for word, and with the same tools.
-    (first, tools), (second, _), (third, _) = steps.asked
+    first, second, third = (one.lines for one in steps.asked)
     assert second[: len(first)] == first
     assert third[: len(second)] == second
     assert [one.role for one in third[len(first) :]] == ["assistant", "tool"] * 2 + ["tool"]
     assert third[-2].content == "3"
-    assert {each[1] for each in steps.asked} == {tools}
-    assert [tool["function"]["name"] for tool in json.loads(tools)] == [
-        "read_file",
-        "write_file",
-        "add",
-    ]
+    (tools,) = {one.tools for one in steps.asked}
+    offered = [tool["function"]["name"] for tool in json.loads(tools)]
+    assert offered == ["read_file", "write_file", "add"]
     # One trace, whose rounds are numbered on.
     events = talk.store.trace(answer.id).result()
     rounds = [event.round for event in events if isinstance(event, Draft | Verdict)]
@@ -119,15 +117,13 @@ def test_an_answer_goes_on_from_the_results_of_its_calls(begin, tmp_path):
     assert sum(isinstance(event, Done) for event in events) == 3
     # The next question comes behind all of it.
     talk.ask("Sure?")
-    assert steps.asked[3][0][: len(third)] == third
-    assert len(steps.asked[3][0]) == len(third) + 2
+    assert steps.asked[3].lines[: len(third)] == third
+    assert len(steps.asked[3].lines) == len(third) + 2
 
 
-def test_always_and_never_hold_for_the_conversation(begin, tmp_path):
+def test_always_and_never_hold_for_the_conversation(play, tmp_path):
     write = ("write_file", "{}")
-    steps = Steps(
-        begin,
-        tmp_path,
+    steps = play(
         called("", NOTES, NOTES, write, write),
         called("", NOTES),
         made_trace(LAST),
@@ -153,15 +149,15 @@ def test_always_and_never_hold_for_the_conversation(begin, tmp_path):
     steps.until_run(4)
     steps.tools.end("four")
     talk.until_told("saved", 2)
-    offered = [tool["function"]["name"] for tool in json.loads(steps.asked[-1][1])]
+    offered = [tool["function"]["name"] for tool in json.loads(steps.asked[-1].tools)]
     assert offered == ["read_file", "add"]
     talk.conversation.permit(Permissions())
     talk.until(lambda: not talk.conversation.permissions.always)
     assert talk.store.conversation(record.id).result().permissions == Permissions()
 
 
-def test_a_server_that_is_trusted_reads_unasked(begin, tmp_path):
-    steps = Steps(begin, tmp_path, called("", NOTES, ("write_file", "{}")), made_trace(LAST))
+def test_a_server_that_is_trusted_reads_unasked(play):
+    steps = play(called("", NOTES, ("write_file", "{}")), made_trace(LAST))
     steps.tools.believed = frozenset(("files",))
     steps.talk.conversation.say("go")
     steps.until_asked("write_file")
@@ -169,8 +165,8 @@ def test_a_server_that_is_trusted_reads_unasked(begin, tmp_path):
     assert [call.tool for call in steps.tools.calls] == ["read_file"]
 
 
-def test_arguments_can_be_changed(begin, tmp_path):
-    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
+def test_arguments_can_be_changed(play):
+    steps = play(called("", NOTES), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")
     assert not steps.writing.calling.fault(call, '{"path": "other.md"}')
@@ -185,19 +181,20 @@ def test_arguments_can_be_changed(begin, tmp_path):
     assert "other.md" in kept.result
 
 
-def test_wrong_calls_are_given_back_to_the_model(begin, tmp_path):
+def test_wrong_calls_are_given_back_to_the_model(play):
     wrong = (("delete_all", "{}"), ("read_file", '{"path": 7}'))
-    steps = Steps(begin, tmp_path, called("", *wrong), called("", *wrong[1:]), made_trace(LAST))
+    steps = play(called("", *wrong), called("", *wrong[1:]), made_trace(LAST))
     steps.talk.ask("go")
     assert not steps.tools.calls
     assert [call.state for call in steps.stored()] == ["refused"] * 3
     assert all(call.result for call in steps.stored())
-    assert steps.may_call == [True, True, False], "after two steps that ran nothing it is to answer"
+    may_call = [one.request.may_call for one in steps.asked]
+    assert may_call == [True, True, False], "after two steps that ran nothing it is to answer"
 
 
 @pytest.mark.parametrize("running", [False, True])
-def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(begin, tmp_path, running):
-    steps = Steps(begin, tmp_path, called("I look.", NOTES), made_trace(LAST))
+def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(play, running):
+    steps = play(called("I look.", NOTES), made_trace(LAST))
     talk = steps.talk
     talk.conversation.say("go")
     call = steps.until_asked("read_file")
@@ -223,22 +220,18 @@ def test_stop_stops_the_tool_too_and_the_answer_can_be_gone_on_with(begin, tmp_p
     assert gone_on.siblings == 2
     assert gone_on.content == answer.content + LAST
     assert [call.state for call in steps.stored()] == ["cancelled" if running else "done"]
-    assert steps.asked[-1][0][-1].role == "tool"
+    assert steps.asked[-1].lines[-1].role == "tool"
 
 
-def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin, tmp_path):
+def test_an_engine_that_dies_in_the_second_step_loses_nothing(play, tmp_path):
     half = events_file(tmp_path, made_trace(LAST), name="half.jsonl")
     rest = events_file(tmp_path, made_trace(" And so on."), name="rest.jsonl")
-    steps = Steps(
-        begin,
-        tmp_path,
+    steps = play(
         called("", NOTES),
         rest=f"take part:9:{half} kill -- ready take load take play:{rest} serve",
     )
     talk = steps.talk
-    talk.conversation.say("go")
-    steps.decide(steps.until_asked("read_file"), "once")
-    steps.until_run(1)
+    steps.until_first_runs()
     steps.tools.end("All is well.")
     talk.until_told("saved")
     answer = talk.conversation.branch[-1]
@@ -247,17 +240,15 @@ def test_an_engine_that_dies_in_the_second_step_loses_nothing(begin, tmp_path):
     talk.conversation.go_on(answer.id)
     talk.until_told("saved", 2)
     assert talk.conversation.branch[-1].content == f"{answer.content} And so on."
-    assert [one.role for one in steps.asked[-1][0]] == ["user", "assistant", "tool", "assistant"]
-    assert steps.asked[-1][0][-1].written == answer.content[answer.steps[-1].place :]
+    assert [one.role for one in steps.asked[-1].lines] == ["user", "assistant", "tool", "assistant"]
+    assert steps.asked[-1].lines[-1].written == answer.content[answer.steps[-1].place :]
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_an_app_that_ends_meanwhile_keeps_the_calls(begin, tmp_path, killed):
-    steps = Steps(begin, tmp_path, called("", NOTES, SUM), rest="take rest")
+def test_an_app_that_ends_meanwhile_keeps_the_calls(play, tmp_path, killed):
+    steps = play(called("", NOTES, SUM), rest="take rest")
     talk = steps.talk
-    talk.conversation.say("go")
-    steps.decide(steps.until_asked("read_file"), "once")
-    steps.until_run(1)
+    steps.until_first_runs()
     id = steps.writing.message.id
     if killed:  # nothing more reaches the disk
         talk.store.close()
@@ -269,8 +260,8 @@ def test_an_app_that_ends_meanwhile_keeps_the_calls(begin, tmp_path, killed):
         assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
 
 
-def test_a_call_that_cannot_be_stored_runs_all_the_same(begin, tmp_path, monkeypatch):
-    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
+def test_a_call_that_cannot_be_stored_runs_all_the_same(play, monkeypatch):
+    steps = play(called("", NOTES), made_trace(LAST))
     talk = steps.talk
     talk.conversation.say("go")
     call = steps.until_asked("read_file")
@@ -288,8 +279,8 @@ def test_a_call_that_cannot_be_stored_runs_all_the_same(begin, tmp_path, monkeyp
     assert [call.state for call in steps.stored()] == ["done"]
 
 
-def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin, tmp_path):
-    steps = Steps(begin, tmp_path, called("", NOTES, SUM), made_trace(LAST))
+def test_a_tool_that_was_switched_off_meanwhile_does_not_run(play):
+    steps = play(called("", NOTES, SUM), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")
     steps.tools.tools = (ADD,)
@@ -302,11 +293,11 @@ def test_a_tool_that_was_switched_off_meanwhile_does_not_run(begin, tmp_path):
     assert [call.state for call in steps.stored()] == ["failed", "done"]
 
 
-def test_a_call_that_comes_after_stop_does_not_run(begin, tmp_path):
+def test_a_call_that_comes_after_stop_does_not_run(play, tmp_path):
     events = called("I look.", NOTES)
     half = events_file(tmp_path, events[:9], name="half.jsonl")
     rest, go = events_file(tmp_path, events[9:], name="rest.jsonl"), tmp_path / "go"
-    steps = Steps(begin, tmp_path, rest=f"take play:{half} wait:{go} play:{rest} rest")
+    steps = play(rest=f"take play:{half} wait:{go} play:{rest} rest")
     steps.tools.believed = frozenset(("files",))
     steps.talk.conversation.say("go")
     steps.talk.until(lambda: steps.talk.conversation.writing and steps.writing.begun)
@@ -317,18 +308,15 @@ def test_a_call_that_comes_after_stop_does_not_run(begin, tmp_path):
     assert not steps.tools.calls
 
 
-def test_without_tools_nothing_is_offered(begin, tmp_path):
-    steps = Steps(begin, tmp_path, made_trace(LAST))
+def test_without_tools_nothing_is_offered(play):
+    steps = play(made_trace(LAST))
     steps.tools.tools = ()
     steps.talk.ask("go")
-    assert steps.asked[0][1] == ""
+    assert steps.asked[0].tools == ""
 
 
-def test_a_tool_says_how_far_it_is(begin, tmp_path):
-    steps = Steps(begin, tmp_path, called("", NOTES), made_trace(LAST))
-    steps.talk.conversation.say("go")
-    call = steps.until_asked("read_file")
-    steps.decide(call, "once")
-    steps.until_run(1)
+def test_a_tool_says_how_far_it_is(play):
+    steps = play(called("", NOTES), made_trace(LAST))
+    call = steps.until_first_runs()
     steps.tools.progress(1, 4, "reading")
     assert steps.writing.calling.progress[call.id].message == "reading"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -295,6 +295,9 @@ def test_a_draft_is_shown_behind_the_message_being_written(transcript, qtbot):
     settle(transcript)
     assert ahead.isHidden()
     assert answer.height == height
+    transcript.show_view(answer, replace(answer.shown, ending=Ending()))
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert answer.widget.findChild(DraftAhead) is None
 
 
 def test_the_empty_page(transcript):

@@ -1,6 +1,5 @@
 """Documents are attached, planned, sent with a message and shown above it; what was sent stays."""
 
-import sqlite3
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -50,31 +49,6 @@ def file(tmp_path):
     return file_in(tmp_path)
 
 
-@pytest.fixture
-def requests():
-    """How the engine was asked, by windows that `asked` watches."""
-    return []
-
-
-@pytest.fixture
-def asked(monkeypatch, requests):
-    """What the engine is asked from now on."""
-
-    def asked(window):
-        seen = []
-        generate = window.engine.generate
-
-        def spy(conversation, lines, request, **options):
-            seen.append(list(lines))
-            requests.append(request)
-            return generate(conversation, lines, request, **options)
-
-        monkeypatch.setattr(window.engine, "generate", spy)
-        return seen
-
-    return asked
-
-
 def question(window, place=0):
     row = window.transcript.messages[place]
     assert row.view is not None, "it is built for that"
@@ -90,14 +64,14 @@ def names(widget):
 
 
 def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
-    opened, until, file, asked, requests
+    opened, until, file, watch
 ):
     window = opened()
-    seen = asked(window)
+    seen = watch(window.engine)
     attach(window, until, file)
     send(window, "What leaks?")
     until(answered(window, 2))
-    ((line,),) = seen
+    (line,) = seen[0].lines
     assert line.content == sent(window).text
     assert "The roof leaks." in line.content[: line.attached]
     assert line.content[line.attached :] == "What leaks?"
@@ -112,9 +86,9 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     assert names(question(window)) == ["plan.txt, whole"]
     send(window, "Anything else?")
     until(answered(window, 4))
-    assert seen[1][0] == line, "it is never made anew"
+    assert seen[1].lines[0] == line, "it is never made anew"
     (digest,) = [document.digest for document in sent(window).documents]
-    assert [request.keep_as for request in requests] == [(digest,), (digest,)]
+    assert [one.request.keep_as for one in seen] == [(digest,), (digest,)]
     window.composer.files_given.emit([file])
     until(lambda: "remark" in window.notices.texts)
     assert chips(window) == [], "it is attached already"
@@ -149,16 +123,16 @@ def test_files_that_are_read_by_the_real_reader(open_window, until, file):
 
 
 @pytest.mark.slow
-def test_another_version_and_another_answer_keep_what_was_sent(opened, until, file, asked):
+def test_another_version_and_another_answer_keep_what_was_sent(opened, until, file, watch):
     window = opened()
-    seen = asked(window)
+    seen = watch(window.engine)
     attach(window, until, file)
     send(window, "first")
     until(answered(window, 2))
     before = sent(window)
     window.menus.actions["regenerate"].trigger()
     until(lambda: len(seen) == 2 and answered(window, 2)())
-    assert seen[1] == seen[0]
+    assert seen[1].lines == seen[0].lines
     window.menus.actions["edit"].trigger()
     assert window.composer.text == "first"
     assert chips(window) == ["plan.txt, whole"]
@@ -169,7 +143,7 @@ def test_another_version_and_another_answer_keep_what_was_sent(opened, until, fi
     send(window, " and more")
     until(lambda: len(seen) == 3 and answered(window, 2)())
     assert sent(window) == before.asked("first and more")
-    assert seen[2][0].content == sent(window).text
+    assert seen[2].lines[0].content == sent(window).text
     assert chips(window) == []
 
 
@@ -221,16 +195,16 @@ def test_while_a_file_is_read_nothing_is_sent(opened, until, tmp_path, reader):
     assert [one.name for one in sent(window).documents] == ["b.txt"]
 
 
-def test_a_file_that_cannot_be_read_says_why_and_is_in_nobodys_way(opened, until, tmp_path, asked):
+def test_a_file_that_cannot_be_read_says_why_and_is_in_nobodys_way(opened, until, tmp_path, watch):
     window = opened()
-    seen = asked(window)
+    seen = watch(window.engine)
     attach(window, until, file_in(tmp_path, "broken.txt"))
     (chip,) = window.composer.documents.chips
     assert "Attach another." in chip.accessibleName()
     assert not chip.view.isVisibleTo(chip)
     send(window, "Hello")
     until(answered(window, 2))
-    assert seen == [[ChatMessage("user", "Hello")]]
+    assert [one.lines for one in seen] == [(ChatMessage("user", "Hello"),)]
     window.composer.documents.remove_asked.emit(0)
     assert chips(window) == []
 
@@ -253,7 +227,7 @@ def test_what_the_model_gets_can_be_seen_before_and_after(opened, until, file):
     after.close()
 
 
-def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, asked):
+def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, watch):
     window = opened()
     attach(window, until, file_in(tmp_path, "<img src=x>.txt"))
     assert "<img" not in window.composer.documents.chips[0].toolTip()
@@ -269,11 +243,11 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, ask
     assert window.conversation.branch[1].content == "served"
     record = window.conversation.record
     assert window.store.documents_of(record.id).result() == ()
-    seen = asked(window)
+    seen = watch(window.engine)
     send(window, "Again?")
     until(answered(window, 4))
-    assert "The roof" not in seen[0][0].content
-    assert seen[0][0].content == sent(window).text
+    assert "The roof" not in seen[0].lines[0].content
+    assert seen[0].lines[0].content == sent(window).text
 
 
 def press(box, text):
@@ -350,11 +324,9 @@ def test_who_attached_a_file_can_write_at_once(opened, until, file):
 def test_what_could_not_be_stored_comes_back_with_its_documents(opened, until, file, monkeypatch):
     window = opened()
     attach(window, until, file)
-    full = sqlite3.OperationalError("database or disk is full")
-    full.sqlite_errorcode = sqlite3.SQLITE_FULL
 
     def refuse(*arguments, **options):
-        raise full
+        raise Problem("The disk is full.", "Make room.")
 
     monkeypatch.setattr("app.conversations.tree._insert", refuse)
     send(window, "What leaks?")
@@ -365,9 +337,9 @@ def test_what_could_not_be_stored_comes_back_with_its_documents(opened, until, f
     assert "The roof" in sent(window).text
 
 
-def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, asked, monkeypatch):
+def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, watch, monkeypatch):
     window = opened()
-    seen = asked(window)
+    seen = watch(window.engine)
     attach(window, until, file_in(tmp_path, "lease.txt", LONG))
     window.composer.field.setPlainText("Who pays the deposit?")
     until(lambda: "passage" in chips(window)[0])
@@ -387,13 +359,13 @@ def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, aske
     assert 0 < first.passages < first.among
     assert "pays the deposit" in sent(window).text
     assert "passages of" in names(question(window))[0]
-    line = seen[0][0]
+    line = seen[0].lines[0]
     window.composer.field.setPlainText("And what does clause 70 say about it?")
     until(lambda: chips(window) and "passage" in chips(window)[0])
     assert window.composer.documents.remark == ""
     window.composer.send()
     until(answered(window, 4))
-    assert seen[1][0] == line
+    assert seen[1].lines[0] == line
     second = sent(window, 2).documents[0]
     assert (second.number, second.name) == (1, "lease.txt")
     assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}

@@ -34,22 +34,15 @@ def copies(window):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, monkeypatch):
-    seen = []
-    generate = window.engine.generate
-
-    def spy(conversation, lines, request, **options):
-        seen.append(list(lines))
-        return generate(conversation, lines, request, **options)
-
-    monkeypatch.setattr(window.engine, "generate", spy)
+def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, watch):
+    seen = watch(window.engine)
     attach(window, until, photograph)
     (chip,) = window.composer.documents.chips
     until(lambda: not chip.picture.image.isNull())
     small = chip.picture.height()
     send(window, "Which boat?")
     until(answered(window, 2))
-    ((asked,),) = seen
+    ((asked,),) = (one.lines for one in seen)
     (picture,) = asked.pictures
     assert (asked.content, picture.width, picture.height) == ("Which boat?", 64, 48)
     assert [Path(picture.path)] == copies(window)
@@ -65,7 +58,7 @@ def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, m
     dialog.reject()
     send(window, "And its colour?")
     until(answered(window, 4))
-    assert seen[1][0] == asked, "it is never made anew"
+    assert seen[1].lines[0] == asked, "it is never made anew"
     window.conversation.delete_document(1)
     until(lambda: not copies(window))
     until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())

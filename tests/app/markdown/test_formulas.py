@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtGui import QColor, QImage, QTextCursor
-from PySide6.QtWidgets import QWidget
 
 from app.markdown.copying import written_text
 from app.markdown.formats import Formats
@@ -25,23 +24,11 @@ def layouts(qtbot):
 
 
 @pytest.fixture
-def show_formulas(qtbot, formats, layouts, until):
+def show_formulas(show, formats, layouts, until):
     """A view with a finished text, whose formulas are laid out."""
-    windows = []
 
     def make(text):
-        window = QWidget()
-        windows.append(window)
-        qtbot.addWidget(window)
-        window.resize(700, 900)
-        drawing = Formats(formats.font, formats.colours, formulas=layouts)
-        view = TextView(drawing, StreamingMarkdown())
-        view.setParent(window)
-        view.resize(700, 400)
-        window.show()
-        view.text.append(text)
-        view.text.finish()
-        view.text.settle()
+        view = show(text, Formats(formats.font, formats.colours, formulas=layouts))
         until(lambda: not layouts.waiting)
         return view
 

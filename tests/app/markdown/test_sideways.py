@@ -25,6 +25,8 @@ def bars(view):
 
 
 def placed(view):
+    """The view, laid out as it is now."""
+    view.text.settle()
     view.place_buttons()
     return view
 
@@ -117,8 +119,7 @@ def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show):
     bar.setValue(80)
     begin = left(view, "wide")
     view.text.append("more\nlines\n" + "x" * 900 + "\n")
-    view.text.settle()
-    view.place_buttons()
+    placed(view)
     assert left(view, "wide") == left(view, "lines") == begin
     assert bars(view) == [bar]
     assert bar.maximum() > 900
@@ -134,15 +135,11 @@ def test_bars_follow_what_changes(show, formats, change):
         view.set_formats(Formats(formats.font, DARK))
     else:
         view.resize(500, 400)
-    view.text.settle()
-    view.place_buttons()
-    changed = bars(view)[0].maximum()
+    changed = bars(placed(view))[0].maximum()
     assert changed == widest if change == "formats" else changed > widest
     if change == "rejected":
         view.text.set_rejected([])
-        view.text.settle()
-        view.place_buttons()
-        assert bars(view)[0].maximum() == widest
+        assert bars(placed(view))[0].maximum() == widest
 
 
 LONG_WORDS = ("Configuration", "Implementation", "Responsibility", "Recommendation")
@@ -210,9 +207,7 @@ def test_the_parts_of_a_long_table_scroll_as_one(show):
     bar.setValue(50)
     assert len({one.format().leftMargin() for one in view.text.tables}) == 1
     view.set_formats(Formats(view.font(), DARK))
-    view.text.settle()
-    view.place_buttons()
-    assert bars(view)[0].value() == -round(view.text.tables[-1].format().leftMargin())
+    assert bars(placed(view))[0].value() == -round(view.text.tables[-1].format().leftMargin())
 
 
 def test_the_cursor_stays_in_sight_in_a_table(show):
