@@ -24,6 +24,7 @@ TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
 def test_a_first_use(open_window, until):
     window = open_window()
     send(window, "hello")
+    assert window.loader.loaded is None, "it waits for the model"
     until(answered(window, 2))
     assert texts(window) == ["hello", "served"]
     until(lambda: visible_list(window).model().rowCount() == 1)
@@ -31,14 +32,6 @@ def test_a_first_use(open_window, until):
     assert window.composer.text == ""
     send(window, "and then")
     until(answered(window, 4))
-
-
-def test_what_is_sent_before_the_model_is_there_is_answered_then(open_window, until):
-    window = open_window()
-    send(window, "early")
-    assert window.loader.loaded is None
-    until(answered(window, 2))
-    assert texts(window) == ["early", "served"]
 
 
 def ahead(window):

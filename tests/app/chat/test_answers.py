@@ -1,7 +1,6 @@
 """Answers are held back, saved again and interrupted, and their end is always saved."""
 
-import sqlite3
-
+import pytest
 from hypothesis import given
 
 from app.chat.writing import Writing
@@ -54,11 +53,17 @@ def test_a_failure_ends_an_answer():
     assert answer.failure.remedy == "Mend it."
 
 
-def test_what_is_held_back_is_asked_for_later(begin):
+@pytest.fixture
+def talk(begin):
+    """A talk whose answer is held back."""
     talk = begin("ready take load serve")
     talk.answers.hold()
     talk.conversation.say("hello")
     talk.until_told("begun")
+    return talk
+
+
+def test_what_is_held_back_is_asked_for_later(talk):
     assert talk.answers.busy
     assert not talk.engine.answering
     assert talk.stored()[-1] == ("assistant", "", "streaming")
@@ -67,11 +72,7 @@ def test_what_is_held_back_is_asked_for_later(begin):
     assert talk.shown[-1] == ("assistant", "served", "complete")
 
 
-def test_what_is_held_back_can_be_stopped(begin):
-    talk = begin("ready take load serve")
-    talk.answers.hold()
-    talk.conversation.say("hello")
-    talk.until_told("begun")
+def test_what_is_held_back_can_be_stopped(talk):
     talk.conversation.stop()
     talk.until_told("saved")
     assert talk.shown[-1] == ("assistant", "", "cancelled")
@@ -79,11 +80,7 @@ def test_what_is_held_back_can_be_stopped(begin):
     assert not talk.engine.answering
 
 
-def test_what_is_held_back_fails_where_there_will_be_no_model(begin):
-    talk = begin("ready take load serve")
-    talk.answers.hold()
-    talk.conversation.say("hello")
-    talk.until_told("begun")
+def test_what_is_held_back_fails_where_there_will_be_no_model(talk):
     talk.answers.refuse(Problem("There is no network.", "Connect to one."))
     talk.until_told("saved")
     assert talk.shown[-1] == ("assistant", "", "failed")
@@ -92,17 +89,10 @@ def test_what_is_held_back_fails_where_there_will_be_no_model(begin):
     assert trace[-1].message == "There is no network."
 
 
-def test_what_cannot_be_saved_is_saved_later(begin, monkeypatch):
-    talk = begin("ready take load take text:all done take")
-    full = sqlite3.OperationalError("database or disk is full")
-    full.sqlite_errorcode = sqlite3.SQLITE_FULL
-
+def test_what_cannot_be_saved_is_saved_later(talk, monkeypatch):
     def refuse(*arguments, **options):
-        raise full
+        raise Problem("The disk is full.", "Make room.")
 
-    talk.answers.hold()
-    talk.conversation.say("hello")
-    talk.until_told("begun")
     monkeypatch.setattr("app.conversations.tree._write", refuse)
     talk.answers.release()
     talk.until_told("finished")
@@ -117,7 +107,7 @@ def test_what_cannot_be_saved_is_saved_later(begin, monkeypatch):
     talk.answers.flush()
     talk.until_told("saved")
     talk.until_told("saving_again")
-    assert talk.stored()[-1] == ("assistant", "all", "complete")
+    assert talk.stored()[-1] == ("assistant", "served", "complete")
 
 
 def test_closing_interrupts_and_saves(begin, tmp_path):
@@ -135,11 +125,22 @@ def test_closing_interrupts_and_saves(begin, tmp_path):
         assert text_of(kept) == writing.text
 
 
-def test_answers_that_are_written_at_once_keep_apart(begin):
-    talk = begin(
-        "ready take load take take as:2 waiting:1 as:3 waiting:0 text:x as:2 text:a "
-        "as:3 text:y done as:2 text:b done take"
-    )
+@pytest.mark.parametrize(
+    ("steps", "texts"),
+    [
+        (
+            "as:2 waiting:1 as:3 waiting:0 text:x as:2 text:a as:3 text:y done as:2 text:b done",
+            [("second", "xy", "complete"), ("first", "ab", "complete")],
+        ),
+        (
+            "as:2 text:a as:3 text:x failed as:2 text:b done",
+            [("second", "x", "failed"), ("first", "ab", "complete")],
+        ),
+    ],
+    ids=["complete", "failed"],
+)
+def test_answers_that_are_written_at_once_keep_apart(begin, steps, texts):
+    talk = begin(f"ready take load take take {steps} take")
     ended = []
     talk.answers.finished.connect(ended.append)
     for number, text in enumerate(("first", "second"), start=1):
@@ -147,27 +148,8 @@ def test_answers_that_are_written_at_once_keep_apart(begin):
         talk.conversation.say(text)
         talk.until_told("begun", number)
     talk.until_told("saved", 2)
-    assert [(writing.title, writing.text) for writing in ended] == [
-        ("second", "xy"),
-        ("first", "ab"),
-    ]
+    assert [(writing.title, writing.text, writing.state) for writing in ended] == texts
     for writing in ended:
-        assert writing.state == "complete"
         told = talk.store.trace(writing.message.id).result()
         assert text_of(told) == writing.text
         assert not any(isinstance(event, Waiting) for event in told), "waiting is no part of it"
-
-
-def test_one_failure_leaves_the_other_alone(begin):
-    talk = begin("ready take load take take as:2 text:a as:3 text:x failed as:2 text:b done take")
-    ended = {}
-    talk.answers.finished.connect(lambda writing: ended.update({writing.title: writing}))
-    for number, text in enumerate(("first", "second"), start=1):
-        talk.conversation.new()
-        talk.conversation.say(text)
-        talk.until_told("begun", number)
-    talk.until_told("saved", 2)
-    assert {title: (one.text, one.state) for title, one in ended.items()} == {
-        "first": ("ab", "complete"),
-        "second": ("x", "failed"),
-    }

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QImage, QWheelEvent
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -140,19 +140,15 @@ def test_copying_its_code(make):
     assert copies[0].geometry().right() <= message.view.width()
 
 
-def test_what_can_be_asked_for(make, asked):
-    answer, question = make("a"), make("b", role="user")
-    button(answer, "Write this answer again").click()
-    button(question, "Edit").click()
-    assert asked == [("regenerate", 7), ("edit", 7)]
-
-
-def test_a_message_has_its_actions_at_its_end(make):
+def test_a_message_has_its_actions_at_its_end(make, asked):
     answer, question = make("a"), make("b", role="user")
     (below,) = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
     (under,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
     assert below.mapTo(answer, QPoint()).y() > answer.view.geometry().bottom()
     assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
+    button(answer, "Write this answer again").click()
+    button(question, "Edit").click()
+    assert asked == [("regenerate", 7), ("edit", 7)]
 
 
 def test_an_answer_keeps_its_show(make, asked):
@@ -182,21 +178,6 @@ def test_the_legend_is_there_while_the_tokens_are_shown(make):
     question = make("a", role="user")
     show(question, tokens=True)
     assert question.legend is None
-
-
-def test_a_draft_is_shown_when_all_text_is_written(make):
-    message = make("Some words")
-    show(message, ahead=made_round(1, " more")[0], calm=True)
-    assert message.findChild(DraftAhead).isHidden()
-    message.refresh()
-    ahead = message.findChild(DraftAhead)
-    assert ahead.isVisible()
-    message.append(" more")
-    message.step()
-    message.refresh()
-    show(message, ending=Ending())
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert message.findChild(DraftAhead) is None
 
 
 def test_an_older_draft_is_not_shown_behind_its_own_text(make):
@@ -381,23 +362,16 @@ CUT = ("interrupted", "cancelled", "length", "failed")
 
 
 @pytest.mark.parametrize("state", CUT)
-def test_how_it_ended(make, state):
-    message = make("a")
-    before = texts(message)
-    show(message, ending=Ending("complete"))
-    assert texts(message) == before
-    assert not message.go_on.isVisible()
-    show(message, ending=Ending(state))
-    (mark,) = set(texts(message)) - set(before)
+def test_an_answer_that_was_cut_says_how_and_can_be_gone_on_with(make, asked, state):
+    answer = make("a")
+    before = texts(answer)
+    assert not answer.go_on.isVisible()
+    show(answer, ending=Ending("complete"))
+    assert (texts(answer), answer.go_on.isVisible()) == (before, False)
+    show(answer, ending=Ending(state))
+    (mark,) = set(texts(answer)) - set(before)
     assert mark == Ending(state).text
     assert [Ending(other).text for other in CUT].count(mark) == 1
-
-
-@pytest.mark.parametrize("state", CUT)
-def test_an_answer_that_was_cut_can_be_gone_on_with(make, asked, state):
-    answer = make("a")
-    assert not answer.go_on.isVisible()
-    show(answer, ending=Ending(state))
     assert answer.go_on.isVisible()
     assert answer.go_on.awake  # without being looked for
     assert answer.go_on in answer.inner
@@ -436,21 +410,6 @@ def test_actions_wake_with_the_mouse_and_the_focus(make):
     copy.set_awake(True)
     assert copy.grab().toImage() != asleep
     assert copy.geometry() == place
-
-
-def test_the_wheel_goes_on_to_the_transcript(make):
-    event = QWheelEvent(
-        QPointF(1, 1),
-        QPointF(1, 1),
-        QPoint(),
-        QPoint(0, -120),
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
-    make("a").view.wheelEvent(event)
-    assert not event.isAccepted()
 
 
 def test_in_other_colours(make, formats):

@@ -115,11 +115,12 @@ def words_in(widget):
 
 @pytest.fixture
 def play(begin, formats, qtbot, tmp_path):
-    """Begin a talk whose engine plays these events, and show it."""
+    """Begin a talk whose engine plays these steps, and show it."""
 
-    def played(events, then="take"):
-        path = events_file(tmp_path, events)
-        shown = Shown(begin(f"ready take load take play:{path} {then}"), formats)
+    def played(*steps, then="take", tools=None):
+        files = (events_file(tmp_path, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
+        played = " ".join(f"take play:{file}" for file in files)
+        shown = Shown(begin(f"ready take load {played} {then}", tools), formats)
         qtbot.addWidget(shown.transcript)
         return shown
 
@@ -127,7 +128,7 @@ def play(begin, formats, qtbot, tmp_path):
 
 
 def test_reasoning_is_counted_while_it_is_written(play):
-    shown = play(reasoned("<think>", "so", " it", " is"), "take rest")
+    shown = play(reasoned("<think>", "so", " it", " is"), then="take rest")
     shown.talk.conversation.say("go")
     shown.talk.until_told("begun")
     shown.talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
@@ -218,13 +219,10 @@ def test_marks_that_are_tokens_are_never_shown(play):
     assert QApplication.clipboard().text() == "It is **4**"
 
 
-def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_path):
+def test_a_call_is_asked_about_runs_and_is_a_line(play):
     steps = (called("I look.\n", ("read_file", '{"path": "a.md"}')), made_trace("All is well."))
-    files = (events_file(tmp_path, step, name=f"{n}.jsonl") for n, step in enumerate(steps))
-    played = " ".join(f"take play:{file}" for file in files)
     tools = FakeTools(READ)
-    shown = Shown(begin(f"ready take load {played} serve", tools), formats)
-    qtbot.addWidget(shown.transcript)
+    shown = play(*steps, then="serve", tools=tools)
     whole = []
     left = []
     shown.transcript.commands = MessageCommands(
@@ -262,12 +260,9 @@ def test_a_call_is_asked_about_runs_and_is_a_line(begin, formats, qtbot, tmp_pat
     assert shown.transcript.messages[1].view.toPlainText().split("\n") == lines
 
 
-def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends(
-    begin, formats, qtbot, tmp_path
-):
-    step = events_file(tmp_path, called("", ("read_file", '{"path": "a.md"}')))
-    shown = Shown(begin(f"ready take load take play:{step} serve", FakeTools(READ)), formats)
-    qtbot.addWidget(shown.transcript)
+def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends(play):
+    step = called("", ("read_file", '{"path": "a.md"}'))
+    shown = play(step, then="serve", tools=FakeTools(READ))
     shown.talk.conversation.say("How are things?")
     shown.talk.until(lambda: shown.transcript.messages[1:])
     row = shown.transcript.messages[1]

@@ -10,7 +10,6 @@ from app.conversations.answer_steps import (
     permissions_from_json,
     permissions_to_json,
 )
-from app.conversations.store import Store
 from app.conversations.stored_json import read_or, write
 from engine.events import Text
 from engine.stretches import Stretch
@@ -71,19 +70,6 @@ def test_steps_and_permissions_come_back_as_they_were():
     allowed = Permissions(frozenset({("a", "b")}), frozenset({("c", "d"), ("c", "e")}))
     assert permissions_from_json(permissions_to_json(allowed)) == allowed
     assert permissions_to_json(Permissions(trusted=frozenset({"a"}))) == ""
-
-
-def test_after_a_crash_no_call_runs(path):
-    running = StepCall("g_0", "read_file", "{}", "files", "read_file", state="running")
-    waiting = StepCall("g_1", "read_file", "{}", "files", "read_file")
-    with Store.open(path) as store:
-        begun = store.begin_answer(asked(store).id, target="t", drafter="").result()
-        steps = (Step(1, (running, waiting)),)
-        store.flush_answer(begun.id, "x", (), steps=steps).result()
-    with Store.open(path) as store:
-        answer = store.message(begun.id).result()
-        assert answer.state == "interrupted"
-        assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
 
 
 def test_steps_go_with_their_answer_and_no_permission_goes_along(store):

@@ -77,19 +77,6 @@ def test_a_message_keeps_what_was_sent_of_it(path):
         assert store.documents_of(record.id).result() == ((1, document()),)
 
 
-def test_documents_come_back_with_a_deleted_message_and_go_with_a_copy(store):
-    record, question = sent_with(store, document())
-    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
-    copy = store.duplicate(record.id).result()
-    change = store.delete_message(question.id).result()
-    assert store.documents_of(record.id).result() == ()
-    store.undo(change).result()
-    assert store.documents_of(record.id).result() == ((1, document()),)
-    assert store.message(question.id).result().sent == question.sent
-    assert store.documents_of(copy.id).result() == ((1, document()),)
-    assert store.branch(copy.id).result()[0].sent == question.sent
-
-
 def test_another_version_keeps_the_documents_and_their_numbers(store):
     record, question = sent_with(store, document())
     _, (other, _) = store.ask(
@@ -202,11 +189,13 @@ def test_a_deleted_document_leaves_a_line_and_nothing_else(store, path, tmp_path
 
 
 def test_a_document_is_deleted_in_one_conversation_only(store):
-    one, _ = sent_with(store, document())
-    other, question = sent_with(store, document())
+    one, question = sent_with(store, document())
+    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
+    other, copy = sent_with(store, document())[0], store.duplicate(one.id).result()
     store.delete_document(one.id, 1).result()
-    assert store.branch(other.id).result()[0] == question
-    assert store.documents_of(other.id).result() == ((1, document()),)
+    for left in (other, copy):
+        assert store.branch(left.id).result()[0].sent == question.sent
+        assert store.documents_of(left.id).result() == ((1, document()),)
 
 
 def test_purging_takes_the_documents_that_nobody_refers_to(store, path, tmp_path):
@@ -244,20 +233,11 @@ def test_an_export_has_the_names_and_what_was_sent(store):
 @pytest.mark.parametrize(
     "sent",
     [
-        "text",
-        {"text": 1},
-        {"text": "short", "documents": [{"number": 1, "name": "a", "ranges": [], "end": 9}]},
-        {
-            "text": "short",
-            "documents": [
-                {
-                    "number": 1,
-                    "name": "a",
-                    "ranges": [{"start": 0, "offset": 0, "length": 9}],
-                    "end": 5,
-                }
-            ],
-        },
+        *("text", {"text": 1}),
+        *(
+            {"text": "short", "documents": [{"number": 1, "name": "a", "ranges": own, "end": end}]}
+            for own, end in (([], 9), ([{"start": 0, "offset": 0, "length": 9}], 5))
+        ),
     ],
 )
 def test_what_was_sent_of_an_import_is_checked(store, sent):
@@ -306,8 +286,10 @@ def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(store, tmp_
     other = document("other.pdf", data=b"other")
     assert store.attach(record.id, other).result() == 2, "number 1 is that of the deleted one"
     store.detach(record.id, 2).result()
+    assert store.documents_of(record.id).result() == ()
     store.undo(change).result()
     assert store.documents_of(record.id).result() == ((1, document()),)
+    assert store.message(question.id).result().sent == question.sent
     change = store.delete_message(question.id).result()
     store.delete_document(record.id, 1).result()
     store.undo(change).result()

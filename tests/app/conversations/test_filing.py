@@ -43,19 +43,7 @@ def test_folders_hold_conversations_and_are_sorted_by_name(store):
     assert filed(store)[one] == (None, False)
 
 
-def test_a_deleted_folder_leaves_its_conversations(store):
-    one, two = made(store, 2)
-    folder = store.make_folder("Work").result()
-    store.move(one, two, folder=folder.id).result()
-    deletion = store.delete_folder(folder.id).result()
-    assert filed(store) == {one: (None, False), two: (None, False)}
-    assert store.folders().result() == ()
-    store.undo(deletion).result()
-    assert filed(store) == {one: (folder.id, False), two: (folder.id, False)}
-    assert store.folders().result() == (folder,)
-
-
-def test_a_folder_keeps_what_new_conversations_begin_with(store):
+def test_a_folder_keeps_what_begins_in_it_and_leaves_it_when_it_is_deleted(store):
     folder = store.make_folder("Work").result()
     assert (folder.instruction, folder.files) == ("", ())
     store.set_up_folder(folder.id, instruction="Be brief.", files=["/a b.txt", "/ü.pdf"]).result()
@@ -63,7 +51,9 @@ def test_a_folder_keeps_what_new_conversations_begin_with(store):
     assert (kept.instruction, kept.files) == ("Be brief.", ("/a b.txt", "/ü.pdf"))
     inside = store.create(folder=folder.id).result()
     assert inside.folder == folder.id
-    store.undo(store.delete_folder(folder.id).result()).result()
+    deletion = store.delete_folder(folder.id).result()
+    assert (filed(store), store.folders().result()) == ({inside.id: (None, False)}, ())
+    store.undo(deletion).result()
     assert store.folders().result() == (kept,)
     assert store.conversation(inside.id).result().folder == folder.id
     with pytest.raises(Problem):

@@ -179,13 +179,11 @@ def test_downloads_of_another_process_are_followed(opened):
     opened.answer(downloads=(replace(there, status="paused"),))
     opened.window.library_controller.follow()
     assert not opened.commands.waits("list")
-
-
-def test_they_are_followed_only_while_the_library_is_seen(opened):
-    opened.answer(downloads=(Download("a/a", "", "running", 1, 4),))
+    opened.window.library.refresh()
+    opened.answer(downloads=(there,))
     opened.view.leave()
     opened.window.library_controller.follow()
-    assert not opened.commands.waits("list")
+    assert not opened.commands.waits("list"), "only while the Library is seen"
 
 
 def test_an_offer_without_room_is_greyed_out(opened):

@@ -163,7 +163,7 @@ def test_a_new_list_waits_until_a_title_is_edited(sidebar, qtbot):
     qtbot.waitUntil(lambda: conversations(sidebar).model().rowCount() == 6)
 
 
-def test_a_deletion_can_be_undone(sidebar):
+def test_a_deletion_can_be_undone_or_its_undo_closed(sidebar):
     deleted, restored = listen(sidebar.deleted), listen(sidebar.undone)
     bar, shown = part(sidebar, UndoBar), conversations(sidebar)
     assert not bar.isVisible()
@@ -192,11 +192,16 @@ def test_a_deletion_can_be_undone(sidebar):
         sidebar.undo_bar.put_back(failed)
     sidebar.restore_action.trigger()
     assert restored == [second, first, second], "the last change is still the first"
+    sidebar.offer_undo(change(1, 2, 3), "Moved")
+    assert bar.text.count("3 conversations")
+    QTest.mouseClick(part(sidebar, QAbstractButton, "Close"), Qt.MouseButton.LeftButton)
+    assert not bar.isVisible()
 
 
 def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(sidebar):
     pinned = listen(sidebar.pinned)
     new = conversation(99, title="New")
+    conversations(sidebar).go_to(index(sidebar, 3))
     sidebar.set_shown(None)
     assert conversations(sidebar).selectedIndexes() == []
     sidebar.set_shown(99)  # it comes to be listed later
@@ -206,14 +211,6 @@ def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(side
     assert pinned == [((99,), True)]
     (selected,) = conversations(sidebar).selectedIndexes()
     assert selected.data(Qt.ItemDataRole.DisplayRole) == "New"
-
-
-def test_an_undo_can_be_closed(sidebar):
-    bar = part(sidebar, UndoBar)
-    sidebar.offer_undo(change(1, 2, 3), "Moved")
-    assert bar.text.count("3 conversations")
-    QTest.mouseClick(part(sidebar, QAbstractButton, "Close"), Qt.MouseButton.LeftButton)
-    assert not bar.isVisible()
 
 
 def test_pinning_and_exports_are_about_the_current_line(sidebar):
@@ -301,16 +298,6 @@ def test_a_new_list_keeps_what_is_selected(sidebar):
     sidebar.set_shown(1)
     sidebar.delete_action.trigger()
     assert deleted == [(1, 2)]
-
-
-def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar):
-    deleted = listen(sidebar.deleted)
-    conversations(sidebar).go_to(index(sidebar, 3))
-    sidebar.set_shown(None)  # a new conversation
-    sidebar.set_shown(9)  # its first message is stored, and the list is read again
-    sidebar.set_conversations((*SEVERAL, conversation(9, "New")), now=NOW)
-    sidebar.delete_action.trigger()
-    assert deleted == [(9,)]
 
 
 def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar):

@@ -156,12 +156,17 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
     assert not opened[0].exists()
 
 
-def test_a_conversation_begins_with_its_folders_instruction_and_files(window, until, tmp_path):
-    (tmp_path / "plan.txt").write_text("The roof leaks.")
+def set_up(window):
+    """A folder, the dialog of what begins in it, and the field of its instruction."""
     folder = window.store.make_folder("Work").result()
     window.sidebar.folder_setup_asked.emit(folder)
     (dialog,) = window.findChildren(FolderDialog)
-    field = dialog.findChild(QPlainTextEdit)
+    return folder, dialog, dialog.findChild(QPlainTextEdit)
+
+
+def test_a_conversation_begins_with_its_folders_instruction_and_files(window, until, tmp_path):
+    (tmp_path / "plan.txt").write_text("The roof leaks.")
+    folder, dialog, field = set_up(window)
     field.setPlainText(" Be brief.\n")
     dialog.add([str(tmp_path / "plan.txt"), str(tmp_path / "gone.txt"), str(tmp_path / "plan.txt")])
     dialog.accept()
@@ -269,10 +274,7 @@ def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
 
 
 def test_a_folders_instruction_that_is_refused_stays_in_the_dialog(window, until, monkeypatch):
-    folder = window.store.make_folder("Work").result()
-    window.sidebar.folder_setup_asked.emit(folder)
-    (dialog,) = window.findChildren(FolderDialog)
-    field = dialog.findChild(QPlainTextEdit)
+    _, dialog, field = set_up(window)
     field.setPlainText("Long thought of.")
     monkeypatch.setattr(window.store, "set_up_folder", refusing)
     dialog.accept()
