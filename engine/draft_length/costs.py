@@ -229,7 +229,7 @@ class _Estimate(NamedTuple):
         return _Estimate(self.errors, self.covariance + covariance)
 
     def learned(self, kind: int, error: float, noise: float) -> "_Estimate":
-        """Return what is known after a pass of this kind was off by `error`."""
+        """Return the estimate after a pass of this kind was off by `error`."""
         gain = self.covariance[kind] / (self.covariance.item(kind, kind) + noise**2)
         errors = self.errors + gain * (error - self.errors.item(kind))
         return _Estimate(errors, self.covariance - gain[:, None] * self.covariance[kind])
@@ -250,7 +250,7 @@ class _Correction:
     slope over them. The noise is how far passes of late were off. Some readings are outliers, so a
     surprise counts only when it has come three times, and the least of the three is believed. Three
     in a row show that all rows have changed. If all three were of one kind, the next pass of
-    another kind may show that it alone has, as where a kernel is slow for so many rows. Three of
+    another kind may show that it alone has, as where a kernel is slow for these rows. Three of
     one kind, while others were as expected, show it as well. That one kind alone has changed is
     believed only where it speaks against drafting.
     """
@@ -260,7 +260,7 @@ class _Correction:
     _CHANGE = _covariance(0.84, 0.55, 0.0)  # of all rows, by a surprise of 1
     _SURPRISE, _TIMES = 3.0, 3  # standard deviations; surprises that show a change
     _LEAST_NOISE, _PASSES = 0.1, 32  # the passes of late
-    _MOST, _DEVIATIONS = 0.75, 1.15  # this share of normal errors is smaller than so many
+    _MOST, _DEVIATIONS = 0.75, 1.15  # of normal errors this share is smaller than that
     _PATIENCE = 8  # passes until a change is taken as one of all rows
 
     def __init__(self, spread: float | None) -> None:
@@ -313,7 +313,7 @@ class _Correction:
             del self._of_kind[kind]
 
     def _after(self, now: _Estimate, row: Sequence[_Surprise], change: Array) -> _Estimate:
-        """Return what is known if the least of these surprises shows such a change."""
+        """Return the estimate if the least of these surprises shows such a change."""
         least = min(row, key=lambda each: abs(each.excess))
         excess = least.error - now.errors.item(least.kind)
         return now.doubted(excess**2 * change).learned(least.kind, least.error, self._noise)
