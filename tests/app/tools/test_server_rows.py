@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from app.tools.server_rows import Place, rows_of
 from engine.tools.configuration import Configuration, digest
 from engine.tools.protocol import OWN, Offered, Server, State
@@ -46,7 +48,14 @@ def test_the_tokens_of_each_tool_stand_beside_its_tick():
                for place, row in shown.items() if place.kind != "trust"]  # fmt: skip
     together, reading, small, big = counted
     assert together == reading == about_tokens([READ, large])
-    assert big - small == 2000 // 4 - len(READ.description) // 4
+    assert big - small == pytest.approx((2000 - len(READ.description)) / 3, abs=2)
+    for words, starter in (
+        ("列出文件夹中的文件" * 44, 352),
+        ("öffnet die Straßenkarte " * 43, 430),
+    ):
+        described = replace(READ, description=words)
+        added = about_tokens([described]) - about_tokens([replace(READ, description="")])
+        assert 0.6 * starter < added < 1.6 * starter
     off = rows(SETUP.switched(READ, on=False))
     assert "tokens" not in off[Place("files")].note
 
