@@ -6,6 +6,7 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ class ModelFolder:
                 f"{self.path} is a GGUF file, not a model folder.",
                 f"Convert it first: slipstream convert {self.path} NEW_FOLDER",
             )
-        if not self.path.is_dir():
+        if not os.path.isdir(self.path):
             raise Problem(f"The model folder {self.path} was not found.", "Check the path.")
         config_path = self.path / "config.json"
         if not config_path.is_file():

@@ -4,6 +4,7 @@ Knows their files, and the folders of heads that ship or were distilled here; wh
 tensors mean is for `models.drafters.kinds`. Nothing of networks.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,7 +159,7 @@ def own_module(target: ModelFolder) -> DrafterFolder | None:
 def _is_drafter(files: ModelFolder) -> bool:
     """Whether config.json says so, or else the names of the tensors."""
     ordinary = (None, "model")
-    if (files.path / HEAD_WEIGHTS_NAME).is_file() or kind_of(files.config) not in ordinary:
+    if os.path.isfile(files.path / HEAD_WEIGHTS_NAME) or kind_of(files.config) not in ordinary:
         return True
     try:
         return kind_of(files.config, files.layouts) not in ordinary

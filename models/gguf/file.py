@@ -9,6 +9,7 @@ MLX's own GGUF loader has crashed on short files; neither is handed an unchecked
 
 import math
 import mmap
+import os
 import re
 import struct
 from dataclasses import dataclass, replace
@@ -105,7 +106,7 @@ class GgufFile:
 
 def is_gguf(path: Path) -> bool:
     """Whether it is a GGUF file, by its name, or by its first bytes where it has no such name."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # which is false for a name that is too long
         return False
     if path.suffix.lower() == ".gguf":
         return True
