@@ -318,7 +318,7 @@ class Automatic:
         passes = self.costs.passes(sharing=self._sharing, most=MOST + 1)
         draft = self.costs.draft(drafter, behind=candidate.behind)
         options = chains(drafter, chances, passes, draft)
-        unmeasured = self.costs.doubt(self._AT_FIRST + 1) > self._UNSURE
+        unmeasured = self.costs.doubt(self._AT_FIRST + 1, sharing=self._sharing) > self._UNSURE
         if self.calibration is None and unmeasured and not candidate.match:
             return options[: self._AT_FIRST][-1:]
         drafts_trees = self._last and self._last.trees and self._last.drafter == drafter
