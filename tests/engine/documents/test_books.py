@@ -18,15 +18,6 @@ def test_a_locked_book_is_said_to_be():
         read_epub(epub({"a.xhtml": page("a")}, parts={"META-INF/encryption.xml": LOCKED}))
 
 
-def test_chapters_are_numbered_as_they_are_read():
-    chapters = {"a.xhtml": page("<img>"), "b.xhtml": page("b"), "c.xhtml": page("<h3>c</h3>")}
-    sections = read_epub(epub(chapters)).sections
-    assert [(each.kind, each.number, each.label) for each in sections] == [
-        ("chapter", 1, ""),
-        ("chapter", 2, "c"),
-    ]
-
-
 def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title():
     chapters = {
         "a.xhtml": page("<h2>Chapter VI</h2><p>begins</p>"),
@@ -34,6 +25,7 @@ def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title():
             "<p>ends</p><h2>Chapter VII</h2><p>starts</p><h3>At sea</h3><p>goes on</p>"
         ),
         "c.xhtml": page("<p>No heading.</p>"),
+        "d.xhtml": page("<img>"),
     }
     contents = (
         "<ncx><navMap><navPoint><navLabel><text>Notes &amp; Thanks</text></navLabel>\n"

@@ -1,10 +1,13 @@
-"""What is known of a document, and of the places in it."""
+"""What is known of a document and of the places in it, and what the user reads of it first."""
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section, document_from_json
+from engine.documents.in_words import lacks, size_in_words
 
 TEXTS = st.lists(st.text(max_size=20), max_size=5)
 
@@ -33,16 +36,6 @@ def test_anything_else_is_a_value_error():
     for text in ("", "{}", "[1]", '{"name": 1}'):
         with pytest.raises(ValueError, match=r".*"):
             document_from_json(text)
-
-
-def test_the_place_of_a_line_and_of_a_row():
-    for kind, label, place in (
-        ("lines", "a.py", "a.py, line 53"),
-        ("sheet", "S", "sheet S, row 53"),
-    ):
-        section = Section(kind, 51, "a\n\nb", label)
-        document = Document("a", "text", "00", (section,))
-        assert document.place(document.text.index("b")) == place
 
 
 def test_a_place_in_words():
@@ -75,3 +68,40 @@ def test_documents_of_formats_that_earlier_versions_read_are_read_from_the_store
     for kind in ("msg", "mhtml"):
         stored = f'{{"name": "a", "format": "{kind}", "digest": "00", "sections": []}}'
         assert document_from_json(stored).format == kind
+
+
+# In words
+
+
+def shown(kind, labels, format="pdf"):
+    sections = tuple(Section(kind, i, "text", label) for i, label in enumerate(labels, start=1))
+    return Document("a", format, "00", sections)
+
+
+SCAN = replace(shown("page", ("", "")), without_text=(3, 7))
+
+
+def test_how_much_it_is():
+    for one, words in (
+        (shown("page", ("",)), "1 page"),
+        (SCAN, "7 pages"),
+        (shown("sheet", ("Prices", "Costs")), "2 sheets"),
+        (shown("sheet", ("Prices", "Prices", "Prices")), "1 sheet"),
+        (shown("lines", ("a.py", "a.py", "b.py"), "folder"), "2 files"),
+        (shown("part", ("a.docx > Scope", "a.docx > Term", "b.pdf"), "folder"), "2 files"),
+        (shown("lines", ("", "")), ""),
+        (shown("part", ("Scope",)), ""),
+        (shown("page", ()), ""),
+    ):
+        assert size_in_words(one) == words
+
+
+def test_what_nobody_will_read_is_a_line_each():
+    assert lacks(shown("page", ("",))) == ()
+    lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
+    assert lines[0] == "2 of 7 pages have no text: 3, 7."
+    assert all(
+        word in line for word, line in zip(("1 hidden", "40", "Notes"), lines[1:], strict=True)
+    )
+    assert not any("\n" in line for line in lines)
+    assert lines[-1] == "Left out: Pictures: 3; Notes: 1."

@@ -36,13 +36,6 @@ def test_texts_are_read_with_their_paths_and_lines(tmp_path):
     assert sections[3].text.startswith("line 41\n")
 
 
-def test_a_notebook_is_read_by_its_cells(tmp_path):
-    folder = made(tmp_path, {"n.ipynb": '{"cells": [{"source": "1"}]}', "broken.ipynb": "{"})
-    read, _ = read_folder(folder)
-    assert [section.place for section in read.sections] == ["cell 1, n.ipynb"]
-    assert read.left_out == ("The notebook is damaged: it is not JSON: broken.ipynb.",)
-
-
 def test_documents_are_read_as_they_are_elsewhere(tmp_path):
     plain = pdf(line("Printed."), "0 0 1 rg 10 10 50 50 re f").replace(b"\0", b"")
     files = {
@@ -51,12 +44,14 @@ def test_documents_are_read_as_they_are_elsewhere(tmp_path):
         "b/c.xlsx": xlsx(lambda workbook: workbook.active.append(["Counted."])),
         "d.eml": eml("Sent."),
         "locked.pdf": pdf(line("x"), encrypted=True),
+        "n.ipynb": '{"cells": [{"source": "Run."}]}',
         "z.txt": "Typed.",
     }
     read, _ = read_folder(made(tmp_path, files))
     assert [(each.place, each.text.splitlines()[-1]) for each in read.sections] == [
         ("page 1, a.pdf", "Printed."),
         ("d.eml > Größe des Büros", "Sent."),
+        ("cell 1, n.ipynb", "Run."),
         ("z.txt, line 1", "Typed."),
         ("b/b.docx > Scope", "Written."),
         ("sheet b/c.xlsx > Sheet", "Counted."),
@@ -168,21 +163,16 @@ def test_many_of_a_kind_are_counted(tmp_path):
     assert told.endswith("09.lock and 20 more.")
 
 
-def test_links_lead_nowhere(tmp_path):
+def test_links_lead_nowhere_and_pipes_are_not_waited_for(tmp_path):
     made(tmp_path, {"outside/secret.txt": "x", "folder/a.txt": "x"})
     folder = tmp_path / "folder"
     (folder / "file").symlink_to(tmp_path / "outside/secret.txt")
     (folder / "round").symlink_to(folder)
     (folder / "gone").symlink_to(tmp_path / "nothing")
+    os.mkfifo(folder / "pipe")
     read, _ = read_folder(folder)
     assert [section.label for section in read.sections] == ["a.txt"]
-    assert read.left_out == ("Links: file, gone, round.",)
-
-
-def test_pipes_are_not_waited_for(tmp_path):
-    made(tmp_path, {"a.txt": "x"})
-    os.mkfifo(tmp_path / "pipe")
-    assert read_folder(tmp_path)[0].left_out == ("Special files: pipe.",)
+    assert read.left_out == ("Links: file, gone, round.", "Special files: pipe.")
 
 
 def test_the_digest_is_of_names_and_content(tmp_path):

@@ -16,14 +16,12 @@ def tags(name, *parts):
     [
         ("<mfrac><mn>1</mn><mn>2</mn></mfrac>", "½"),
         ("<mn>1</mn><mfrac><mn>3</mn><mn>4</mn></mfrac>", "1¾"),
-        ("<mrow><mn>1</mn><mfrac><mn>5</mn><mn>16</mn></mfrac></mrow>", "1 5/16"),
         ("<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>", "(a+b)/2"),
         ("<mfrac linethickness=0><mi>n</mi><mi>k</mi></mfrac>", "(n over k)"),
         ("<msup><mn>10</mn><mrow><mo>-</mo><mn>6</mn></mrow></msup>", "10⁻⁶"),
         ("<msup><mi>e</mi><mfrac><mi>a</mi><mi>b</mi></mfrac></msup>", "e^(a/b)"),
         ("<msub><mi>x</mi><mn>1</mn></msub><mo>=</mo><mn>5</mn>", "x₁ = 5"),
         ("<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>", "x₁²"),
-        ("<msqrt><mn>16</mn></msqrt>", "√16"),
         ("<msqrt><mi>a</mi><mo>+</mo><mi>b</mi></msqrt>", "√(a+b)"),
         ("<mroot><mn>27</mn><mn>3</mn></mroot>", "³√27"),
         ("<mn>0.</mn><mover><mn>3</mn><mo>¯</mo></mover>", "0.3\u0305"),
@@ -50,7 +48,6 @@ def test_of_web_pages(formula, text):
 def test_a_formula_completes_no_number_and_ends_with_its_paragraph():
     for html, text in (
         ("1<math><mfrac><mn>5</mn><mn>16</mn></mfrac></math>", "1 5/16"),
-        ("1<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1½"),
         ("<p><math><mn>1</mn><p>a</p><p>b</p>", "1\n\na\n\nb"),
         ("<math>" + "<mrow>" * 600 + "x", "x"),
         ("<m:math><m:mfrac><m:mn>1</m:mn><m:mn>2</m:mn></m:mfrac></m:math> l", "½ l"),

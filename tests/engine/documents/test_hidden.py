@@ -42,37 +42,20 @@ def test_what_is_hidden_goes_and_what_is_needed_stays():
         assert without_hidden(text) == (shown, len(text) - len(shown))
 
 
-@given(ODD)
-def test_there_is_nothing_hidden_in_what_remains(text):
+@given(ODD | st.text())
+def test_nothing_is_hidden_in_the_rest_and_no_letter_number_or_sign_is_dropped(text):
     shown, dropped = without_hidden(text)
-    assert len(shown) + dropped == len(text)
     assert without_hidden(shown) == (shown, 0)
+    hidden = hidden_places(text)
+    assert len(hidden) == dropped
+    assert "".join(each for i, each in enumerate(text) if i not in hidden) == shown
+    for place in hidden:
+        kind = unicodedata.category(text[place])
+        assert kind in {"Cc", "Cf", "Cn", "Mn", "Lo", "Co"}
+        assert kind != "Lo" or text[place] in "\u3164\uffa0"
 
 
-@given(ODD)
-def test_the_places_are_those_that_were_dropped(text):
-    hidden = set(hidden_places(text))
-    kept = "".join(each for i, each in enumerate(text) if i not in hidden)
-    assert kept == without_hidden(text)[0]
-
-
-@given(st.text())
-def test_no_letter_number_or_sign_is_ever_dropped(text):
-    hidden = {unicodedata.category(text[place]) for place in hidden_places(text)}
-    assert hidden <= {"Cc", "Cf", "Cn", "Mn", "Lo", "Co"}
-    assert all(
-        unicodedata.category(text[place]) != "Lo" or text[place] in "\u3164\uffa0"
-        for place in hidden_places(text)
-    )
-
-
-def test_lines_end_in_one_way():
+def test_lines_end_in_one_way_and_half_a_character_is_shown_as_such():
     assert with_plain_lines("a\r\nb\rc\nd\x0ce\x85f") == "a\nb\nc\nd\ne\nf"
-
-
-def test_half_a_character_is_shown_as_such():
     assert with_plain_lines("a\ud800b\ud83d\ude00") == "a\ufffdb\U0001f600"
-
-
-def test_a_name_is_one_line():
     assert in_one_line(" a\n\u202eb\t\udcff.pdf") == "a b \ufffd.pdf"

@@ -106,15 +106,6 @@ def test_an_invitation_is_shown_beside_its_text():
     assert only_text(f"Content-Type: text/calendar\n\n{CALENDAR}".encode()) == EVENTS
 
 
-def test_damaged_headers_are_shown_as_they_are_written():
-    for header, shown in (
-        ("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=", "Subject: Größe"),
-        ("Subject: =?x-unknown?q?Gr?=", "Subject: "),
-        ("From: <<<", "From: "),
-    ):
-        assert shown in only_text(f"{header}\nMIME-Version: 1.0\n\ntext".encode())
-
-
 def test_headers_and_names_of_attachments_in_any_encoding():
     head = 'Subject: Größe\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\ntext\n--b\n'
     name = (
@@ -128,11 +119,9 @@ def test_headers_and_names_of_attachments_in_any_encoding():
 
 def test_odd_encodings():
     for kind, body in (
-        ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),
-        ("text/plain; charset=no-such", "Größe".encode()),
+        ("text/plain; charset=no-such\nFrom: <<<", "Größe".encode()),
         ("text/plain", "Größe".encode()),
         ("text/html", "<meta charset=cp1252>Größe".encode("cp1252")),
-        ("text/plain; charset=unicode_escape", "Größe".encode()),
         ("text/plain; charset=gb2312", "镕€ Gr\u00f6\u00dfe".encode("gb18030")),
     ):
         assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")

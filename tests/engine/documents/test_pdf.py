@@ -29,15 +29,6 @@ def texts(*pages):
     return [section.text for section in read_pdf(pdf(*pages)).sections]
 
 
-def test_pages_are_sections_with_their_numbers():
-    read = read_pdf(pdf(line("One."), "", line("Three.")))
-    assert [(each.kind, each.number, each.text) for each in read.sections] == [
-        ("page", 1, "One."),
-        ("page", 3, "Three."),
-    ]
-    assert (read.without_text, read.faint, read.left_out) == ((), 0, ())
-
-
 def test_lines_stay_lines_and_paragraphs_stand_apart():
     assert texts(PAGE) == [
         "The parties agree on what follows, and on how\n"
@@ -51,8 +42,7 @@ def test_lines_stay_lines_and_paragraphs_stand_apart():
 def test_of_a_row_of_dots_three_stay():
     for written, read in (
         ("1 Introduction . . . . . . . . . 7", "1 Introduction ... 7"),
-        ("2 Naming.............. 8", "2 Naming... 8"),
-        ("One . . . . . . 1 Two . . . . . . 2", "One ... 1 Two ... 2"),
+        ("One . . . . . . 1 Two.............. 2", "One ... 1 Two... 2"),
         ("And so on. ... ", "And so on. ..."),
     ):
         assert texts(line(written)) == [read]
@@ -97,14 +87,6 @@ def test_boxes_that_are_ticked_and_those_that_are_not():
     assert texts(page) == ["☒ Smoker\n☐ Insured"]
     picture = draw_page(pdf(page), 1, spans=[(0, 8)], width=400)
     assert len(picture.boxes) == 1
-
-
-def test_comments_stand_below_the_page():
-    page = Page(line("The rent is 900 euros."), comments=["It must be 850.", "Since when?"])
-    assert texts(page) == [
-        "The rent is 900 euros.\n\nComment: It must be 850.\n\nComment: Since when?"
-    ]
-    assert draw_page(pdf(page), 1, spans=[(0, 99)], width=400).boxes
 
 
 def test_a_form_that_only_one_program_shows_is_a_problem():
@@ -158,10 +140,6 @@ LABELS = lines(["Invoice", "Date", "Total"]) + lines(["R-20-11", "3 May 20", "1,
         (lines(LEFT) + lines(RIGHT, x=210), [*LEFT, "", *RIGHT]),
         (LABELS, ["Invoice R-20-11", "Date 3 May 20", "Total 1,428.00"]),
         (
-            LABELS + lines(["2026", "4 May", "900.00"], x=210),
-            ["Invoice R-20-11 2026", "Date 3 May 20 4 May", "Total 1,428.00 900.00"],
-        ),
-        (
             lines(["Name:", "Born:"]) + lines(["Ada", "Rome", "End"], x=90),
             ["Name: Ada", "Born: Rome"],
         ),
@@ -189,8 +167,15 @@ def test_a_page_is_read_as_it_is_laid_out(content, read):
 
 def test_pages_have_their_printed_numbers():
     catalog = "/PageLabels << /Nums [0 << /S /r >> 2 << /S /D >> 3 << /S /D /St 4 >>] >>"
-    read = read_pdf(pdf(*[line("a")] * 4, catalog=catalog))
-    assert [each.label for each in read.sections] == ["printed i", "printed ii", "printed 1", ""]
+    read = read_pdf(pdf(*[line("a")] * 4, "", line("b"), catalog=catalog))
+    assert [(each.kind, each.number, each.label, each.text) for each in read.sections] == [
+        ("page", 1, "printed i", "a"),
+        ("page", 2, "printed ii", "a"),
+        ("page", 3, "printed 1", "a"),
+        ("page", 4, "", "a"),
+        ("page", 6, "", "b"),
+    ]
+    assert (read.without_text, read.faint, read.left_out) == ((), 0, ())
 
 
 @pytest.mark.parametrize(
@@ -231,33 +216,16 @@ def test_cells_side_by_side_are_apart():
     assert texts(spaced.format(20)) == ["1 2 3"]
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
+def test_accents_are_put_onto_their_letters():
+    for content, text in (
         (unicode_line("Ouz") + unicode_line("\u00a8", x=27), "Oüz"),
-        (unicode_line("Ouz") + unicode_line("\u02d8", x=27), "Oŭz"),
-        (
-            unicode_line("na") + unicode_line("\u00a8", x=34.4) + unicode_line("\u0131ve", x=34.4),
-            "naïve",
-        ),
         (
             unicode_line("Pas") + unicode_line("\u00b8", x=34.4) + unicode_line("ca", x=41.6),
             "Paşca",
         ),
         (line("2 ^ 3 `a` ~b"), "2 ^ 3 `a` ~b"),
-    ],
-    ids=["diaeresis", "breve", "dotless", "cedilla", "none"],
-)
-def test_accents_are_put_onto_their_letters(request, content, text):
-    beyond = {"breve": "\u02d8", "dotless": "\u0131"}.get(request.node.callspec.id)
-    if beyond and texts(unicode_line(beyond)) != [beyond]:
-        pytest.skip("No font of this machine has the letter, and PDFium leaves it out.")
-    assert texts(content) == [text]
-
-
-def test_a_page_that_shows_something_and_has_no_text_is_named():
-    read = read_pdf(pdf(line("One."), "0 0 1 rg 10 10 50 50 re f", "", "BT ET"))
-    assert read.without_text == (2,)
+    ):
+        assert texts(content) == [text]
 
 
 def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted():
@@ -365,7 +333,9 @@ def test_comments_of_all_kinds_and_attached_files_are_named():
         f"<< /Type /Annot /Subtype /{kind} /Rect [60 70 90 90] /Contents ({kind}) >> "
         for kind in (*kinds, "Link", "Popup")
     )
-    (text,) = texts(Page(line("Budget"), more=f"/Annots [{notes}]"))
+    page = Page(line("Budget"), more=f"/Annots [{notes}]")
+    (text,) = texts(page)
+    assert draw_page(pdf(page), 1, spans=[(0, 99)], width=400).boxes
     assert text.split("\n\n")[1:] == [f"Comment: {kind}" for kind in kinds]
     file = "<< /Type /Filespec /F (a.csv) /UF (a.csv) /EF << /F 8 0 R >> >>"
     catalog = f"/Names << /EmbeddedFiles << /Names [(a.csv) {file}] >> >>"
@@ -388,24 +358,13 @@ def test_text_beyond_the_edges_is_left_out_and_reported():
         assert len(read.left_out) == 1
 
 
-def test_text_that_was_recognized_in_a_picture_is_read():
-    picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
-    for content, read in (
-        (line("recognized", before="3 Tr"), ["recognized"]),
-        (line("white", before="1 g"), []),
-    ):
-        assert texts(picture + content) == read
-
-
-def test_a_file_that_needs_a_password_is_a_problem():
-    with pytest.raises(Problem, match="password"):
-        read_pdf(pdf(line("x"), encrypted=True))
-
-
-def test_a_damaged_file_is_a_problem():
-    for data in (b"%PDF-1.7\n", b"%PDF-", pdf()[:100]):
-        with pytest.raises(Problem, match="damaged"):
+def test_what_cannot_be_read_is_a_problem():
+    locked = pdf(line("x"), encrypted=True)
+    for data in (b"%PDF-1.7\n", b"%PDF-", pdf()[:100], locked):
+        with pytest.raises(Problem, match="password" if data is locked else "damaged"):
             read_pdf(data)
+    with pytest.raises(Problem, match="2,001 pages; the limit is 2,000"):
+        read_pdf(pdf(*[""] * 2001))
 
 
 def test_a_damaged_page_is_left_out_and_it_is_told():
@@ -415,11 +374,6 @@ def test_a_damaged_page_is_left_out_and_it_is_told():
     assert len(read.left_out) == 1
     with pytest.raises(Problem, match="damaged"):
         draw_page(before + b"null".ljust(len(mark)) + after, 2, spans=[], width=100)
-
-
-def test_no_more_than_so_many_pages():
-    with pytest.raises(Problem, match="2,001 pages; the limit is 2,000"):
-        read_pdf(pdf(*[""] * 2001))
 
 
 # Boxes
@@ -504,26 +458,18 @@ def test_boxes_surround_the_ink_however_the_page_lies(turn, crop):
     assert (box_right - box_left) * (box_bottom - box_top) < 4 * (right - left) * (bottom - top)
 
 
-def test_a_picture_is_as_wide_as_it_should_be():
-    for width in (1, 200, 1001):
-        picture = draw_page(pdf(PAGE), 1, spans=[], width=width)
-        assert picture.width == width
-        assert picture.height == pytest.approx(width * HEIGHT / WIDTH, abs=1)
-
-
 def test_a_page_of_any_shape_gives_a_picture_of_bounded_size():
+    picture = draw_page(pdf(PAGE), 1, spans=[], width=1001)
+    assert (picture.width, picture.height) == (1001, pytest.approx(1001 * HEIGHT / WIDTH, abs=1))
     for box in ("0 0 14000 1", "0 0 1 14000"):
         picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
         assert 1 <= picture.width <= 4000
         assert 1 <= picture.height <= 4000
 
 
-def test_a_page_that_is_not_there_is_a_problem():
+def test_pages_and_spans_that_are_not_there():
     for number in (0, 2):
         with pytest.raises(Problem, match=f"no page {number}"):
             draw_page(pdf(PAGE), number, spans=[], width=100)
-
-
-def test_a_span_that_is_not_there_has_no_boxes():
     for span in ((0, 0), (5, 2), (10**6, 10**7), (-5, -1)):
         assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()

@@ -1,4 +1,6 @@
-"""What a message is given of its documents: whole or in passages, and never twice."""
+"""What a message is given of its documents: whole or in passages, never twice, and in good time."""
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -6,8 +8,9 @@ from hypothesis import strategies as st
 
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex
-from engine.documents.plan import MOST_PASSAGE_TOKENS, plan
-from engine.documents.prompt import sent_from_json
+from engine.documents.plan import MOST_PASSAGE_TOKENS, Plan, plan
+from engine.documents.prompt import Attached, Passage, sent_from_json, write_message
+from engine.documents.slow import SLOW_SECONDS, is_slow, room_in_time, to_read
 from models.errors import Problem
 
 SUBJECTS = ["apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers"]
@@ -85,12 +88,6 @@ def test_every_new_document_is_given_something(index):
         plan("zebras", documents, index=index, count=count, room=900)
 
 
-def test_nothing_but_white_space_is_no_error(index):
-    blank = Document("blank.txt", "text", "00", (Section("lines", 1, "\n" * 900),))
-    with pytest.raises(Problem):
-        plan("apples?", {1: blank}, index=index, count=len, room=600)
-
-
 def test_a_later_question_gets_what_no_message_has(index):
     before = []
     seen = []
@@ -112,36 +109,16 @@ def pages_of(sent):
     return [LONG.section_at(part.offset) + 1 for one in sent.documents for part in one.ranges]
 
 
-def test_a_document_that_was_given_whole_is_given_once(index):
-    first = plan("apples?", {1: LONG}, index=index, count=count, room=2000)
-    later = plan("apples?", BOTH, index=index, count=count, room=900, before=[first.sent])
-    assert [sent.number for sent in later.sent.documents] == [2]
-    again = plan("apples?", {1: LONG}, index=index, count=count, room=900, before=[])
-    assert again.sent.documents[0].passages, "the message that had it is not read any more"
-
-
-@pytest.mark.parametrize(
-    ("question", "words"),
-    [
+def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(index):
+    how = {"index": index, "count": count, "room": 900, "share": 0.3}
+    first = plan("apples?", {1: LONG}, **how)
+    for question, words in (
         ("And the filler?", ("guitars", "made", "filler")),
-        ("Which filler has it?", ("guitars", "made", "filler")),
         ("Which filler?", ("filler",)),
         ("And the filler of forests or hammers?", ("filler", "forests", "hammers")),
-    ],
-)
-def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(question, words, index):
-    first = plan("apples?", {1: LONG}, index=index, count=count, room=900, share=0.3)
-    later = plan(
-        question,
-        {1: LONG},
-        index=index,
-        count=count,
-        room=900,
-        share=0.3,
-        before=[first.sent],
-        asked_before="How are guitars made?",
-    )
-    assert later.words == words
+    ):
+        before = {"before": [first.sent], "asked_before": "How are guitars made?"}
+        assert plan(question, {1: LONG}, **how, **before).words == words
 
 
 def test_a_document_that_is_given_in_part_is_named_once(index):
@@ -172,32 +149,17 @@ def test_a_place_that_is_asked_for_comes_first(index):
 
 
 def test_a_place_that_is_given_is_not_given_again(index):
-    first = plan("page 5?", {1: LONG}, index=index, count=count, room=1000)
-    later = plan("page 5?", {1: LONG}, index=index, count=count, room=1000, before=[first.sent])
-    assert later.sent.documents == ()
-    following = plan(
-        "And page 6?",
-        {1: LONG},
-        index=index,
-        count=count,
-        room=1000,
-        before=[first.sent],
-        asked_before="page 5?",
-    )
-    assert pages(following, 1) == [6]
+    how = {"index": index, "count": count, "room": 1000}
+    first = plan("page 5?", {1: LONG}, **how)
+    assert plan("page 5?", {1: LONG}, **how, before=[first.sent]).sent.documents == ()
+    asked = {"before": [first.sent], "asked_before": "page 5?"}
+    assert pages(plan("And page 6?", {1: LONG}, **how, **asked), 1) == [6]
 
 
 def test_of_a_place_that_does_not_fit_it_is_told(index):
     one = plan("Summarize pages 1 to 8", {1: LONG}, index=index, count=count, room=1000)
     assert pages(one, 1) == [1, 2]
     assert one.in_part
-
-
-def test_each_new_document_is_given_something_beside_a_place(index):
-    documents = {1: LONG, 2: document("other.pdf")}
-    one = plan("Compare page 2 with hammers", documents, index=index, count=count, room=900)
-    assert 2 in pages(one, 1, documents)
-    assert pages(one, 2, documents)
 
 
 def test_passages_of_a_table_fit_with_their_headers(index):
@@ -272,3 +234,36 @@ def test_a_picture_is_given_once_and_takes_room(index):
     assert [one.pixels for one in without.documents if one.number == 2] == [None]
     assert without.question == "Which boat?"
     assert sent_from_json(first.sent.to_json()) == first.sent
+
+
+# Documents that are slow to read
+
+
+PAGE = Document("a.pdf", "pdf", "00", (Section("page", 1, "The first page."),))
+WHOLE = write_message("Why?", [Attached(1, PAGE)])
+PICTURE = write_message("Why?", [Attached(1, replace(PAGE, pixels=(10, 10)))])
+IN_PASSAGES = write_message("Why?", [Attached(1, PAGE, (Passage(0, 3),), among=2)])
+
+
+def test_a_document_is_slow_that_takes_long_whole_or_in_passages():
+    assert is_slow(Plan(WHOLE, tokens=(4000,)), 0.01)
+    assert not is_slow(Plan(WHOLE, tokens=(4000,)), 0.001)
+    assert not is_slow(Plan(WHOLE, tokens=(2000,)), 1.0)
+    assert is_slow(Plan(IN_PASSAGES, tokens=(4000,)), 1.0)
+    assert not is_slow(Plan(IN_PASSAGES, tokens=(room_in_time(0.003),)), 0.003)
+    assert not is_slow(Plan(PICTURE, tokens=(4000,)), 1.0)
+    assert not is_slow(Plan(WHOLE, tokens=(4000,)), 0.0)
+
+    # What is read in good time is never nothing.
+    assert room_in_time(0.001) == SLOW_SECONDS * 1000
+    assert room_in_time(1.0) == room_in_time(0.0) > 1000
+
+
+def test_the_time_in_words():
+    for seconds, words in (
+        (0.2, "about a second to read"),
+        (4.4, "about 4 s to read"),
+        (43, "about 45 s to read"),
+        (200, "about 3 min to read"),
+    ):
+        assert to_read(seconds) == words

@@ -23,21 +23,14 @@ PAGES = Document(
 )
 
 
-def test_a_whole_document_stands_before_the_question():
-    sent = write_message("Why?", [Attached(1, PAGES)])
+def test_documents_stand_before_the_question():
+    sent = write_message("Why?", [Attached(1, PAGES), Attached(3, PAGES, (Passage(4, 9),), 7)])
     assert sent.text.endswith("\n\nWhy?")
     for section in PAGES.sections:
         assert f"[{section.place}]\n{section.text}\n" in sent.text
-    (document,) = sent.documents
-    assert (document.number, document.name, document.passages) == (1, "plan.pdf", 0)
-
-
-def test_of_passages_the_message_says_how_many_there_are():
-    sent = write_message("Why?", [Attached(3, PAGES, (Passage(4, 9),), among=7)])
-    assert "first" in sent.text
-    assert "second" not in sent.text
-    (document,) = sent.documents
-    assert (document.number, document.passages, document.among) == (3, 1, 7)
+    whole, part = sent.documents
+    assert (whole.number, whole.name, whole.passages) == (1, "plan.pdf", 0)
+    assert (part.number, part.passages, part.among) == (3, 1, 7)
 
 
 def test_a_part_from_the_middle_of_a_table_has_its_header():

@@ -1,8 +1,10 @@
-"""Small files of all kinds that are read here: what is in them, and where."""
+"""What is in small files of all kinds, and where; of office files, books and pages exactly."""
 
 from engine.documents.child import read_bytes
+from engine.documents.hidden import without_hidden
 from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.office import epub, page
+from tests.support.documents.office_samples import office_samples
 from tests.support.documents.samples import SAMPLES
 
 
@@ -25,3 +27,25 @@ def test_what_a_page_names_is_not_fetched(monkeypatch):
     book = epub({"a.xhtml": page(html)})
     for data in (html.encode(), eml("a", page=html), webarchive(html), book):
         assert read_bytes("a.html", data).text.endswith("a")
+
+
+# Exactly
+
+
+OFFICE_SAMPLES = office_samples()
+
+
+def test_what_is_read_of_office_files():
+    for name in OFFICE_SAMPLES:
+        sample = OFFICE_SAMPLES[name]
+        document = read_bytes(name, sample.data)
+        expected = [
+            (each.kind, each.number, each.label, without_hidden(each.text)[0])
+            for each in sample.read.sections
+        ]
+        found = [(each.kind, each.number, each.label, each.text) for each in document.sections]
+        assert found == expected
+        assert document.format == name.rpartition(".")[2]
+        assert document.without_text == sample.read.without_text
+        assert document.left_out == sample.read.left_out
+        assert document.hidden == sample.hidden

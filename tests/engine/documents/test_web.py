@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.documents.web import Part, decoded, raised, read_html, read_page
+from engine.documents.web import Part, decoded, read_html, read_page
 
 TAGS = """a b br div dl h1 h2 h6 hr i img li ol p pre q rt ruby span sub sup table tbody td text th
 thead tr ul dd"""
@@ -42,27 +42,21 @@ def test_text():
         ("<pre><div>a</div><div>b\n</div>c</pre>", "a\nb\nc"),
         ("10<sup>6</sup>, 4<sup>th</sup>, x<sup>[1]</sup>", "10⁶, 4th, x[1]"),
         ("<ruby>漢<rt>kan</rt></ruby>字", "漢(kan)字"),
-        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
         ('<math alttext="x^2"><mi>x</mi><mn>2</mn></math>', "x^2"),
         ("a<![CDATA[b > c]]>d<![if !x]>e<![endif]>f<![odd]>g", "ab > cdefg"),
         ("<select><option>a</select><textarea>b</textarea>", "a b"),
         ("1<q>2</q>3", "1“2”3"),
-        ("<svg><text>a</text><desc>no</desc></svg>", "a"),
     ):
         assert text_of(html) == text
 
 
 def test_what_nobody_sees():
     for html in (
-        "<p hidden>no<p>yes",
         "<div hidden><div>no</div>no</div>yes",
-        '<p style="Display :none">no</p>yes',
-        "<span style='visibility:hidden'>no<span>no</span></span>yes",
         "<script>if (a < b) { no('</p>') }</script>yes",
         "<style>p { no }</style><template><p>no</p></template><noscript>no</noscript>yes",
         "<!-- no --><title>no</title>yes<iframe>no</iframe>",
         "<math hidden alttext='no'><mi>no</mi></math>yes",
-        "<p hidden hidden=''>no</p>yes",
     ):
         assert text_of(html) == "yes"
 
@@ -126,19 +120,10 @@ def test_encodings():
         (b"<meta charset=utf-8>\xff", "<meta charset=utf-8>\ufffd"),
         (b"<meta charset=utf-16>\xc3\xa9", "<meta charset=utf-16>é"),
         (b"<meta charset=unicode_escape>\\q", "<meta charset=unicode_escape>\\q"),
-        (b"<meta charset=cp99999>a", "<meta charset=cp99999>a"),
         (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
         (b"<meta charset=gb2312>\xe9F\xa2\xe3", "<meta charset=gb2312>镕€"),
-        (b"<meta charset=euc-jp>\xad\xa1", "<meta charset=euc-jp>①"),
-        (b"<meta charset=x-sjis>\x87\x40", "<meta charset=x-sjis>①"),
-        (b"<meta charset=ks_c_5601-1987>\x8cc", "<meta charset=ks_c_5601-1987>똠"),
     ):
         assert decoded(data).text == text
-
-
-def test_raised():
-    for text, high in (("6", "⁶"), ("-12", "⁻¹²"), ("th", "th"), ("1a", "1a"), ("", "")):
-        assert raised(text) == high
 
 
 @given(FRAGMENTS)

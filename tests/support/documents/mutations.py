@@ -13,7 +13,6 @@ import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from itertools import chain, product
 
 from engine.documents.child import read_bytes
@@ -118,7 +117,6 @@ def _other_word(pattern, new):
     return edit
 
 
-_Edit = Callable[[bytes, random.Random], bytes]
 _EDITS = (
     _flip,
     _cut,
