@@ -1,23 +1,20 @@
 """Paths, methods and headers, whatever is asked there; models by all their names."""
 
+import asyncio
 import json
-
-import pytest
 
 from engine.server.app import ROUTES
 from tests.support.engine.asking import asking, events, run
+from tests.support.engine.scripted_host import LOADED, script
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/health", "/v1/health", "/health/", "/v1/health/?", "/v1", "/?x=1", "//v1//health"],
-)
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_path_is_found_however_it_is_written(path, method):
+async def test_a_path_is_found_however_it_is_written():
     async with asking() as (client, _):
-        response = await client.request(method, path)
-        assert response.status_code == 200
-        assert (response.content == b"") == (method == "HEAD")
+        for path in ("/", "/health", "/v1/health/?", "/v1", "/?x=1", "//v1//health"):
+            for method in ("GET", "HEAD"):
+                response = await client.request(method, path)
+                assert response.status_code == 200
+                assert (response.content == b"") == (method == "HEAD")
 
 
 async def test_a_path_that_is_not_there_and_a_method_that_is_not():
@@ -50,14 +47,6 @@ async def test_a_body_may_begin_with_a_byte_order_mark():
         headers = {"content-type": "application/json"}
         response = await client.post("/v1/chat/completions", content=body, headers=headers)
         assert response.status_code == 200
-
-
-async def test_health_says_whether_something_is_loaded():
-    async with asking(target="") as (client, _):
-        response = await client.get("/health")
-        assert response.status_code == 503
-        assert response.headers["retry-after"] == "3"
-        assert response.headers["x-should-retry"] == "true"
 
 
 READ = ["/", "/health", "/models", "/models/*", "/props"]
@@ -115,10 +104,36 @@ async def test_a_model_of_another_name_is_answered_by_the_one_that_is_there():
 
 async def test_while_nothing_is_loaded_there_are_no_models():
     async with asking(target="") as (client, _):
+        response = await client.get("/health")
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "3"
+        assert response.headers["x-should-retry"] == "true"
         assert (await client.get("/v1/models")).json()["data"] == []
         response = await client.post(CHAT, json=BODY)
         assert response.status_code == 503
         assert response.json()["error"]["code"] == "model_not_ready"
+
+
+async def test_who_comes_when_too_many_wait_is_told_when_to_come_again():
+    def hanging(command):
+        return script("a", id=command.id, then="hang")
+
+    async with asking(hanging, most_waiting=2) as (client, host):
+        most = LOADED.parallel + 2
+        waiting = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(most)]
+        while len(host.running) < most:
+            await asyncio.sleep(0.01)
+        refused = await client.post(CHAT, json=BODY)
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "5"
+        assert refused.headers["x-should-retry"] == "true"
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        anthropic = await client.post("/v1/messages", json={**BODY, "max_tokens": 1})
+        assert anthropic.json()["error"]["type"] == "rate_limit_error"
+        assert (await client.get("/health")).status_code == 200
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 CONFIG = {
@@ -155,6 +170,10 @@ def test_what_is_loaded_is_listed(tmp_path):
     assert one.items() <= same.items()
     for path in ("tags", "ps"):
         assert answered("GET", path, "") == (200, {"models": []})
+    _, unread = answered("GET", "tags", "/models/tiny")
+    assert [one["size"] for one in unread["models"]] == [0]
+    _, found = answered("GET", "version", "/models/tiny")
+    assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3
 
 
 def test_a_model_is_described(tmp_path):
@@ -169,13 +188,3 @@ def test_a_model_is_described(tmp_path):
         assert found["details"]["family"] == "llama"
         assert found["details"]["quantization_level"] == "Q4"
     assert answered("POST", "show", target, system="x")[0] == 400
-
-
-def test_a_folder_that_cannot_be_read_is_listed_all_the_same():
-    _, listed = answered("GET", "tags", "/models/tiny")
-    assert [one["size"] for one in listed["models"]] == [0]
-
-
-def test_the_version_is_one_that_clients_compare():
-    _, found = answered("GET", "version", "/models/tiny")
-    assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3

@@ -15,34 +15,26 @@ def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path):
     assert read_key(tmp_path / "other") != key
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
-def test_a_file_that_others_can_read_is_refused(tmp_path, mode):
+def test_a_file_that_others_can_read_is_refused(tmp_path):
     path = tmp_path / "key"
     read_key(path)
-    path.chmod(mode)
-    with pytest.raises(Problem) as caught:
-        read_key(path)
-    assert "chmod 600" in caught.value.remedy
+    for mode in (0o640, 0o604, 0o660):
+        path.chmod(mode)
+        with pytest.raises(Problem) as caught:
+            read_key(path)
+        assert "chmod 600" in caught.value.remedy
 
 
-@pytest.mark.parametrize("text", ["", "short", "two words in a line", "ab\x00cd" * 9, "ü" * 30])
-def test_a_file_without_a_key_is_refused(tmp_path, text):
+def test_what_is_no_key_is_refused(tmp_path):
     path = tmp_path / "key"
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o600)
-    with pytest.raises(Problem):
-        read_key(path)
-
-
-def test_a_folder_is_no_key(tmp_path):
-    with pytest.raises(Problem):
-        read_key(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(Problem):
-        read_key(tmp_path / "file" / "key")
+    for text in ("", "short", "two words in a line", "ab\x00cd" * 9, "ü" * 30):
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+        with pytest.raises(Problem):
+            read_key(path)
+    for other in (tmp_path, path / "key"):  # a folder, and one that cannot be made
+        with pytest.raises(Problem):
+            read_key(other)
 
 
 def test_without_a_name_it_is_in_the_data_folder(tmp_path, monkeypatch):

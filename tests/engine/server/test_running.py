@@ -159,29 +159,3 @@ def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path):
                 assert unknown.status_code == 404
 
     run(ask(), seconds=300)
-
-
-@pytest.mark.slow
-def test_attached_it_loads_other_models_itself():
-    async def ask():
-        async with served("--attached", "--port", "0", "--allow", str(STORIES)) as process:
-            assert process.stdin is not None
-            window = Window(process, [], [])
-            taking = asyncio.create_task(window.take())
-            address = (await window.until("address")).address
-            async with AsyncClient(base_url=address, timeout=120) as client:
-                assert (await client.post(CHAT, json=BODY)).status_code == 503
-                send(process.stdin, LOADED)
-                named = {**BODY, "model": "stories260K", "max_tokens": 5}
-                answer = (await client.post(CHAT, json=named)).json()
-                assert answer["model"] == "stories260K"
-                assert not window.taken
-                answer = (await client.post(CHAT, json=BODY)).json()
-                assert answer["model"] == "tiny"
-                while [model.state for model in window.statuses[-1].models] != ["loaded"] * 2:
-                    await asyncio.sleep(0.05)
-            process.stdin.close()
-            assert await process.wait() == 0
-            await taking
-
-    run(ask(), seconds=180)
