@@ -13,7 +13,7 @@ from mlx_lm.utils import save_model
 
 from engine.cli import line_child
 from engine.cli.main import main
-from engine.events import Done, Stats
+from engine.events import Done, Stats, Text
 from engine.process.host import CommandQueue, Host, ready
 from engine.process.protocol import (
     PROTOCOL,
@@ -26,10 +26,7 @@ from engine.process.protocol import (
     parse_command,
 )
 from tests.support.engine import tiny
-from tests.support.engine.ended import (
-    PROMPT,
-    Run,
-)
+from tests.support.engine.ended import HOSTILE, PROMPT, Run
 from tests.support.engine.scripted_host import LOADED
 
 SEED = 53  # of a target whose answers have letters, and something to look up
@@ -145,7 +142,7 @@ def generate(run, target):
 
 
 class Recording:
-    """An engine that notes its commands in `asked`, and answers each with its last response."""
+    """An engine that notes its commands in `asked`, and answers `HOSTILE`."""
 
     def __init__(self, asked):
         self.asked, self.said = asked, [Ready(PROTOCOL, "", "", "", "")]
@@ -153,12 +150,12 @@ class Recording:
     def write(self, data):
         for command in map(parse_command, data.splitlines()):
             self.asked.append(command)
-            ends = {
-                Load: replace(LOADED, id=command.id),
-                Generate: Done(command.id, "stop", Stats()),
-                Keep: Kept(command.id, ()),
+            answers = {
+                Load: [replace(LOADED, id=command.id)],
+                Generate: [Text(command.id, HOSTILE), Done(command.id, "stop", Stats())],
+                Keep: [Kept(command.id, ())],
             }
-            self.said.append(ends[type(command)])
+            self.said += answers[type(command)]
 
     def line(self, seconds):
         return RESPONSES.to_line(self.said.pop(0)) if self.said else None
@@ -169,7 +166,7 @@ class Recording:
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The commands that are sent to an engine which writes nothing."""
+    """The commands that are sent to an engine which answers `HOSTILE`."""
     asked = []
     monkeypatch.setattr(line_child, "LineChild", lambda *_, **__: Recording(asked))
     return asked

@@ -20,14 +20,14 @@ from engine.conversation.pair import require_pair
 from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
-from engine.events import Done, Prefill, Stats, from_json
-from engine.request import ChatMessage, Request, Sampling, chat
+from engine.events import Prefill, Stats, from_json
+from engine.request import Request
 from models.errors import Problem
 from tests.support.engine.ended import assert_refused
 from tests.support.engine.helpers import Scripted
-from tests.support.engine.sessions import VOCABULARY, done_of, loaded, text_of
+from tests.support.engine.sessions import done_of, loaded, text_of
 from tests.support.engine.terminal import Table, Watched
-from tests.support.engine.tiny import build, write_folder
+from tests.support.engine.tiny import write_folder
 
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
 
@@ -53,82 +53,58 @@ def table(tokenizer):
 
 
 def test_a_file_goes_with_the_next_message_and_stays_there(table):
-    printed = table.say("/attach note.pdf", "Why?", "And then?")
-    assert "note.pdf: 1 page, whole, " in printed
-    assert NOTE.text in table.asked[0].content
-    assert table.asked[0].content.endswith("Why?")
-    assert table.asked[1].content == "And then?"
-
-
-def test_of_a_long_file_each_question_gets_its_passages(table):
-    table.say("/attach long.pdf")
-    printed = table.say("Tell me of dragons", "Tell me of guitars")
-    assert "About dragons" in table.asked[0].content
-    assert "About guitars" not in table.asked[0].content
-    assert "About guitars" in table.asked[1].content
-    assert "About dragons" not in table.asked[1].content
-    assert "3 passages of 8" in printed
-    assert "found by: dragons" in printed
-
-
-def test_what_was_read_is_not_read_again(table):
-    table.say("/attach long.pdf", "Tell me of dragons", "Tell me of guitars", "Thanks!")
-    for turn in (1, 2):
-        first = next(one for one in table.session.answers[turn] if isinstance(one, Prefill))
-        before = table.chat.messages[: 2 * turn - 1]
-        assert first.reused >= len(table.session.encode(chat(before))) - 1
-
-
-def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table):
     table.session.press = lambda event: isinstance(event, Prefill)
     table.say("/attach note.pdf", "Why?")
     assert table.chat.messages == []
     table.session.press = lambda event: False
-    assert "attached to the next message" in table.say("/attachments")
-    table.say("Why?")
+    assert "1. note.pdf, 1 page, attached to the next message" in table.say("/attachments")
+    assert "note.pdf: 1 page, whole, " in table.say("Why?", "And then?")
+    assert NOTE.text in table.asked[0].content
+    assert table.asked[0].content.endswith("Why?")
+    assert table.asked[1].content == "And then?"
+    table.say("/system be nice", "Why?")
     assert NOTE.text in table.asked[0].content
 
 
-def test_files_are_listed_and_shown(table):
-    assert "/attach FILE" in table.say("/attachments")
-    assert "1. note.pdf, 1 page, attached to the next message" in table.say("/attach note.pdf")
-    assert "About zebras" in table.say("/attachments 1")
-    table.say("/attach long.pdf", "Tell me of dragons")
+def test_of_a_long_file_each_question_gets_its_passages(table):
+    assert "only passages" not in table.say("/attach note.pdf", "Summarize it")
+    table.say("/system")
+    printed = table.say("/attach long.pdf", "Tell me of dragons")
+    assert "3 passages of 8" in printed
+    assert "found by: dragons" in printed
+    assert " to read" in printed
+    assert "only passages of long.pdf" in printed
+    assert "About dragons" in table.asked[0].content
+    assert "About guitars" not in table.asked[0].content
+    before = list(table.chat.messages)
+    table.say("/regenerate")
+    assert table.chat.messages == before
+    assert "only passages" not in table.say("Tell me of guitars")
+    assert table.chat.messages[:2] == before
+    assert "About guitars" in table.asked[1].content
+    assert "About dragons" not in table.asked[1].content
     listed = table.say("/attachments")
     assert "1. note.pdf, 1 page, whole" in listed
-    assert "2. long.pdf, 8 pages, 3 passages of 8" in listed
+    assert "2. long.pdf, 8 pages, " in listed
     shown = table.say("/attachments 2")
     assert "About dragons" in shown
     assert "About bridges" not in shown
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_what_cannot_be_done_is_a_line(table):
+    for line, words in (
         ("/attach", "file's name is missing"),
         ("/attach other.pdf", "Look for it"),
+        ("/attachments", "/attach FILE"),
         ("/attachments 3", "number 3"),
         ("/attachments x", "not a number"),
-    ],
-)
-def test_what_cannot_be_done_is_a_line(line, words, table):
-    assert words in table.say(line)
+        ("/passages", "question is missing"),
+    ):
+        assert words in table.say(line), line
     assert table.chat.messages == []
 
 
-def test_regenerating_changes_nothing_that_was_sent(table):
-    table.say("/attach long.pdf", "Tell me of dragons")
-    before = list(table.chat.messages)
-    table.say("/regenerate")
-    assert table.chat.messages == before
-
-
-def test_a_new_conversation_has_its_files_again(table):
-    table.say("/attach note.pdf", "Why?", "/system be nice", "Why?")
-    assert NOTE.text in table.asked[0].content
-
-
-def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer, monkeypatch):
+def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer):
     target = loaded(Scripted(ANSWERS), tokenizer, context=1500)
     files = {"note.pdf": made("note.pdf", ["zebras"], 150)}
     table = Table(target, request=Request(max_tokens=12, overflow="rolling"), files=files)
@@ -136,25 +112,7 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer, monkeypatch)
     assert "left out" in table.say("b " * 300)
     table.say("And zebras?")
     assert "About zebras" in table.asked[-1].content
-    before = []
-    monkeypatch.setattr(table.attachments, "write", lambda *_, **how: before.extend(how["before"]))
-    monkeypatch.setattr(table.chat, "_answer", lambda asked: None)
-    table.say("/system be nice", "Why?")
     table.attachments.close()
-    assert [message.role for message in before] == ["system"]
-
-
-def test_what_passages_cannot_do_is_said_once_of_a_long_file(table):
-    assert "only passages" not in table.say("/attach note.pdf", "Summarize it")
-    printed = table.say("/attach long.pdf", "How many dragons?")
-    assert "only passages of long.pdf" in printed
-    assert "part by part" in printed
-    assert "only passages" not in table.say("And how many bridges?")
-
-
-def test_seconds_are_told_once_a_prompt_was_read(table):
-    assert "to read" not in table.say("/attach note.pdf", "Why? " * 20)
-    assert " to read" in table.say("/attach long.pdf", "Tell me of dragons")
 
 
 def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
@@ -182,7 +140,6 @@ def test_passages_are_asked_for_in_a_chat(table):
     table.say("/attach long.pdf", "/passages Tell me of dragons")
     assert "About dragons" in table.asked[0].content
     assert table.asked[0].content.count("About ") < len(SUBJECTS)
-    assert "question is missing" in table.say("/passages")
 
 
 def test_what_was_copied_is_told(tokenizer):
@@ -193,17 +150,6 @@ def test_what_was_copied_is_told(tokenizer):
     assert file.getvalue() == ""
     attachments.show_copied("About zebras. a a a a a a a a")
     assert "100 % word for word: note.pdf" in file.getvalue()
-
-
-def test_words_over_the_end_of_a_page_are_told_of_both_pages(tokenizer):
-    file = StringIO()
-    texts = ("The harvest of that year was late", "because of frost in all the valleys.")
-    sections = tuple(Section("page", number, text) for number, text in enumerate(texts, start=4))
-    report = Document("report.pdf", "pdf", "report.pdf", sections)
-    session = Session(loaded(Scripted(ANSWERS), tokenizer))
-    attachments = Attachments(session, Console(file=file, width=200), [report])
-    attachments.show_copied(" ".join(texts))
-    assert "100 % word for word: report.pdf p. 4, 5" in file.getvalue()
 
 
 def test_what_nobody_sees_in_a_file_is_told():
@@ -234,51 +180,6 @@ def test_a_path_as_terminals_drop_it(tmp_path):
     assert typed_path('no "such') == Path('no "such')
 
 
-# A document of nine hundred tokens, in a conversation that is edited and branches
-
-
-def test_rows_read_are_the_new_ones_only(tokenizer):
-    target = loaded(build("llama", vocabulary=VOCABULARY, layers=1), tokenizer)
-    document = made("short.pdf", SUBJECTS, 50)
-    # Only letters and signs, so that an answer in the prompt has the tokens that it was written in.
-    plain = Sampling(logit_bias=dict.fromkeys((*range(32), *range(127, 256)), -100.0))
-    session, request = Watched(target), Request(sampling=plain, max_tokens=8)
-    attachments = Attachments(session, Console(file=StringIO()), [document])
-
-    read = []  # what the session holds
-
-    def held(messages):
-        """How many tokens these have of which the session read all but the last of the answer."""
-        return max(len(session.encode(chat(messages))) - 2, 0) if messages else 0
-
-    def ask(before, question):
-        """The conversation after this turn, whose answer a fresh session gives too."""
-        message = attachments.write(question, request, before=before, more=True)
-        assert message.content[message.attached :] == question
-        assert bool(message.attached) == (not before)
-        asked = [*before, message]
-        events = list(session.answer(asked, request))
-        fresh = list(Session(target).answer(asked, request))
-        answer = text_of(events)
-        assert answer == text_of(fresh)
-        done = events[-1]
-        assert isinstance(done, Done)
-        known = [message for message, old in zip(asked, read, strict=False) if message == old]
-        new = len(session.encode(chat(asked))) - held(known)
-        assert done.stats.prompt_tokens - done.stats.reused_tokens <= new
-        read[:] = [*asked, ChatMessage("assistant", answer)]
-        return list(read)
-
-    first = ask([], "What of dragons?")
-    assert all(section.text in first[0].content for section in document.sections)
-    second = ask(first, "And of guitars?")
-    ask(second, "Why?")
-    edited = ask(first, "And of bridges?")
-    ask(edited, "Why not?")
-    ask(second, "And who?")
-    attachments.close()
-
-
 # The commands
 
 
@@ -297,22 +198,16 @@ def note(tmp_path):
     return file
 
 
-def test_generate_gives_a_file_to_the_model(generate, note):
+def test_files_of_the_command_line(generate, run, note, tmp_path):
     ended = generate("--attach", note)
     assert ended.code == 0
     assert "note.txt: whole, " in ended.err
     assert "to read" not in ended.err  # nothing was measured yet
     first = json.loads(generate("--attach", note, "--json").out.splitlines()[0])
     assert first["total"] > 200
-
-
-def test_passages_need_a_file(generate):
     assert_refused(generate("--passages"), "--attach")
-
-
-def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(run, tmp_path):
-    lacking = tmp_path / "lacking.pdf"
-    target = tmp_path / "no model"
+    # It is looked for before a model is loaded.
+    lacking, target = tmp_path / "lacking.pdf", tmp_path / "no model"
     for command in (("generate", "--prompt", "Why?"), ("chat",)):
         assert_refused(run(*command, "--target", target, "--attach", lacking), "lacking.pdf")
 
@@ -324,7 +219,6 @@ def test_no_more_is_given_than_memory_has_room_for(generate, tmp_path, monkeypat
 
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
-    assert "whole" in generate("--attach", file).err
     monkeypatch.setattr("engine.process.host.require_pair", little)
     assert "1 passage of 2" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err

@@ -31,40 +31,26 @@ def pictures(tmp_path):
 
 
 @pytest.fixture
-def table(tmp_path, pictures):
+def target(tmp_path):
     tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
-    model = shallow("llama", vocabulary=VOCABULARY)
-    return Table(seeing(model, tokenizer, "llama"), files=named(pictures))
+    return seeing(shallow("llama", vocabulary=VOCABULARY), tokenizer, "llama")
 
 
-def test_a_picture_goes_with_the_next_message(table, pictures):
-    printed = table.say("/image 0.jpg", "So?", "And?", "/image 1.jpg", "/image 0.jpg", "Those?")
-    assert "0.jpg: 12 x 8 pixels, 8 tokens" in printed
-    assert shown(table) == [(pictures[0],), (), (pictures[1], pictures[0])]
-    table.say("/regenerate")
-    assert shown(table)[-1] == (pictures[1], pictures[0])
-    table.attachments.close()
-
-
-def test_a_picture_waits_until_it_was_shown(table, pictures):
-    table.say("So?", "/image 0.jpg", "/regenerate")
-    assert shown(table) == [()]
-    table.say("And?")
-    assert shown(table) == [(), (pictures[0],)]
+def test_a_picture_goes_with_the_next_message_that_is_shown(target, pictures):
+    table = Table(target, files=named(pictures))
     for line, why in [("/image", "picture's name is missing"), ("/image 7.jpg", "Look for it")]:
         assert why in table.say(line)
-    table.attachments.close()
-
-
-def test_a_model_that_cannot_see_says_so_at_once(tmp_path, pictures):
-    target = seeing(
-        shallow("llama", vocabulary=VOCABULARY), seeing_tokenizer(tmp_path / "t"), "llama"
-    )
-    object.__setattr__(target, "tower", None)
-    table = Table(target, files=named(pictures))
-    assert "cannot see" in table.say("/image 0.jpg", "So?")
+    table.say("So?")
+    assert "0.jpg: 12 x 8 pixels, 8 tokens" in table.say("/image 0.jpg", "/regenerate")
     assert shown(table) == [()]
+    table.say("And?", "/image 1.jpg", "/image 0.jpg", "Those?", "/regenerate")
+    assert shown(table) == [(), (pictures[0],), (pictures[1], pictures[0])]
+    object.__setattr__(target, "tower", None)
+    blind = Table(target, files=named(pictures))
+    assert "cannot see" in blind.say("/image 0.jpg", "So?")
+    assert shown(blind) == [()]
     table.attachments.close()
+    blind.attachments.close()
 
 
 def test_a_chat_is_saved_with_its_pictures(tmp_path, pictures):
@@ -92,20 +78,10 @@ def test_images_of_the_command_line(run, folders, tmp_path):
     Image.fromarray(noise).save(data, "JPEG")
     path = tmp_path / "photo.jpg"
     path.write_bytes(data.getvalue())
-    options = [
-        "--prompt",
-        "So?",
-        "--temperature",
-        "0",
-        "--max-tokens",
-        "4",
-        "--draft-length",
-        "2",
-    ]
-    options += ["--drafter", "lookup", "--image", path, "--image", path]
+    options = ("--prompt", "So?", "--temperature", 0, "--max-tokens", 4, "--image", path)
     shown = run("generate", "--target", folders["sees"], *options)
     assert shown.code == 0, shown.err
-    assert shown.err.count("photo.jpg: 40 x 30 pixels, 22 tokens") == 2
+    assert "photo.jpg: 40 x 30 pixels, 22 tokens" in shown.err
     blind = run("generate", "--target", folders["blind"], *options)
     assert_refused(blind, "cannot see")
 

@@ -1,7 +1,6 @@
 """The command line: what it prints, and where."""
 
 import io
-import itertools
 import json
 import os
 import pty
@@ -19,13 +18,14 @@ from engine.cli.main import main
 from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
 from engine.earlier_answers import earlier_answers_folder
-from engine.events import Done, Draft, Prefill, Verdict
+from engine.events import Done, Prefill
 from engine.process.protocol import Generate, Keep, Load
 from engine.request import ChatMessage, Grammar, Request, Sampling, chat
 from models.in_words import clean
 from tests.support.engine.ended import (
     CONTROLS,
     END,
+    HOSTILE,
     PROMPT,
     ROOT,
     Run,
@@ -46,44 +46,34 @@ def test_where_answers_cannot_be_kept_that_is_said(generate):
     assert_refused(generate("--learn"), str(folder), "--learn")
 
 
-def test_json_is_events_that_obey_the_laws(generate, target, drafter):
+def test_json_is_the_events_of_the_answer(generate, target, drafter):
     plain = generate("--drafter", "none").out
+    words = ("--json", "--drafter", f"lookup+{drafter}", "--draft-length", 4)
+    events = events_of(generate(*words))
+    assert len({event.generation for event in events}) == 1
+    assert isinstance(events[0], Prefill)
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert done.reason == ("stop" if committed(events)[-1] == END else "length")
+    assert done.stats == tally(events)
+    assert done.stats.proposed > 0
+    text = text_of(events)
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
-    for name in ("none", "lookup", f"lookup+{drafter}"):
-        events = events_of(generate("--json", "--drafter", name, "--draft-length", 4))
-
-        assert len({event.generation for event in events}) == 1
-        assert isinstance(events[0], Prefill)
-        *_, done = events
-        assert isinstance(done, Done)
-        assert [event for event in events if isinstance(event, Done)] == [done]
-        assert done.reason == ("stop" if committed(events)[-1] == END else "length")
-        stats = done.stats
-        assert stats == tally(events)
-        assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
-        assert stats.committed == len(committed(events)) <= 24
-        assert (stats.proposed > 0) == (name != "none")
-
-        rounds = [event for event in events if isinstance(event, Draft | Verdict)]
-        for draft, verdict in itertools.pairwise(rounds):
-            if isinstance(draft, Draft):
-                assert isinstance(verdict, Verdict)
-                assert (draft.round, len(draft.tokens)) == (verdict.round, len(verdict.judgements))
-        text = text_of(events)
-        assert tokenizer.decode(committed(events), skip_special_tokens=True) == text + done.cut
-        assert clean(text) == plain.removesuffix("\n")
+    assert tokenizer.decode(committed(events), skip_special_tokens=True) == text + done.cut
+    assert clean(text) == plain.removesuffix("\n")
 
 
 def test_the_engine_is_asked_for_what_the_options_say(
     generate, run, asked, target, tmp_path, monkeypatch
 ):
-    assert generate().code == 0
+    assert generate().out == f"{clean(HOSTILE)}\n"
     load, plain, keep = asked
     assert (load.target, load.drafter, load.parallel) == (str(target), "auto", 1)
     assert load.sampling == Sampling()  # as greedy was asked for
     assert plain.prompt == chat([ChatMessage("user", PROMPT)])
     assert plain.request == Request(sampling=None, max_tokens=24, keep_instructions=True)
     assert isinstance(keep, Keep)
+    assert generate("--json").out.isascii()
     asked.clear()
     lines = iter([PROMPT, "/quit"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
@@ -125,39 +115,6 @@ def test_a_dash_reads_the_prompt(generate, monkeypatch):
 # What reaches the terminal
 
 
-@pytest.fixture
-def hostile(target, folder, generate):
-    """A model whose answer to `PROMPT` begins with ESC [2J and a right-to-left override."""
-    wanted = [*b"\x1b[2J", *"\u202e".encode()]
-    tokenizer = json.loads((target / "tokenizer.json").read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    ids = list(dict.fromkeys(committed(events_of(generate("--json", "--drafter", "none")))))
-    ids = [number for number in ids if number < 256 and number not in PROMPT.encode()][
-        : len(wanted)
-    ]
-    letters = {number: letter for letter, number in vocabulary.items()}
-    order = list(range(256))
-    for number, byte in zip(ids, wanted, strict=True):
-        place = order.index(byte)
-        order[number], order[place] = order[place], order[number]
-    tokenizer["model"]["vocab"] = {letters[byte]: number for number, byte in enumerate(order)}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    return folder
-
-
-def test_the_model_cannot_drive_the_terminal(hostile, generate):
-    text = text_of(events_of(generate("--json", "--target", hostile)))
-    assert "\x1b" in text
-    assert "\u202e" in text
-    shown = generate("--target", hostile)
-    assert shown.code == 0
-    assert shown.out == clean(text) + "\n"
-    assert not CONTROLS.search(shown.out)
-    raw = generate("--target", hostile, "--json").out
-    assert raw.isascii()
-    assert "\x1b" not in raw
-
-
 def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
     piped = generate().out
     assert "\x1b" not in piped
@@ -188,10 +145,10 @@ def child(*arguments, **environment):
 
 
 @pytest.mark.slow
-def test_a_pipe_gets_plain_text(hostile, generate):
-    here = generate("--target", hostile)
+def test_a_pipe_gets_plain_text(target, generate):
+    here = generate()
     piped = child(
-        *("generate", "--target", hostile, "--prompt", PROMPT, "--max-tokens", 24),
+        *("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24),
         *("--temperature", 0),
         TERM="xterm-256color",
         COLORTERM="truecolor",
@@ -296,11 +253,6 @@ def test_chat_on_a_real_terminal_survives_an_interrupt(target, tmp_path):
     messages = json.loads(saved.read_text())["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert messages[1]["content"]
-
-
-def test_chat_refuses_before_it_begins(run, tmp_path):
-    assert_refused(run("chat", "--target", tmp_path / "none"), "Check the path")
-    assert_refused(run("chat", "--target", tmp_path, "--temperature", "-1"), "temperature")
 
 
 def test_a_fault_of_our_own_is_not_taken_for_the_users(generate, monkeypatch):

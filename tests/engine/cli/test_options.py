@@ -51,12 +51,11 @@ def all_commands(app, *before):
         yield from all_commands(group.typer_instance, *before, str(group.name))
 
 
-@pytest.mark.parametrize("width", ["80", "120"])
-def test_all_help_can_be_read_and_ends_with_an_example(width):
+def test_all_help_can_be_read_and_ends_with_an_example():
     found = list(all_commands(app))
     assert ("models", "pull") in found
     for words in found:
-        ended = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": width})
+        ended = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"})
         assert (ended.exit_code, "Example: slipstream " in ended.output) == (0, True), words
         assert "…" not in ended.output, f"{words}: cut off"
 

@@ -80,9 +80,15 @@ def drafts_with(target, drafter="auto"):
     return host._usable_scheduler().session.drafter.name
 
 
-@pytest.mark.parametrize("named", ["by folder", "by name"])
 @pytest.mark.parametrize(
-    ("drafter", "expected"), [("none", ONCE), ("lookup", KNOWN), ("auto", LISTED), ("model", BOTH)]
+    ("drafter", "expected", "named"),
+    [
+        ("none", ONCE, "by folder"),
+        ("lookup", KNOWN, "by name"),
+        ("auto", LISTED, "by name"),
+        ("auto", LISTED, "by folder"),
+        ("model", BOTH, "by name"),
+    ],
 )
 def test_a_pair(drafter, expected, named, folders, opened):
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
@@ -99,13 +105,3 @@ def test_a_head(folders, opened):
     opened.clear()
     assert drafts_with("org/target") == "suffix+head"
     assert opened == LISTED | {"head's config": 2, "head's weights": 3}
-
-
-def test_a_folder_cannot_be_changed_from_outside(folders):
-    folder = ModelFolder(folders["target"])
-    for name in ("path", "config", "fingerprint"):
-        with pytest.raises(AttributeError):
-            setattr(folder, name, None)
-    for table in (folder.config, folder.headers, *folder.headers.values()):
-        with pytest.raises(TypeError):
-            table["x"] = None

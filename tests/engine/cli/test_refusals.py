@@ -5,8 +5,6 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.support.engine.ended import (
     assert_refused,
     change_json,
@@ -46,24 +44,17 @@ BROKEN = {
     "only pickles": (lambda at: (at / WEIGHTS).rename(at / "pytorch_model.bin"), ("pickle",)),
     "truncated": (lambda at: os.truncate(at / WEIGHTS, 50_000), ("damaged", "again")),
     "empty weights": (_holding(WEIGHTS, b""), ("damaged", "again")),
-    "garbage weights": (_holding(WEIGHTS, b"\xa5" * 200_000), ("damaged", "again")),
     "garbage config": (_holding("config.json", b"\x00\xff{not json"), ("config.json", "JSON")),
-    "config is a list": (_holding("config.json", b"[]"), ("config.json", "JSON")),
     "no model type": (_configured(model_type=None), ("model_type",)),
-    "no tokenizer": (_gone("tokenizer.json"), ("tokenizer.json",)),
     "empty tokenizer": (_holding("tokenizer.json", b"{}"), ("cannot be loaded",)),
     "garbage tokenizer config": (_holding("tokenizer_config.json", b"["), ("cannot be loaded",)),
     "unknown architecture": (_configured(model_type="nonesuch"), ("nonesuch", "not supported")),
     "a module that exits": (_configured(model_type="olmo"), ("cannot be loaded", "olmo")),
-    "a module that is no model": (_configured(model_type="cache"), ("cannot be loaded",)),
     "hostile architecture": (_configured(model_type="x\x1b[2J\u202e\ny"), ("cannot be loaded",)),
     "other shapes": (_configured(hidden_size=32), ("shape",)),
     "no heads": (_configured(num_attention_heads=0), ("cannot be loaded",)),
-    "absurd width": (_configured(hidden_size=1 << 40), ("cannot be loaded",)),
     "absurdly many layers": (_configured(num_hidden_layers=10**9), ("num_hidden_layers", "1e+09")),
-    "text for a number": (_configured(hidden_size="64"), ("cannot be loaded",)),
     "a word for an end": (_configured(eos_token_id="x"), ("cannot be loaded",)),
-    "template with bad syntax": (_templated("{% for %}"), ("template",)),
     "template that divides by 0": (_templated("{{ 1 / 0 }}"), ("template",)),
     "template that refuses": (
         _templated("{{ raise_exception('no\x1b[2J\\nnever\\n') }}"),
@@ -104,21 +95,17 @@ def test_no_model_at_all(tmp_path, run):
     assert_refused(ended, str(tmp_path / "none"), "Check the path")
     hostile = tmp_path / "a\x1b[2J\nb"
     assert_refused(run("generate", "--target", hostile, "--prompt", "x"), "was not found")
+    assert_refused(run("chat", "--target", tmp_path / "none"), "Check the path")
+    assert_refused(run("chat", "--target", tmp_path, "--temperature", "-1"), "temperature")
 
 
-@pytest.mark.parametrize("command", ["generate", "convert"])
-@pytest.mark.parametrize("size_bytes", [0, 4, 50])
-def test_a_gguf_file_that_is_none(command, size_bytes, tmp_path, run):
-    source = tmp_path / "model.gguf"
-    source.write_bytes((b"GGUF\x03\0\0\0" + b"\x05" * 50)[:size_bytes])
-    if command == "generate":
-        ended = run("generate", "--target", source, "--prompt", "x")
-    else:
-        ended = run("convert", source, tmp_path / "imported")
-    assert_refused(ended, "model.gguf", "again")
-    left = [path for path, data in contents(tmp_path).items() if data is not None]
-    assert left == [source]
-    assert not (tmp_path / "imported").exists()
+def test_a_gguf_file_that_is_none(tmp_path, run):
+    source, made = tmp_path / "model.gguf", tmp_path / "imported"
+    for size_bytes in (0, 4, 50):
+        source.write_bytes((b"GGUF\x03\0\0\0" + b"\x05" * 50)[:size_bytes])
+        for words in (("generate", "--prompt", "x", "--target", source), ("convert", source, made)):
+            assert_refused(run(*words), "model.gguf", "again")
+    assert [path for path, data in contents(tmp_path).items() if data is not None] == [source]
 
 
 def test_a_starter_file_that_is_another(tmp_path, monkeypatch, run):
@@ -174,14 +161,14 @@ def test_a_prompt_longer_than_the_model_can_look_at(folder, run):
 
 
 OUT_OF_RANGE = {
-    "temperature": ("-0.1", "nan", "inf", "101"),
-    "top-p": ("-0.1", "1.1", "nan"),
-    "min-p": ("-0.1", "1.1", "nan"),
-    "top-k": ("-1",),
-    "repetition-penalty": ("0",),
-    "presence-penalty": ("inf",),
-    "frequency-penalty": ("nan",),
-    "seed": ("-1", str(1 << 80)),
+    "temperature": "nan",
+    "top-p": "1.1",
+    "min-p": "-0.1",
+    "top-k": "-1",
+    "repetition-penalty": "0",
+    "presence-penalty": "inf",
+    "frequency-penalty": "nan",
+    "seed": str(1 << 80),
 }
 NO_LENGTHS = ("-1", "17", "1.5", "", "AUTO", "many", "²")
 NO_DRAFTERS = ("", "lookup+", "Lookup", "early-exit:x", "no/such/folder")
@@ -190,8 +177,7 @@ NO_DRAFTERS = ("", "lookup+", "Lookup", "early-exit:x", "no/such/folder")
 def test_options_that_cannot_be(generate):
     sampling = [
         (f"--{option}", value, (option.replace("-", "_"), "Choose", "from"))
-        for option, values in OUT_OF_RANGE.items()
-        for value in values
+        for option, value in OUT_OF_RANGE.items()
     ]
     lengths = [("--draft-length", each, (repr(each), "0 to 16")) for each in NO_LENGTHS]
     words = ("no drafter", "Choose auto, none, lookup")
@@ -250,14 +236,7 @@ def test_texts_that_cannot_be(generate, tmp_path):
 
 
 def test_wrong_usage(run):
-    for arguments in (
-        ["generate"],
-        ["generate", "--prompt", "x", "--max-tokens", "0"],
-        ["generate", "--prompt", "x", "--temperature", "warm"],
-        ["generate", "--prompt", "x", "--no-such-option"],
-        ["convert", "model.gguf", "one", "two"],
-        ["no-such-command"],
-    ):
+    for arguments in (["generate"], ["generate", "--prompt", "x", "--no-such-option"]):
         ended = run(*arguments)
         assert (ended.code, ended.out) == (2, ""), arguments
         assert "Usage" in ended.err, arguments

@@ -60,9 +60,6 @@ def talk(target):
 def test_it_answers_as_the_engine_does(talk):
     assert talk.ask("hello you")[0] == "You said: hello you "
     assert talk.told == []
-
-
-def test_it_knows_what_a_session_knows_of_its_target(talk):
     assert talk.session.context_length == LOADED.context_length
     assert talk.session.count([ChatMessage("user", "hello you")]) == 2
     assert talk.session.count_text("hello you") == 2
@@ -85,13 +82,20 @@ def test_an_answer_that_is_left_is_cancelled(talk):
     assert talk.ask('{"say": ["a", "b", "c", "d"], "delay": 0.1}')[0] == "abcd"
 
 
-def test_a_lost_mac_is_named_and_the_next_answer_works(talk):
+def test_a_lost_mac_is_named_and_what_was_chosen_meanwhile_is_loaded_again(talk):
+    talk.session.draft(drafter="suffix")
+    talk.session.draft(draft_length="4")
     with pytest.raises(Problem) as lost:
         talk.ask('{"say": ["a"], "then": "lose"}')
     assert (lost.value.message, lost.value.remedy) == LOST
     assert talk.told == []
+    with pytest.raises(Problem, match="stopped"):
+        talk.ask("hello", stop_after=0)
+    assert engines() == []
     assert talk.ask("hello")[0] == "You said: hello "
-    assert len(talk.told) == 1, "that it is loaded again"
+    assert len(talk.told) == 2, "that it is loaded again"
+    assert talk.session.loaded.drafter == "suffix"
+    assert talk.session.loaded.macs == TWO
 
 
 def test_a_mac_that_was_lost_at_rest_is_named(talk):
@@ -103,31 +107,12 @@ def test_a_mac_that_was_lost_at_rest_is_named(talk):
     assert LOST[0] in talk.told[0]
 
 
-def test_loading_again_can_be_stopped(talk):
-    with pytest.raises(Problem):
-        talk.ask('{"say": [], "then": "die"}')
-    with pytest.raises(Problem, match="stopped"):
-        talk.ask("hello", stop_after=0)
-    assert engines() == []
-    assert talk.ask("hello")[0] == "You said: hello "
-
-
 def test_a_failure_that_is_only_the_answers_keeps_the_process(talk):
     (before,) = engines()
     with pytest.raises(Problem):
         talk.ask('{"say": ["a"], "then": "request"}')
     assert talk.ask("hello")[0] == "You said: hello "
     assert engines() == [before]
-
-
-def test_what_was_chosen_meanwhile_is_loaded_again(talk):
-    talk.session.draft(drafter="suffix")
-    talk.session.draft(draft_length="4")
-    with pytest.raises(Problem):
-        talk.ask('{"say": [], "then": "die"}')
-    talk.ask("hello")
-    assert talk.session.loaded.drafter == "suffix"
-    assert talk.session.loaded.macs == TWO
 
 
 def test_what_cannot_be_loaded_is_a_problem_and_leaves_no_process(target):

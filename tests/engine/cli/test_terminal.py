@@ -16,7 +16,6 @@ from engine.cli.terminal import (
     answer_view,
     closing_lines,
     closing_remarks,
-    legend,
     row_starts,
 )
 from engine.conversation.rounds import judged
@@ -35,7 +34,6 @@ from engine.events import (
     WrittenToken,
 )
 from engine.stretches import Stretch
-from models.in_words import clean
 from tests.support.app.traces import trees
 
 # Every sequence that drawing may use; nothing else may be left but line ends.
@@ -164,13 +162,6 @@ def rows_of(text, width):
 words = st.text("ab cd\n世界é", min_size=1, max_size=6)
 
 
-@given(events=answers(words))
-def test_the_screen_ends_with_the_text(events):
-    terminal = Terminal(width=400)
-    terminal.show(*events)
-    assert terminal.rows() == rows_of(text_of(events), 1000)
-
-
 @given(events=answers(words), width=st.integers(4, 30), height=st.integers(2, 8))
 def test_rows_are_wrapped_as_if_the_text_had_come_at_once(events, width, height):
     terminal = Terminal(width, height)
@@ -192,16 +183,6 @@ def test_words_stay_whole_where_they_fit():
         *("the quick", "brown", "fox", "    inden", "ted")
     ]
     assert rows_of("目标模型一次 ok", 8) == ["目标模型", "一次 ok"]
-
-
-def test_a_long_answer_leaves_every_line_once():
-    lines = [f"line {number} of the answer" for number in range(200)]
-    terminal = Terminal(width=40, height=10)
-    for number, line in enumerate(lines):
-        terminal.show(draft(number, "line", " x\n", "y"), verdict(number, 3, 1, line[4:] + "\n"))
-        terminal.show(text(number, "line", line[4:] + "\n"))
-    terminal.show(done())
-    assert terminal.rows() == lines
 
 
 def test_a_guess_is_drawn_judged_and_gone():
@@ -246,18 +227,13 @@ def test_of_a_tree_the_best_path_is_drawn():
     assert terminal.rows() == ["It was the end"]
 
 
-def test_a_line_end_in_a_guess_can_be_seen_and_struck():
+def test_a_line_end_in_a_guess_is_seen_and_an_indentation_is_not():
     terminal = Terminal()
     terminal.show(*plain_round(0, "One"), draft(1, "\n", "Two"), verdict(1, 2, 0, "."))
     assert terminal.rows() == ["One.⏎Two"]
     assert terminal.looks("⏎") == "red strike"
-
-
-def test_indentation_is_not_underlined():
     terminal = Terminal()
-    terminal.show(
-        draft(0, "    return"), verdict(0, 1, 1, "\n"), text(0, "    return", "\n"), done()
-    )
+    terminal.show(draft(0, "    return"), verdict(0, 1, 1, "\n"), text(0, "    return"), done())
     assert not any(terminal.look().buffer[0][x].underscore for x in range(4))
     assert terminal.looks("return") == "green underline"
 
@@ -274,25 +250,6 @@ def test_a_special_token_never_stands_in_the_answer():
             assert terminal.rows() == ["The end"]
             terminal.show(text(1, " end", ""), done())
             assert terminal.rows() == ["The end"]
-
-
-def test_a_character_in_two_halves_has_the_colour_of_the_second():
-    terminal = Terminal()
-    terminal.show(draft(0, "caf", "\ufffd"), verdict(0, 2, 2, "\ufffd"))
-    terminal.show(text(0, "caf", "", "é"), draft(1, " noir"), verdict(1, 1, 1, "."))
-    terminal.show(text(1, " noir", "."))
-    assert terminal.rows() == ["café noir."]
-    assert terminal.looks("caf") == terminal.looks("noir") == "green underline"
-    assert terminal.looks("é") == "af5fff italic"
-
-
-def test_a_token_has_its_colour_wherever_its_text_comes():
-    terminal = Terminal()
-    terminal.show(draft(0, "a", "a"), verdict(0, 2, 1, "a"), text(0, "a"))  # one waits
-    terminal.show(verdict(1, 0, 0, "a"), text(0, "b", first=1), text(1, "c"))
-    assert terminal.rows() == ["abc"]
-    looks = [terminal.looks(letter) for letter in "abc"]
-    assert looks == ["green underline", "0087ff bold", "default"]
 
 
 LOOKS = {
@@ -316,13 +273,6 @@ def test_every_character_looks_like_its_token(events):
     expected = [LOOKS[fates[span.round, span.index]] for span in spans for _ in range(span.length)]
     row = terminal.look().buffer[0]
     assert [look_of(row[x]) for x in range(len(expected))] == expected
-
-
-def test_text_of_no_known_token_is_plain():
-    terminal = Terminal()
-    terminal.show(draft(0, "yes"), verdict(0, 1, 1, "no"), Text("g", "yesno"), done())
-    assert terminal.rows() == ["yesno"]
-    assert terminal.looks("yes") == "default"
 
 
 def test_text_behind_a_stop_string_vanishes():
@@ -381,19 +331,6 @@ nasty = st.text(
 )
 
 
-def test_every_control_is_stripped():
-    bidi = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-    controls = [*range(0x20), *range(0x7F, 0xA0), *bidi, 0xD800, 0xDFFF]
-    assert "".join(clean(chr(code)) for code in controls) == "\t\n"
-
-
-@given(text=nasty)
-def test_clean_leaves_nothing_that_drives_a_terminal(text):
-    assert not CONTROLS.search(clean(text).replace("\t", ""))
-    clean(text).encode()
-    assert clean("naïve\t世界\n") == "naïve\t世界\n"
-
-
 @given(events=answers(nasty), width=st.integers(3, 30))
 def test_model_text_writes_no_controls(events, width):
     terminal = Terminal(width)
@@ -408,17 +345,6 @@ def test_model_text_writes_no_controls(events, width):
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))
 
 
-def test_plain_answers_are_the_text_and_a_line_end():
-    file = StringIO()
-    view = answer_view(Console(file=file, width=10))
-    final = Text("g", "a long\x1b[31m line")
-    events = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), final, done()]
-    for event in events:
-        view.show(event)
-    view.close()
-    assert file.getvalue() == "a long[31m line\n"
-
-
 def test_the_view_fits_the_console():
     for terminal, environment, kind in (
         (True, {"TERM": "xterm-256color"}, LiveAnswer),
@@ -428,18 +354,6 @@ def test_the_view_fits_the_console():
     ):
         console = Console(file=StringIO(), force_terminal=terminal, _environ=environment)
         assert type(answer_view(console)) is kind
-
-
-def test_the_legend_says_each_word_in_its_style():
-    text = legend()
-    assert text.plain == (
-        "The drafter's tokens: drafted, accepted, rejected, discarded, "
-        "+n (in other branches of a tree). The target's own tokens: correction, bonus, plain."
-    )
-    looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
-    assert looks["accepted"] == "underline green"
-    assert looks["rejected"] == "strike red"
-    assert len(set(looks.values())) == len(looks)
 
 
 ANSWER = Stats(
@@ -477,7 +391,6 @@ def test_the_closing_lines():
     ):
         gist, numbers = closing_lines(stats)
         assert all(word in gist for word in words), gist
-        assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
         assert all(figure in numbers for figure in figures), numbers
         assert ("×" in gist) == isinstance(against_plain(stats), float)
 

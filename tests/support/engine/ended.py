@@ -10,6 +10,7 @@ from engine.events import Draft, Text, Verdict, from_json
 
 ROOT = Path(__file__).parents[3]
 PROMPT = "a b a b a b"  # of which there is something to look up
+HOSTILE = "\x1b[2J\u202eHi"
 END = 256  # the tiny models' end of text
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -77,6 +78,3 @@ def committed(events):
 
 def change_json(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-# Models that are none

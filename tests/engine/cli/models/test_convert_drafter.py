@@ -223,40 +223,26 @@ def test_drafters_are_found_by_name_and_kept_among_them(tmp_path, monkeypatch):
     assert (record.quantization_bits, record.problem) == (8, "")
 
 
-def test_what_is_packed_already_is_taken_as_it_is(tmp_path):
-    layout = drafter_layout("mtp-mlx-4bit")
-    source = describe_drafter(write_drafter(tmp_path / "source", layout))
-    with pytest.raises(Problem, match="quantized already"):
-        convert_drafter(source, tmp_path / "made", Quantization())
-    assert not (tmp_path / "made").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "match"),
     [
         ("dspark-deepspec", Quantization(3), "3 bits"),
         ("dspark-deepspec", Quantization(recipe="mixed_4_6"), "recipe"),
+        ("mtp-mlx-4bit", Quantization(), "quantized already"),
         ("slipstream-head", Quantization(8), "head"),
     ],
 )
 def test_what_is_refused(tmp_path, name, settings, match):
-    source = write_drafter(
-        tmp_path / "source",
-        drafter_layout(name),
-        weights="head.safetensors" if name == "slipstream-head" else "model.safetensors",
-    )
+    weights = "head.safetensors" if name == "slipstream-head" else "model.safetensors"
+    source = write_drafter(tmp_path / "source", drafter_layout(name), weights=weights)
     with pytest.raises(Problem, match=match):
         convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
     assert not (tmp_path / "made").exists()
 
 
 def test_a_model_without_a_module(tmp_path):
-    tiny.write_folder("llama", tmp_path / "source")
+    source = tmp_path / "source"
+    tiny.write_folder("llama", source)
+    how = {"progress": lambda *_: None, "module_only": True}
     with pytest.raises(Problem, match="no MTP module"):
-        convert_source(
-            str(tmp_path / "source"),
-            tmp_path / "made",
-            Quantization(),
-            progress=lambda *_: None,
-            module_only=True,
-        )
+        convert_source(str(source), tmp_path / "made", Quantization(), **how)

@@ -16,14 +16,12 @@ def queue(tmp_path):
     return Queue(home=tmp_path)
 
 
-def fetching(size_bytes=100, *, fails=""):
+def fetching(size_bytes=100):
     def fetch(download, report, cancelled):
         for done in range(0, size_bytes + 1, 50):
             if cancelled():
                 raise RuntimeError("stopped")
             report(replace(download, done_bytes=done, total_bytes=size_bytes))
-        if download.repository == fails:
-            raise Problem("It is not there.", "Check the name.")
 
     return fetch
 
@@ -46,23 +44,16 @@ def test_all_that_was_asked_for_in_that_order(queue):
     assert statuses(told)[-1] == ("o/b", "done")
 
 
-def test_one_that_fails_does_not_keep_the_next(queue):
-    ends = pull(["o/a", "o/b"], queue, fetching(fails="o/a"), report=print, stopped=never)
-    assert statuses(ends) == [("o/a", "failed"), ("o/b", "done")]
-    assert (ends[0].problem, ends[0].remedy) == ("It is not there.", "Check the name.")
-
-
-@pytest.mark.parametrize("name", ["", "a b", "../a", "a/b/c", "o/a@../x", "o/a@", "@main"])
-def test_names_that_cannot_be_any(name, queue):
-    if name == "o/a@":  # says no revision, so the main one
-        assert pull([name], queue, fetching(), report=print, stopped=never)
-        return
-    with pytest.raises(Problem):
-        pull(["o/good", name], queue, fetching(), report=print, stopped=never)
-    assert queue.downloads() == []
+def test_names_that_cannot_be_any(queue):
+    for name in ("", "a b", "../a", "a/b/c", "o/a@../x", "@main"):
+        with pytest.raises(Problem):
+            pull(["o/good", name], queue, fetching(), report=print, stopped=never)
+        assert queue.downloads() == [], name
 
 
 ADDRESSES = (
+    ("o/a/x.Q4.gguf@v1", "o/a/x.Q4.gguf", "v1"),
+    ("o/a@", "o/a", ""),
     ("https://hub.example/o/a", "o/a", ""),
     ("https://hub.example/o/a/tree/main", "o/a", ""),
     ("https://hub.example/o/a/tree/v1?x=y", "o/a", "v1"),
@@ -73,15 +64,14 @@ ADDRESSES = (
 
 
 def test_a_file_in_a_repository_and_an_address_of_a_browser(queue):
-    ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
-    assert statuses(ends) == [("o/a/x.Q4.gguf", "done")]
-    assert ends[0].revision == "v1"
     for address, name, revision in ADDRESSES:
         (end,) = pull([address], queue, fetching(), report=print, stopped=never)
         assert (end.repository, end.revision) == (name, revision), address
 
 
 def test_what_was_stopped_is_paused_and_gone_on_with(queue):
+    queue.enqueue("o/old")
+    queue.pause("o/old")
     told = []
     ends = pull(
         ["o/a", "o/b"],
@@ -91,18 +81,13 @@ def test_what_was_stopped_is_paused_and_gone_on_with(queue):
         stopped=lambda: any(one.done_bytes == 50 for one in told),
     )
     assert statuses(ends) == [("o/a", "paused"), ("o/b", "paused")]
-    assert statuses(queue.downloads()) == statuses(ends)
-    ends = pull([], queue, fetching(), report=print, stopped=never)
+    assert statuses(queue.downloads()) == [("o/old", "paused"), *statuses(ends)]
+    ends = pull(["o/a", "o/b"], queue, fetching(), report=print, stopped=never)
     assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
-    assert pull([], queue, fetching(), report=print, stopped=never) == []
-
-
-def test_others_that_were_paused_stay_so(queue):
-    queue.enqueue("o/old")
-    queue.pause("o/old")
-    ends = pull(["o/new"], queue, fetching(), report=print, stopped=never)
-    assert statuses(ends) == [("o/new", "done")]
     assert ("o/old", "paused") in statuses(queue.downloads())
+    ends = pull([], queue, fetching(), report=print, stopped=never)
+    assert statuses(ends) == [("o/old", "done")]
+    assert pull([], queue, fetching(), report=print, stopped=never) == []
 
 
 class Other:
@@ -147,13 +132,6 @@ def test_another_process_fetches_and_is_watched(queue, tmp_path):
     assert statuses(ends) == [("o/mine", "done")]
     assert ("o/mine", "done") in statuses(told)
     assert not [one for one in told if one.repository == "o/theirs"]
-
-
-def test_what_another_process_failed_at_is_told(queue, tmp_path):
-    with Other(tmp_path, fetching(fails="o/mine")) as other:
-        sleep = lambda _: other.go_on.set()  # noqa: E731
-        ends = pull(["o/mine"], queue, unheard, report=print, stopped=never, sleep=sleep)
-    assert ends[0].problem == "It is not there."
 
 
 def test_what_another_process_leaves_is_taken_over(queue, tmp_path):

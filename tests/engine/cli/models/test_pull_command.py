@@ -1,15 +1,12 @@
 """From the hub to an answer, and what is kept when a pull ends early."""
 
 import json
-import os
 import signal
 import socket
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 
 from models.files import models_folder
 from models.hub.queue import Queue
@@ -75,18 +72,6 @@ def test_a_person_reads_what_was_fetched(run, hub):
     assert "empty" in run("models", "pull").err
 
 
-def test_a_cache_that_was_copied_is_used(run, hub, tmp_path, monkeypatch):
-    assert run("models", "pull", NAME).code == 0
-    (tmp_path / "hub").rename(tmp_path / "other")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "other"))
-    for blob in (tmp_path / "other").glob("models--*/blobs/*"):
-        os.utime(blob, (1, 1))  # as a copy on another disk has
-    asked = len(hub.asked)
-    assert run("models", "fit", NAME).code == 0
-    assert answer_of(run("models", "list", "--json"))["installed"][-1]["problem"] == ""
-    assert len(hub.asked) == asked
-
-
 @pytest.mark.parametrize(
     ("layout", "part", "name", "kind"),
     [
@@ -112,18 +97,6 @@ def test_drafters_of_others(run, hub, tmp_path, layout, part, name, kind):
     assert hub.sent_bytes == sent
     assert run("models", "remove", name, "--yes").code == 0
     assert last["installed"] not in answer_of(run("models", "list", "--json"))["installed"]
-
-
-def test_a_newer_revision_takes_the_name_over(run, hub):
-    first = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
-    hub.repositories[NAME]["README.md"] = b"# Another text"
-    second = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
-    assert Path(first["path"]).name != Path(second["path"]).name == hub.commit(NAME)
-    assert first["name"] == second["name"] == NAME
-    again = lines_of(run("models", "pull", f"{NAME}@{Path(second['path']).name}", "--json"))
-    assert again[-1]["installed"] == second
-    listed = answer_of(run("models", "list", "--json"))["installed"]
-    assert f"{NAME}@{Path(first['path']).name[:8]}" in [one["name"] for one in listed]
 
 
 def test_a_renamed_repository(run, hub):
@@ -221,24 +194,6 @@ def test_a_hub_that_says_nothing_at_all_is_left_at_once(run, surroundings, monke
                 ending = ended(process)
     assert ending.code == 130, ending
     assert last_download(ending).status == "paused"
-
-
-@pytest.mark.slow
-def test_a_second_command_watches_the_first(run, hub):
-    hub.repositories["tiny/other"] = hub.repositories[NAME]
-    hub.hold_after = 100_000
-    with child("models", "pull", NAME, "--json") as first:
-        await_half(hub)
-        with child("models", "pull", "tiny/other", "--json") as second:
-            assert second.stdout is not None
-            while not any(one.repository == "tiny/other" for one in Queue().downloads()):
-                time.sleep(0.01)
-            hub.hold_after = None
-            hub.release.set()
-            watched = ended(second)
-        fetched = ended(first)
-    assert lines_of(fetched)[-1]["installed"]["name"] == NAME
-    assert lines_of(watched)[-1]["installed"]["name"] == "tiny/other"
 
 
 @pytest.mark.quick(1)

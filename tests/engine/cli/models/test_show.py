@@ -3,13 +3,13 @@
 import io
 from dataclasses import replace
 
+import pyte
 import pytest
 from rich.console import Console
 
-from engine.cli.models.progress import DownloadView
+from engine.cli.models.progress import DownloadView, Steps, bytes_bar
 from engine.cli.models.show import (
     show_candidates,
-    show_download,
     show_fit,
     show_found,
     show_local,
@@ -92,37 +92,16 @@ def test_a_shelf(console):
     assert "1.00 GB are free" in text
 
 
-@pytest.mark.parametrize(
-    ("status", "word"),
-    [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
-)
-def test_a_download(status, word, console):
-    show_download(console, Download("o/a", "", status, 500_000, 1_000_000))
-    text = written(console)
-    assert word in text
-    assert "500 kB of 1.00 MB" in text
-
-
 def test_what_the_hub_has(console):
-    show_found(
-        console,
-        "x",
-        [
-            SearchResult("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
-            SearchResult("o/unknown", 0, 0, "", False, ""),
-            SearchResult(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
-        ],
-    )
+    gated = SearchResult(HOSTILE, 1, 1, "", True, "", None, "It is gated.")
+    show_found(console, "x", [gated])
+    assert "models pull" not in written(console)
+    good = SearchResult("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000)
+    show_found(console, "x", [good, SearchResult("o/unknown", 0, 0, "", False, ""), gated])
     text = written(console)
     for word in ("o/good", "2.30 GB", "1,234", "o/unknown", "?", SHOWN, "→ It is gated.",
                  "slipstream models pull o/good"):  # fmt: skip
         assert word in text
-
-
-def test_only_what_cannot_be_used(console):
-    show_found(console, "x", [SearchResult("o/bad", 1, 1, "", True, "", None, "It is gated.")])
-    assert "o/bad" in written(console)
-    assert "models pull" not in written(console)
 
 
 def test_offers(console):
@@ -136,17 +115,12 @@ def test_offers(console):
     )
     text = written(console)
     assert text.index("o/best") < text.index("o/here") < text.index("o/large")
-    assert "needs 4.00 GB, of 9.00 GB available" in text
-    assert "slipstream models pull o/best o/small (3.00 GB)" in text
-    assert "→ Needs 90 GB." in text
-    assert "may differ" in text
-
-
-def test_a_recommended_pair_that_is_here_and_one_without_room(console):
+    for word in ("needs 4.00 GB, of 9.00 GB available", "→ Needs 90 GB.", "may differ",
+                 "slipstream models pull o/best o/small (3.00 GB)"):  # fmt: skip
+        assert word in text
     show_offers(console, [offer("o/best", recommended=True, installed=True)])
     assert "slipstream chat --target o/best --drafter o/small" in written(console)
     show_offers(console, [offer("o/none", recommended=True, reason="Needs 90 GB.")])
-    assert "→ Needs 90 GB." in written(console)
     assert "pull o/none" not in written(console)
 
 
@@ -163,22 +137,9 @@ def test_candidates(console):
     assert text.count(SHOWN) == 2
     show_candidates(console, "o/target", candidates[2:])
     assert "--drafter none" in written(console)
-
-
-def test_published_candidates(console):
-    published = Candidate(
-        "o/spark", "dspark", False, "Fetch it.", installed=False, licence="mit", tried=False
-    )
+    published = Candidate("o/spark", "dspark", False, "", installed=False, tried=False)
     show_candidates(console, "o/target", [published])
-    assert "o/spark  DSpark, not installed, untested, licence mit" in written(console)
-    show_candidates(console, "o/target", [replace(published, kind="gemma-4-assistant", licence="")])
-    assert "Gemma-4 assistant, not installed, untested, licence unknown" in written(console)
-
-
-def test_installed_drafters_go_by_their_kind(console):
-    mtp = Installed("o/mtp", "/", "hub", "drafter", 9, None, "", 4, None, True, drafter_kind="mtp")
-    show_local(console, Inventory(installed=(mtp,)))
-    assert "MTP" in written(console)
+    assert "o/spark  DSpark, not installed, untested, licence unknown" in written(console)
 
 
 def test_a_fit(console):
@@ -194,6 +155,7 @@ def test_a_fit(console):
 
 
 RUNNING = Download("evil\x1b[2J", "", "running", 5_000_000, 10_000_000, 2e6, 125.0)
+QUEUED, DONE = replace(RUNNING, status="queued"), replace(RUNNING, status="done")
 
 
 def drawn(*downloads, terminal):
@@ -207,15 +169,48 @@ def drawn(*downloads, terminal):
     return file.getvalue()
 
 
-def test_a_bar_while_it_runs_and_a_line_when_it_is_done():
+def test_downloads_have_a_bar_in_a_terminal_and_a_line_for_each_change_elsewhere():
     assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
-    assert "waiting" in drawn(replace(RUNNING, status="queued"), terminal=True)
-    text = drawn(RUNNING, replace(RUNNING, status="done"), terminal=True)
+    assert "waiting" in drawn(QUEUED, terminal=True)
+    text = drawn(RUNNING, DONE, terminal=True)
     assert "✓ evil" in text
     assert "↓" not in text
-
-
-def test_a_line_for_each_change_where_there_is_no_terminal():
-    queued, done = replace(RUNNING, status="queued"), replace(RUNNING, status="done")
-    text = drawn(queued, RUNNING, replace(RUNNING, done_bytes=6_000_000), done, terminal=False)
+    text = drawn(QUEUED, RUNNING, replace(RUNNING, done_bytes=6_000_000), DONE, terminal=False)
     assert [line[0] for line in text.splitlines()] == ["…", "↓", "✓"]
+
+
+# Steps
+
+
+def test_each_is_told_as_it_begins_and_all_at_the_end(console):
+    moment = [100.0]
+    usual, steps = (Steps(console, lambda: moment[0]) for _ in range(2))
+    usual.begin("loading")
+    usual.end()
+    assert console.file.getvalue() == ""  # it is done every time
+    steps.begin("fetching", "Fetching it: 93 MB")
+    assert console.file.getvalue() == "Fetching it: 93 MB\n"
+    moment[0] += 39
+    steps.begin("loading")
+    moment[0] += 2
+    steps.begin("measuring", "Measuring [once]")
+    moment[0] += 5
+    steps.end()
+    assert console.file.getvalue().splitlines()[1:] == [
+        "Measuring [once]",
+        "Ready: fetching 39 s, loading 2 s, measuring 5 s.",
+    ]
+
+
+def test_a_step_that_begins_while_bytes_come_stands_on_a_line_of_its_own():
+    console = Console(file=io.StringIO(), width=60, force_terminal=True)
+    steps = Steps(console)
+    steps.begin("fetching", "Fetching it")
+    with bytes_bar("It", console=console) as show:
+        show(5, 10)
+        steps.begin("importing", "Importing it")
+        show(10, 10)
+    screen = pyte.Screen(60, 8)
+    pyte.Stream(screen).feed(console.file.getvalue().replace("\n", "\r\n"))
+    assert [line.rstrip() for line in screen.display][:3] == ["Fetching it", "Importing it", ""]
+    assert "10" not in "".join(screen.display)  # the bar has gone
