@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section
@@ -183,6 +183,7 @@ def test_passages_take_no_more_than_they_help(index):
     assert sum(one.tokens) <= MOST_PASSAGE_TOKENS
 
 
+@example([900], 1000, 1.0, "guitars and hammers")
 @given(
     st.lists(st.integers(1, 900), min_size=1, max_size=4),
     st.integers(400, 6000),
@@ -192,7 +193,7 @@ def test_passages_take_no_more_than_they_help(index):
 def test_what_is_given_fits_whatever_the_tokens(lengths, room, share, question):
     def uneven(text):
         """More tokens where the samples are not taken."""
-        return count(text) + text.count("filler filler filler")
+        return count(text) + text.count("filler filler filler") + 300 * text.count("guitars")
 
     documents = {n: document(f"{n}", words=words) for n, words in enumerate(lengths, start=1)}
     with PassageIndex() as index:
