@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib import metadata
+from unittest.mock import Mock
 
 import pytest
 from tokenizers import Tokenizer
@@ -75,10 +76,16 @@ def test_the_engine_is_asked_for_what_the_options_say(
     assert isinstance(keep, Keep)
     assert generate("--json").out.isascii()
     asked.clear()
-    lines = iter([PROMPT, "/quit"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
-    assert run("chat", "--target", target).code == 0
+    read = Mock(side_effect=[PROMPT, EOFError])
+    monkeypatch.setattr("builtins.input", read)
+    ended = run("chat", "--target", target, "--system", "be nice")
+    assert (ended.code, ended.err) == (0, "")
+    assert clean(HOSTILE) in ended.out
     assert [type(command) for command in asked] == [Load, Generate, Keep]
+    assert asked[1].prompt.messages == (
+        ChatMessage("system", "be nice"),
+        ChatMessage("user", PROMPT),
+    )
     asked.clear()
     schema = tmp_path / "schema.json"
     schema.write_text("{}")
@@ -189,28 +196,6 @@ def test_the_version(run):
     ended = run("--version")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.split() == ["Slipstream", metadata.version("slipstream")]
-
-
-def test_chat(target, run, generate, tmp_path,
-              monkeypatch):  # fmt: skip
-    answer = generate("--system", "be nice").out
-    saved = tmp_path / "chat.json"
-    lines = iter([PROMPT, "/nonsense", f"/save {saved}"])
-
-    def read(prompt):
-        try:
-            return next(lines)
-        except StopIteration:
-            raise EOFError from None
-
-    monkeypatch.setattr("builtins.input", read)
-    greedy = ("--max-tokens", 24, "--temperature", 0)
-    ended = run("chat", "--target", target, "--system", "be nice", *greedy)
-    assert (ended.code, ended.err) == (0, "")
-    assert answer in ended.out
-    assert "Unknown command: /nonsense" in ended.out
-    roles = [message["role"] for message in json.loads(saved.read_text())["messages"]]
-    assert roles == ["system", "user", "assistant"]
 
 
 def read_until(terminal, *words, times=1):

@@ -64,16 +64,20 @@ def test_a_chat_goes_on_where_a_mac_was_lost(target, hosts):
     )
     late = Timer(LIMIT_SECONDS, process.kill)
     late.start()
-    process.stdin.write(b"hello\n")
-    process.stdin.flush()
-    said = b""
-    while b"> " not in said:
-        said += os.read(process.stdout.fileno(), 1 << 16)
-    os.read(process.stdout.fileno(), 1)  # the answer has begun
-    rank_1(process.pid).kill()
-    rest, _ = process.communicate(b"/draft-length 2\n/regenerate\n/quit\n")
-    late.cancel()
-    late.join()
+    try:
+        process.stdin.write(b"hello\n")
+        process.stdin.flush()
+        said = b""
+        while b"> " not in said:
+            said += os.read(process.stdout.fileno(), 1 << 16)
+        os.read(process.stdout.fileno(), 1)  # the answer has begun
+        rank_1(process.pid).kill()
+        rest, _ = process.communicate(b"/draft-length 2\n/regenerate\n/quit\n")
+    finally:
+        late.cancel()
+        late.join()
+        process.kill()
+        process.communicate()
     assert process.returncode == 0
     assert b"The process on 127.0.0.1 (rank 1) ended" in rest
     assert b"tokens/s" in rest, "the second answer was written to its end"

@@ -141,17 +141,14 @@ def test_a_message_as_its_reader_sees_it_and_what_is_left_out():
     assert read.left_out == ("1 invalid character of utf-8, shown as \ufffd.",)
 
 
-@pytest.mark.parametrize("make", [webarchive, lambda page: webarchive(page, binary=False)])
-def test_saved_pages(make):
-    document = read_bytes("page", make(PAGE))
-    assert [(each.label, each.text) for each in document.sections] == [
-        ("Plan", "Plan\n\nCafé | 3 m²")
-    ]
-
-
-def test_styles_of_a_saved_page_stand_in_files_of_their_own():
-    page = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
-    assert read_bytes("page", webarchive(page, css=".x{display:none}")).text == "yes"
+def test_saved_pages():
+    for data in (webarchive(PAGE), webarchive(PAGE, binary=False)):
+        document = read_bytes("page", data)
+        assert [(each.label, each.text) for each in document.sections] == [
+            ("Plan", "Plan\n\nCafé | 3 m²")
+        ]
+    styled = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
+    assert read_bytes("page", webarchive(styled, css=".x{display:none}")).text == "yes"
 
 
 def test_what_is_no_saved_page():

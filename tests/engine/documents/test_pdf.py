@@ -52,11 +52,6 @@ def test_characters_of_all_scripts():
     assert texts(unicode_line("Привет 日本語 \ud800!")) == ["Привет 日本語 \U0001f600!"]
 
 
-def test_what_a_person_filled_in_is_read():
-    page = Page(line("Name:"), notes=[line("Ada Lovelace", y=200)])
-    assert texts(page) == ["Name:\nAda Lovelace"]
-
-
 def test_what_is_filled_in_stands_beside_its_label():
     labels = (
         line("Name", y=250)

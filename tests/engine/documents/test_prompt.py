@@ -93,6 +93,7 @@ def test_another_question_keeps_all_before_it():
 def test_a_deleted_document_leaves_the_places_of_the_others():
     sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)])
     rest = sent.without(1)
+    assert sent_from_json(rest.to_json()) == rest
     assert rest.given(2) == sent.given(2)
     assert rest.given(1).startswith("[")
     assert rest.question == "Who?"
@@ -101,11 +102,6 @@ def test_a_deleted_document_leaves_the_places_of_the_others():
         assert source is None or source[0] == 2
         if source:
             assert PAGES.text[source[1]] == rest.text[place]
-
-
-def test_what_was_sent_is_read_as_it_was_written():
-    sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)]).without(1)
-    assert sent_from_json(sent.to_json()) == sent
 
 
 def test_places_outside_of_the_text_are_refused():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.events import Done, Failed, Text
+from engine.events import Done, Failed
 from engine.process.protocol import Cancel, Count, Generate, Load
 from engine.request import ChatMessage, Prompt, Request
 from engine.server.link import EngineFailed
@@ -39,18 +39,6 @@ async def test_to_leave_a_generation_cancels_it_and_it_is_forgotten():
         while link.open:
             await asyncio.sleep(0.01)
         assert [c.id for c in host.taken if isinstance(c, Cancel)] == [events.id]
-
-
-async def test_generations_side_by_side_get_their_own_events():
-    async def one(link, word):
-        async with link.generate(Prompt(text=word), Request()) as events:
-            found = [event async for event in events]
-        assert isinstance(found[-1], Done)
-        return "".join(event.delta for event in found if isinstance(event, Text))
-
-    async with scripted() as (link, _):
-        answers = await asyncio.gather(*(one(link, f"w{n}") for n in range(20)))
-    assert answers == [f"You said: w{n} " for n in range(20)]
 
 
 async def test_the_death_of_the_engine_fails_what_is_open():
