@@ -80,7 +80,7 @@ UNREADABLE = [
     ("a.pdf", pdf(""), "no text"),
     ("a.txt", b" \n", "empty"),
     ("a.txt", "\u200b".encode(), "no text"),
-    ("a.bin", b"\1\0", "no text"),
+    ("a.bin", b"\1\0", "not text"),
     ("a.txt", b"x" * 50_000_001, "more than 50 MB of text"),
 ]
 
