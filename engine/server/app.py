@@ -25,7 +25,7 @@ from engine.server.errors import (
 )
 from engine.server.exchange import Call, client_of, json_reply, read_whole, while_there
 from engine.server.guard import Guard, check_body
-from engine.server.models import model, models, props
+from engine.server.models import model, models
 from engine.server.ollama import chat, generate, ps, show, tags, version
 from engine.server.openai import chat_completions, completions
 from engine.server.responses import responses
@@ -53,7 +53,6 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/health": {"GET": health},
     "/models": {"GET": models},
     "/models/*": {"GET": model},
-    "/props": {"GET": props},
     "/chat/completions": {"POST": chat_completions},
     "/completions": {"POST": completions},
     "/responses": {"POST": responses},

@@ -38,17 +38,6 @@ async def model(service: Service, call: Call) -> Response:
     return json_reply(_for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair))
 
 
-async def props(service: Service, call: Call) -> Response:
-    """Describe the model as llama.cpp does."""
-    shown, loaded = _for_openai(service.pair), service.loaded
-    settings = {"n_ctx": loaded.context_length}
-    senses = {"vision": loaded.sees, "audio": False}
-    return json_reply(
-        {"default_generation_settings": settings, "model_alias": shown["id"]}
-        | {"total_slots": loaded.parallel, "modalities": senses}
-    )
-
-
 def _for_openai(pair: Pair) -> dict[str, Any]:
     loaded = pair.link.loaded
     context = loaded.context_length if loaded else context_of(pair.target)

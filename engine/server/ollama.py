@@ -33,7 +33,6 @@ from engine.server.messages import MOST_MESSAGES, Message, conversation_of, imag
 from engine.server.models import context_of
 from engine.server.pool import Pair, keep_seconds
 from engine.server.service import Service
-from engine.server.target import template_of
 from engine.server.thinking import ThinkingFields
 from engine.server.tools import ToolFields, call_rules, tools_json
 from models.errors import Problem
@@ -365,7 +364,7 @@ async def show(service: Service, call: Call) -> Response:
         {
             "modelfile": "",
             "parameters": f"num_ctx {loaded.context_length}" if loaded else "",  # clients read it
-            "template": await asyncio.to_thread(template_of, pair.target) if loaded else "",
+            "template": "",
             "details": listed["details"],
             "model_info": await asyncio.to_thread(_model_info, pair),
             "capabilities": ["completion", *(name for name, able in abilities.items() if able)],
