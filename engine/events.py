@@ -175,9 +175,8 @@ class Waiting:
 class Prefill:
     """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache.
 
-    The first one has the prompt's `ending`: its last characters, with the names of special
-    tokens. If the conversation was too long for `context` tokens, `left_out` messages are not in
-    the prompt, from number `left_out_from` on (counted from 0, with the system prompt).
+    If the conversation was too long for `context` tokens, `left_out` messages are not in the
+    prompt, from number `left_out_from` on (counted from 0, with the system prompt).
     """
 
     generation: str
@@ -188,7 +187,6 @@ class Prefill:
     left_out_from: int = 0
     left_out: int = 0
     context: int = 0
-    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True)

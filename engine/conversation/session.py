@@ -598,7 +598,7 @@ class Session:
             seconds = perf_counter() - began
             return replace(first, processed=processed, reused=reused, seconds=seconds)
 
-        yield replace(first, ending=ending_of(self.target.tokenizer, prompt))
+        yield first
         if self._kept is not None:
             for reused in self._kept.read(first.reused):
                 yield read(reused)

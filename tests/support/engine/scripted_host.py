@@ -208,16 +208,14 @@ def read(steps, command, syntax):
     if not command.prompt.messages or not (syntax.reasons or tools):
         yield from steps
         return
-    ending, certain = "", command.request.grammar is not None
+    certain = command.request.grammar is not None
     answer = None
     for step in steps:
-        if isinstance(step, Prefill):
-            ending = ending or step.ending
         if not isinstance(step, Text | Done):
             yield step
             continue
         if answer is None:
-            reader = ReplyReader(syntax, tools=tools, certain=certain, prompt_ending=ending)
+            reader = ReplyReader(syntax, tools=tools, certain=certain, prompt_ending="")
             answer = AnswerText(texts, command.request.stops, reader=reader)
         found = []
         if isinstance(step, Text):
