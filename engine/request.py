@@ -151,15 +151,12 @@ class CallRules:
 
     `choice`: "auto", "required", or the name of the tool that must be called, once; `parallel`: an
     answer may have several calls. `strict`: the request is refused if the schema of a strict tool
-    cannot be enforced; otherwise as much of it is enforced as can be. `patterns`: by a tool's name,
-    a regular expression for the text that is its only argument. It is enforced if the model writes
-    its calls in JSON.
+    cannot be enforced; otherwise as much of it is enforced as can be.
     """
 
     choice: str = "auto"
     parallel: bool = True
     strict: bool = False
-    patterns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

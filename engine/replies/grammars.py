@@ -5,7 +5,7 @@ calls of these tools. `engine.replies.call_grammars` has the calls of each famil
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -98,7 +98,10 @@ def grammar_of_reply(
     if form is not None and form.kind == "lark":  # it has rules of its own: nothing is added
         after = syntax.reasoning.closing if syntax.reasoning and inside else form.after
         return replace(form, after=after)
-    found = tuple(_held(syntax, tools, rules))
+    found = tuple(
+        tool if rules.strict or not tool.strict else strict_where_possible(syntax, tool)
+        for tool in tools_of(tools)
+    )
     choice, parallel = rules.choice, rules.parallel
     if choice not in ("auto", "required"):  # a name: one call of it, as OpenAI's models make
         found = tuple(tool for tool in found if tool.name == choice)
@@ -160,21 +163,6 @@ def _skipped(rules: Rules) -> list[str]:
         for mark in rules.syntax.row.skipped
         if rules.begins_special(mark) and not opening.startswith(mark)
     ]
-
-
-def _held(syntax: ReplySyntax, tools: str, rules: CallRules) -> Iterator[Tool]:
-    """Yield the tools, the strict ones with as much of their schemas as is to be enforced."""
-    in_json = any(row.form in ("object", "json") for row in syntax.row.calls[:1])
-    patterns = dict(rules.patterns) if in_json else {}
-    for tool in tools_of(tools):
-        if tool.strict and not rules.strict:
-            yield strict_where_possible(syntax, tool)
-        elif pattern := patterns.get(tool.name):
-            held = {"pattern": f"^(?:{pattern})$"}
-            texts = {name: {**schema, **held} for name, schema in tool.properties.items()}
-            yield replace(tool, parameters={**tool.parameters, "properties": texts})
-        else:
-            yield tool
 
 
 def _content(rules: Rules, form: Grammar | None) -> str:

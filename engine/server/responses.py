@@ -10,7 +10,6 @@ from time import time
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
-from llguidance import LLMatcher
 from pydantic import Discriminator, Field, Tag
 from starlette.responses import Response
 
@@ -128,16 +127,12 @@ INPUT = "input"  # the argument that holds the text
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A tool by the client's names, and the `function` that the model sees.
-
-    `pattern`: a regular expression that holds a custom tool's text, if the client gives one.
-    """
+    """A tool by the client's names, and the `function` that the model sees."""
 
     name: str
     namespace: str | None
     custom: bool
     function: dict[str, Any]
-    pattern: str = ""
 
 
 def known_tools(tools: Iterable[Tool]) -> dict[str, KnownTool]:
@@ -157,8 +152,7 @@ def _known(tools: Iterable[Tool], namespace: str | None) -> Iterator[KnownTool]:
                 function = tool.value(full_name(tool.name, namespace))
                 yield KnownTool(tool.name, namespace, False, function)
             case CustomTool():
-                function, pattern = _custom(tool, namespace), _pattern(tool)
-                yield KnownTool(tool.name, namespace, True, function, pattern)
+                yield KnownTool(tool.name, namespace, True, _custom(tool, namespace))
             case Namespace():
                 yield from _known(tool.tools, tool.name)
 
@@ -179,19 +173,6 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
         },
         "strict": True,
     }
-
-
-def _pattern(tool: CustomTool) -> str:
-    """Return the regular expression that a custom tool's text must match; "" without one, if it
-    cannot be enforced, and for a Lark grammar, which the model only reads."""
-    if tool.format.type == "text" or tool.format.syntax == "lark":
-        return ""
-    pattern = tool.format.definition
-    schema = json.dumps({"type": "string", "pattern": f"^(?:{pattern})$"})
-    refused, _ = LLMatcher.validate_grammar_with_warnings(
-        LLMatcher.grammar_from_json_schema(schema)
-    )
-    return "" if refused else pattern
 
 
 _BEGINNING = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
@@ -273,7 +254,6 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         names.get(body.choice, body.choice),
         functions,
         parallel=body.parallel_tool_calls,
-        patterns=tuple((name, tool.pattern) for name, tool in tools.items() if tool.pattern),
     )
     logprobs = "message.output_text.logprobs" in body.include
     request = Request(

@@ -147,7 +147,6 @@ def call_rules(
     functions: Collection[Mapping[str, Any]],
     *,
     parallel: bool = True,
-    patterns: tuple[tuple[str, str], ...] = (),
 ) -> CallRules:
     """Return the rules for calls of these functions. Raises Refusal if the chosen one is not among
     them, or if no arguments can be held to the schema of a strict one."""
@@ -161,4 +160,4 @@ def call_rules(
         asked = "asks for a call" if choice == "required" else f"names {choice!r}"
         raise invalid(f"tool_choice {asked}. {known}", "tool_choice")
     choice = "auto" if choice == "none" else choice
-    return CallRules(choice=choice, parallel=parallel, strict=True, patterns=patterns)
+    return CallRules(choice=choice, parallel=parallel, strict=True)
