@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import macho
 
-AD_HOC = 0x2  # a flag of the code directory: signed by no one
+_AD_HOC = 0x2  # a flag of the code directory: signed by no one
 CDHASH_BYTES = 20  # the system's name of a program: the start of its code directory's hash
 
 _SUPERBLOB, _CODE_DIRECTORY = 0xFADE0CC0, 0xFADE0C02
@@ -43,12 +43,7 @@ class Signature:
     """The content of a file's strongest code directory. cdhash: see CDHASH_BYTES."""
 
     identifier: str
-    flags: int
     cdhash: bytes
-
-    @property
-    def is_ad_hoc(self) -> bool:
-        return bool(self.flags & AD_HOC)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,6 @@ class _Directory:
     """A code directory: the places of its hashes, and what each is a hash of."""
 
     blob: bytes
-    flags: int
     identifier: str
     hash_type: int
     hash_bytes: int
@@ -141,7 +135,6 @@ def _check(data: bytes, image: macho.Macho, covered: CoveredFiles | None) -> Sig
     strongest = max(directories, key=lambda directory: directory.hash_type)
     return Signature(
         identifier=strongest.identifier,
-        flags=strongest.flags,
         cdhash=_HASHES[strongest.hash_type](strongest.blob).digest()[:CDHASH_BYTES],
     )
 
@@ -178,13 +171,12 @@ def _check_covered(
 
 def _read_directory(blob: bytes) -> _Directory:
     header = struct.unpack_from(">9I4B", blob)
-    _, length, _, flags, hashes, name, special, pages, limit = header[:9]
+    _, length, _, _, hashes, name, special, pages, limit = header[:9]
     hash_bytes, hash_type, _, page_bits = header[9:]
     if length != len(blob) or hashes + pages * hash_bytes > length or page_bits > 16:
         raise SignatureError("its code directory is damaged")
     return _Directory(
         blob=blob,
-        flags=flags,
         identifier=blob[name : blob.index(0, name)].decode(),
         hash_type=hash_type,
         hash_bytes=hash_bytes,
@@ -222,7 +214,7 @@ def _code_directory(
         _CODE_DIRECTORY,
         hashes_offset + len(_NO_HASH) * len(pages),
         _VERSION_WITH_EXECUTABLE_SEGMENT,
-        AD_HOC,
+        _AD_HOC,
         hashes_offset,
         header_bytes,
         special,

@@ -13,7 +13,6 @@ from xml.parsers.expat import ExpatError
 import macho
 from bundle.assemble import size_bytes, starter_bytes
 from bundle.info_plist import info_plist as make_info_plist
-from bundle.licences import read_metadata
 from bundle.runtime import LIBRARY
 from configuration import Configuration
 from verify import Finding, walk
@@ -124,24 +123,6 @@ def _build_paths(file: Path, machine_paths: tuple[Path, ...]) -> Iterator[str]:
     yield from (f"{path}/" for path in machine_paths if f"{path}/".encode() in data)
     if _PATH_FILES.match(file.name) and (found := _MACHINE.search(data)) is not None:
         yield f"a folder under {found[0].decode()}"
-
-
-def wheels(app: Path, *, oldest: tuple[int, int], architecture: str) -> Iterator[Finding]:
-    """Find packages whose wheel was for a newer macOS, or not for such a Mac."""
-    for path, file in walk(app, "*.dist-info/WHEEL"):
-        tags: list[str] = read_metadata(file).get_all("Tag") or []
-        if tags and not any(_suits(tag, oldest, architecture) for tag in tags):
-            yield Finding("wheels", path, f"is for {', '.join(tags)}")
-
-
-def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
-    platform = tag.rpartition("-")[2]
-    if platform == "any":
-        return True
-    found = re.fullmatch(r"macosx_(\d+)_(\d+)_(\w+)", platform)
-    if found is None or found[3] not in (architecture, "universal2"):
-        return False
-    return (int(found[1]), int(found[2])) <= oldest
 
 
 def size(app: Path, *, config: Configuration) -> Iterator[Finding]:

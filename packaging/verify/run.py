@@ -20,9 +20,8 @@ def verify_bundle(app: Path, *, config: Configuration) -> list[Finding]:
 
 def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     oldest = _release(config.application.minimum_macos)
-    architecture = config.application.architecture
     newer = {pattern: _release(version) for pattern, version in config.stamped_newer.items()}
-    found = programs.read_programs(app, architecture=architecture)
+    found = programs.read_programs(app, architecture=config.application.architecture)
     yield from contents.info_plist(app, config=config)
     yield from contents.essentials(app, config=config)
     yield from found.faults
@@ -33,7 +32,6 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from programs.newer_symbols(found, oldest=oldest)
     yield from programs.metal_libraries(app, oldest=oldest)
     yield from imports.imports(app)
-    yield from contents.wheels(app, oldest=oldest, architecture=architecture)
     python = config.runtime.version.rpartition(".")[0]
     yield from contents.files(app, python=python, machine_paths=(REPOSITORY,))
     yield from contents.size(app, config=config)

@@ -30,7 +30,6 @@ def signed(tiny=None):
 def test_a_signature_that_was_made_holds():
     signature = code_signature.check(signed(), MINE)
     assert signature.identifier == "a.name"
-    assert signature.is_ad_hoc
     assert len(signature.cdhash) == code_signature.CDHASH_BYTES
 
 

@@ -95,10 +95,6 @@ def _remove(path):
         path.unlink()
 
 
-def mlx_for_26(app):
-    change(f"{SITE}/mlx-0.32.4.dist-info/WHEEL", b"_14_0_", b"_26_0_")(app)
-
-
 LICENCES = "Contents/Resources/licences"
 BILL = "Contents/Resources/sbom.cdx.json"
 QT_LICENCES = f"{LICENCES}/pyside6-essentials-6.11.3"
@@ -150,10 +146,6 @@ BEFORE_SIGNING = {
             "imports _mlx_add, which @rpath/libmlx.dylib does not have",
         ),
         (put(f"{PYTHON}/bases/lib/Python", TinyMacho()), "_PyLong_Type: not in this Python"),
-    ],
-    "wheels": [
-        (mlx_for_26, "macosx_26_0_arm64"),
-        (change(f"{SITE}/mlx-0.32.4.dist-info/WHEEL", b"_arm64", b"_x86_64"), "macosx_14_0_x86_64"),
     ],
     "Metal kernels": [
         (put(METALLIB, b"MTLB" + bytes(8) + b"\x1a\0\x02\0"), "for macOS 26.2"),
