@@ -44,8 +44,3 @@ def with_buffers(command: tuple[str, ...], target: str) -> tuple[str, ...]:
     """Return `command` as it is run in a process that loads `target`."""
     settings = [f"{name}={value}" for name, value in larger_buffers(target).items()]
     return ("/usr/bin/env", *settings, *command) if settings else command
-
-
-def with_own_buffers(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `command` as it is run with MLX's own sizes."""
-    return ("/usr/bin/env", *(word for name in _LARGER for word in ("-u", name)), *command)

@@ -124,8 +124,6 @@ class BenchReport:
     `skipped`: prompts too long for the context. `refused`: (name, reason) of runners that cannot
     run this pair.
     `peak_rss_bytes`: the process's peak memory, with all runners' models and caches.
-    `buffers`: sizes of MLX's command buffers in words, each with the tokens a second of plain
-    decoding.
     """
 
     date: str
@@ -143,7 +141,6 @@ class BenchReport:
     roofline: Roofline | None = None
     cooling: Cooling | None = None
     peak_rss_bytes: int | None = None
-    buffers: tuple[tuple[str, float], ...] = ()
 
     @property
     def headline(self) -> str:
@@ -205,7 +202,6 @@ def remarks(report: BenchReport) -> list[str]:
         lines.append("Partial: stopped before all prompts were done.")
     if report.skipped:
         lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
-    lines += [f"Plain, {words}: {speed:.1f} tokens a second." for words, speed in report.buffers]
     lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
     if report.exact is not None:
         lines.append(f"Text: {report.exact.in_words()}.")

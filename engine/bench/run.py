@@ -46,23 +46,14 @@ Encoded = tuple[Prompt, tuple[int, ...]]
 Runners = dict[float, list[Runner]]  # by temperature
 
 
-def run_bench(
-    options: BenchOptions,
-    *,
-    progress: Callable[[str], None],
-    compare_buffers: Callable[[], tuple[tuple[str, float], ...]] = tuple,
-) -> Measurements:
+def run_bench(options: BenchOptions, *, progress: Callable[[str], None]) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C keeps all finished measurements.
-
-    `compare_buffers` gives the report's `buffers`, before the target is loaded.
-    Raises `Problem`, before anything is measured.
-    """
+    Raises `Problem`, before anything is measured."""
     check(options)
     prompts = load_prompts(options.prompts, per_category=options.per_category)
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
     found = [resolve_drafters(n, options.target, bits=options.drafter_bits) for n in names]
-    buffers = compare_buffers() if options.baselines else ()
     target = load_once(options.target)
     exact = settle(target, options.exact)
     session = Session(target)
@@ -87,7 +78,6 @@ def run_bench(
         skipped=len(prompts) - len(fitting),
         refused=(),
         partial=True,
-        buffers=buffers,
     )
     progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
     run = _Run(options, target, setup, runners, progress)

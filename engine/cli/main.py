@@ -317,7 +317,6 @@ def bench(options: BenchCommand) -> None:
     from engine.bench.options import BenchOptions
     from engine.bench.report import check_place, show, show_kept
     from engine.bench.run import run_bench
-    from engine.cli.compare_buffers import compare_buffers
 
     console, errors = new_console(), new_console(errors=True)
     check_place(options.markdown)
@@ -344,9 +343,7 @@ def bench(options: BenchCommand) -> None:
     )
     with Awake():
         measured = run_bench(
-            chosen,
-            progress=lambda line: errors.print(line, style="dim", markup=False),
-            compare_buffers=partial(compare_buffers, chosen.target),
+            chosen, progress=lambda line: errors.print(line, style="dim", markup=False)
         )
     show(measured.report(), console, to=options.markdown)
 

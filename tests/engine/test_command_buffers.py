@@ -6,9 +6,8 @@ import subprocess
 import pytest
 
 from engine.bench.machine import this_machine
-from engine.cli import compare_buffers as compared
 from engine.cli.doctor import machine_checks
-from engine.command_buffers import buffers_in_force, with_buffers, with_own_buffers
+from engine.command_buffers import buffers_in_force, with_buffers
 from engine.process.client import host_command
 from models import speed
 
@@ -73,7 +72,6 @@ def test_an_engine_starts_so(model):
 def test_what_the_user_has_set_wins(model, monkeypatch):
     monkeypatch.setenv(OPERATIONS, "77")
     assert seen_by(with_buffers(PRINT, model(num_experts=128))) == {OPERATIONS: "77"}
-    assert seen_by(with_own_buffers(PRINT)) == {}
     assert buffers_in_force() == f"{OPERATIONS}=77"
 
 
@@ -88,19 +86,3 @@ def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch):
     assert told("GPU Apple M1") == ["MLX's own command buffers"]
     monkeypatch.setenv(NUMBERS, "400")
     assert told("GPU Apple M1") == [f"{NUMBERS}=400"]
-
-
-def test_a_benchmark_compares_both_in_turns(monkeypatch):
-    asked = list[dict[str, str]]()
-
-    def speed_of(target, command):
-        asked.append(seen_by((*command[: -len(host_command())], *PRINT)))
-        return float(len(asked))
-
-    monkeypatch.setattr(compared, "_speed", speed_of)
-    assert compared.compare_buffers(None) == ()
-    for name, value in LARGER.items():
-        monkeypatch.setenv(name, value)
-    own, larger = compared.compare_buffers(None)
-    assert asked == [{}, LARGER] * 2
-    assert (own, larger) == (("MLX's own command buffers", 3.0), (buffers_in_force(), 4.0))

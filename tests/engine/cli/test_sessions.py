@@ -5,14 +5,12 @@ import signal
 import psutil
 import pytest
 
-from engine.cli.compare_buffers import _speed as speed_of
 from engine.cli.line_child import LineChild
 from engine.cli.sessions import ChildSession
 from engine.events import Done, Text
 from engine.process.protocol import Load, Macs
 from engine.request import ChatMessage, Request
 from models.errors import Problem
-from models.model_folder import ModelFolder
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
 from tests.support.engine.scripted_host import LOADED, LOST, command
@@ -38,11 +36,6 @@ class Chat:
                 texts.append(event.delta)
         assert isinstance(event, Done)
         return "".join(texts), event
-
-
-def test_the_speed_of_plain_decoding_in_a_process_of_its_own(target):
-    assert speed_of(ModelFolder(target), command()) > 0.0
-    assert engines() == []
 
 
 def engines():
