@@ -48,7 +48,7 @@ WORDS = {
     "MODEL": "a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
     "DRAFTER": "auto, none, lookup, suffix, lookahead[:W,N,G], head, "
     "early-exit[:LAYERS], a MODEL, or several joined with +.",
-    "BITS": "16, 8 or 4; auto: 4 if --measure found that as many tokens are accepted, else 8.",
+    "BITS": "16, 8 or 4; auto: 8.",
     "EXACT": "auto: if it costs no time (a GPU is checked once); on: always; off: unchecked.",
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "a file that mlx.distributed_config wrote. Traffic between the Macs is not "
@@ -158,9 +158,7 @@ class ModelOptions(PairOptions, MacsOptions):
         True, "Cache long prompts and documents on disk.", "", "--cache/--no-cache"
     )
     learn: bool = _model(False, "Guess from earlier answers; save new ones.", "", "--learn")
-    measure: bool = _model(
-        False, "Measure the cost of drafting again; try 4 bits.", "", "--measure"
-    )
+    measure: bool = _model(False, "Measure the cost of drafting again.", "", "--measure")
     temperature: float | None = _sampling(None, "Randomness; 0 is greedy.", "X")
     top_k: int | None = _sampling(None, "Sample from the N likeliest tokens; 0: off.", "N")
     top_p: float | None = _sampling(None, "Sample from tokens that sum to this; 1: off.", "X")

@@ -25,7 +25,6 @@ from typing import BinaryIO, NoReturn
 import mlx.core as mx
 import mlx_lm
 
-from engine.bench.enough_bits import try_bits
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import divided
 from engine.conversation.gaps import gap_form, knows
@@ -471,8 +470,7 @@ class Host:
     def _calibrate(
         self, session: Session, loading: protocol.Loading, *, again: bool = False
     ) -> str:
-        """Calibrate, and report every tenth of it. Returns the remarks as a line. `again`: also try
-        in how many bits the drafter is best held, unless that was chosen."""
+        """Calibrate, and report every tenth of it. Returns the remarks as a line."""
         reported = -1
 
         def report(share: float) -> None:
@@ -484,8 +482,6 @@ class Host:
         def cancelled() -> bool:
             return self._queue.cancelled(loading.id)
 
-        if again and not self._loaded.memory.drafter_bits:
-            try_bits(session, progress=report, cancelled=cancelled)
         remarks = session.calibrate(progress=report, cancelled=cancelled, again=again)
         return " ".join(remark.value for remark in remarks)
 

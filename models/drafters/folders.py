@@ -38,12 +38,12 @@ class DrafterFolder:
 
     `files`: the folder's files; `description`: what they hold. `layouts` has only its own tensors,
     also if the files hold more, as a target's with a module of its own do. `bits`: see
-    `held_bits`; None for the default.
+    `held_bits`; 0 for the default.
     """
 
     files: ModelFolder
     description: DrafterDescription
-    bits: int | None = None
+    bits: int = 0
 
     @classmethod
     def of_model(cls, model: ModelFolder) -> "DrafterFolder":

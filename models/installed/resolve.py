@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.catalog import load_catalog
-from models.drafters.enough_bits import found_bits
 from models.drafters.folders import (
     DrafterFolder,
     find_head,
@@ -52,12 +51,11 @@ class NamedDrafter:
     name: str
     folder: DrafterFolder | None = None
 
-    def held_in(self, bits: int, target: ModelFolder) -> "NamedDrafter":
-        """Return the same drafter, held in these bits: see `resolve_drafters`."""
+    def held_in(self, bits: int) -> "NamedDrafter":
+        """Return the same drafter, held in these bits; see `resolve_drafters`."""
         if self.folder is None or self.folder.is_packed:
             return self
-        chosen = bits or found_bits(target, self.folder)
-        return replace(self, folder=replace(self.folder, bits=chosen))
+        return replace(self, folder=replace(self.folder, bits=bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ def resolve_drafters(name: str, target: ModelFolder, *, bits: int = 0) -> Drafte
     Problem.
 
     Each is looked up once; its folder is passed on, to be weighed, loaded and identified.
-    `bits`: 16, 8 or 4, in which it is held; 0 for 4 where that was found to be enough, else 8.
+    `bits`: 16, 8 or 4, in which it is held; 0 for the usual ones, 8.
     """
     why = ""
     if name.strip() == "auto":
@@ -155,7 +153,7 @@ def resolve_drafters(name: str, target: ModelFolder, *, bits: int = 0) -> Drafte
         parts: Sequence[NamedDrafter] = (NamedDrafter("suffix"), *taken)
     else:
         parts = [_named_drafter(part.strip(), target) for part in name.split("+")]
-    return Drafters(name, tuple(part.held_in(bits, target) for part in parts), why)
+    return Drafters(name, tuple(part.held_in(bits) for part in parts), why)
 
 
 def _automatic(target: ModelFolder) -> tuple[tuple[NamedDrafter, ...], str]:
