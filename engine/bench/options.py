@@ -5,15 +5,12 @@ from itertools import product
 from pathlib import Path
 
 from engine.conversation.pair import make_policy
-from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.exactness import Wish
 from engine.request import Sampling
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import written_path
 from models.model_folder import ModelFolder
-
-RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +20,9 @@ class BenchOptions:
     `drafters` and `lengths` are written as in `engine.conversation.pair`; each drafter is run with
     each length, and mlx-lm with each model drafter and fixed length. `drafter_bits`: as for
     `resolve_drafters`. `runners`: more drafters, with one length each, `DRAFTER/LENGTH`.
-    `prompts` and `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples
-    only. `baselines`: whether plain decoding runs too, without which only acceptance is measured,
-    unless `runners` have `none/0`. `out`: the JSON file, written again after every prompt.
-    `exact`: as for `engine.conversation.proof`.
+    `prompts` and `per_category`: see `load_prompts`. `baselines`: whether plain decoding runs too,
+    without which only acceptance is measured, unless `runners` have `none/0`. `out`: the JSON file,
+    written again after every prompt. `exact`: as for `engine.conversation.proof`.
     """
 
     target: ModelFolder
@@ -38,7 +34,6 @@ class BenchOptions:
     per_category: int = 2
     max_tokens: int = 100
     temperatures: tuple[float, ...] = (0.0,)
-    rules: tuple[str, ...] = ("block",)
     seed: int = 0
     repeats: int = 1
     baselines: bool = True
@@ -63,16 +58,12 @@ def check(options: BenchOptions) -> None:
     """Raise `Problem` for options that cannot be measured."""
     for length in (*options.lengths, *(length for _, length in options.drafting)):
         make_policy(length)
-    for rule in set(options.rules) - set(RULES):
-        raise Problem(f"The rule {rule!r} is unknown.", f"Choose from {', '.join(RULES)}.")
     for temperature in options.temperatures:
         Sampling(temperature=temperature)
     if options.max_tokens < 2:
         raise Problem("A single token cannot be measured.", "Choose --max-tokens 2 or more.")
-    if options.repeats < 1 or not options.temperatures or not options.rules:
-        raise Problem(
-            "Nothing would be measured.", "Give at least one repeat, one temperature and one rule."
-        )
+    if options.repeats < 1 or not options.temperatures:
+        raise Problem("Nothing would be measured.", "Give at least one repeat and one temperature.")
     if not options.baselines and not options.drafting:
         raise Problem("Nothing would be measured.", "Name a drafter, or leave --no-baselines out.")
 

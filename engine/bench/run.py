@@ -61,7 +61,7 @@ def run_bench(options: BenchOptions, *, progress: Callable[[str], None]) -> Meas
         make_drafter(each, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
-        temperature: make_runners(options, target, temperature, load_once)
+        temperature: make_runners(options, target, load_once)
         for temperature in options.temperatures
     }
     machine = this_machine()

@@ -26,13 +26,12 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
-from engine.bench.options import RULES, BenchOptions, label, model_folders
+from engine.bench.options import BenchOptions, label, model_folders
 from engine.conversation.loading import LoadedModel
 from engine.conversation.pair import make_drafter, make_policy
 from engine.conversation.rounds import committed
 from engine.conversation.session import Session
 from engine.conversation.stats import tally
-from engine.core.accept import AcceptanceRule
 from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
@@ -92,8 +91,8 @@ class PromptReader:
     """Reads a prompt once for all runners that ask for it; no figure includes its time. Keeps the
     newest prompt."""
 
-    def __init__(self, target: LoadedModel, rule: AcceptanceRule) -> None:
-        self._read = Session(target, accept=rule)
+    def __init__(self, target: LoadedModel) -> None:
+        self._read = Session(target)
 
     def session(self, prompt: Sequence[int]) -> Session:
         """A fresh session that has read all of `prompt` except its last token."""
@@ -106,12 +105,12 @@ class PromptReader:
 
 @dataclass(slots=True)
 class SlipstreamRunner:
-    """Slipstream: a new conversation for each answer, with a drafter, one `policy` and one `rule`.
+    """Slipstream: a new conversation for each answer, with a drafter and one `policy`.
 
     As in the application, all conversations share the policy, which learns from each answer, and an
     automatic policy begins with the pair's calibration, which is measured before the first answer
-    and is part of none. `reader`, of the same rule, gives prompts that it has read. None: the
-    drafter reads prompts too, so each answer begins with the whole prompt.
+    and is part of none. `reader` gives prompts that it has read. None: the drafter reads prompts
+    too, so each answer begins with the whole prompt.
     """
 
     name: str
@@ -119,7 +118,6 @@ class SlipstreamRunner:
     target: LoadedModel
     make: Make
     policy: DraftLengthPolicy
-    rule: AcceptanceRule
     reader: PromptReader | None
     calibrated: bool = False
 
@@ -149,7 +147,7 @@ class SlipstreamRunner:
             self.policy = Automatic(calibrate(empty.decoder, drafter))
         self.calibrated = True
         if self.reader is None:
-            session = Session(self.target, accept=self.rule)
+            session = Session(self.target)
         else:
             session = self.reader.session(workload.prompt)
         session.drafter = self.make(self.target, session.decoder)
@@ -270,16 +268,9 @@ def _maker(drafters: Drafters, load: Load) -> Make:
     return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
 
 
-def make_runners(
-    options: BenchOptions,
-    target: LoadedModel,
-    temperature: float,
-    load: Load,
-) -> list[Runner]:
-    """Plain decoding of both, ours with each drafter, its length and each rule, and
-    mlx-lm's with models."""
-    rules = options.rules[:1] if temperature == 0.0 else options.rules
-    readers = {rule: PromptReader(target, RULES[rule]) for rule in {*rules, "block"}}
+def make_runners(options: BenchOptions, target: LoadedModel, load: Load) -> list[Runner]:
+    """Plain decoding of both, ours with each drafter and its length, and mlx-lm's with models."""
+    reader = PromptReader(target)
     runners: list[Runner] = []
     if options.plain:
         plain = SlipstreamRunner(
@@ -287,8 +278,7 @@ def make_runners(
             target=target,
             make=lambda target, decoder: NoDrafter(),
             policy=make_policy("0"),
-            rule=RULES["block"],
-            reader=readers["block"],
+            reader=reader,
         )
         runners += [plain]
         if options.baselines and target.alone:
@@ -298,17 +288,15 @@ def make_runners(
         found = resolve_drafters(drafter, target.folder, bits=options.drafter_bits)
         make = _maker(found, load)
         shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
-        runners += [
+        runners.append(
             SlipstreamRunner(
-                f"slipstream {label(drafter)} {length}" + (f" {rule}" if len(rules) > 1 else ""),
+                f"slipstream {label(drafter)} {length}",
                 target=target,
                 make=make,
                 policy=make_policy(length),
-                rule=RULES[rule],
-                reader=readers[rule] if shares_prompts else None,
+                reader=reader if shares_prompts else None,
             )
-            for rule in rules
-        ]
+        )
         if not target.alone:
             continue
         if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():

@@ -294,7 +294,6 @@ class BenchCommand(TargetOptions):
     draft_length: list[str] | None = _pair(None, "Draft lengths; repeatable.", "LENGTH")
     runner: list[str] | None = _pair(None, "DRAFTER/LENGTH, as head/tree:8; repeatable.", "RUNNER")
     exact: Wish = _pair("auto", "Exactly the text of plain decoding.", "EXACT")
-    rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
     baselines: bool = option(True, "Run plain decoding too.", "", "--baselines/--no-baselines")
     prompts: Path | None = _question(None, "A file with one prompt a line.", "PATH")
     per_category: int = _question(2, "Prompts from each category.", "N", min=1)
@@ -334,7 +333,6 @@ def bench(options: BenchCommand) -> None:
         per_category=options.per_category,
         max_tokens=options.max_tokens,
         temperatures=tuple(options.temperature or [0.0, 0.8]),
-        rules=tuple(options.rule or ["block"]),
         seed=options.seed,
         repeats=options.repeats,
         baselines=options.baselines,

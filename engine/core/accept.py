@@ -5,17 +5,14 @@ any q the committed tokens have exactly the target's distribution:
 
 - `as_written`: tokens are accepted while they are what the target writes: in greedy decoding its
   first choice, in repeatable texts the token drawn from p by the noise of its position.
-- `by_token`: x_i is accepted with chance min(1, p_i/q_i); the correction of the first rejected
-  one is drawn from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al.,
-  2302.01318).
-- `by_block`: prefixes are accepted as a whole, which accepts at least as many tokens from the
-  same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
+- `by_block`: prefixes are accepted as a whole (Sun et al., arXiv 2403.10444, algorithm 2), which
+  accepts at least as many tokens from the same drafts as token by token (Leviathan et al.,
+  2211.17192).
 
 A draft may be a tree (`engine.tree`); without one it is a chain. Alternatives are tried in their
-order: a rejected one leaves max(0, p - q) to the next. `by_token` then is recursive rejection
-(Miao et al., arXiv 2305.09781; Chen et al., 2402.12374), `by_block` traversal verification (Weng
-et al., 2505.12398). Each alternative has a q of its own, given those before it, so that it does not
-matter how they were drawn.
+order: a rejected one leaves max(0, p - q) to the next; `by_block` then is traversal verification
+(Weng et al., 2505.12398). Each alternative has a q of its own, given those before it, so that it
+does not matter how they were drawn.
 
 Pure functions. The device computes all that needs a vocabulary, for every token after which the
 round may end; which of them that is, a few numbers say, so the host decides it.
@@ -64,12 +61,11 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """An acceptance rule for sampling: `by_token` or `by_block`.
+    """An acceptance rule for sampling, such as `by_block`.
 
     `judge` computes `tried` and `own` of `Outcomes` on the device. `ends` gets `tried` on the host,
     and returns two lists. The first has n + 1 chances: that no token is accepted, and that each
-    token is the last accepted token. The second has n chances, that each token is accepted
-    (`by_token`: given that its parent is).
+    token is the last accepted token. The second has n chances, that each token is accepted.
     """
 
     judge: Callable[[Judged, Tree], tuple[mx.array, mx.array]]
@@ -122,33 +118,6 @@ def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> in
             if tree.depths[number] + 1 > deepest:
                 last, deepest = number + 1, tree.depths[number] + 1
     return last
-
-
-# --- Token by token: every token is tried with all of p to be covered
-
-
-def _judge_tokens(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
-    if not tree.is_chain:
-        everywhere = range(COMMITTED, len(tree))
-        tried, _, rest = _covered(draft, tree, generations=[everywhere])
-        return tried[1:], _own(draft, rest, mx.sum(rest, axis=-1))
-    tried = mx.minimum(draft.p_of / draft.q_of, 1.0)
-    rest = mx.concatenate([mx.maximum(draft.judging.p - draft.q, 0.0), draft.p.p[-1:]])
-    return tried, _own(draft, rest, mx.sum(rest, axis=-1))
-
-
-def _token_ends(tree: Tree, tried: Sequence[float]) -> tuple[list[float], list[float]]:
-    reached = [1.0]
-    stays = [1.0] * (len(tree) + 1)  # the chance that no alternative after a token is accepted
-    chance = []
-    for parent, accepted in zip(tree.parents, tried, strict=True):
-        chance.append(stays[parent + 1] * accepted)
-        reached.append(reached[parent + 1] * chance[-1])
-        stays[parent + 1] *= 1.0 - accepted
-    return [here * stay for here, stay in zip(reached, stays, strict=True)], chance
-
-
-by_token = AcceptanceRule(_judge_tokens, _token_ends)
 
 
 # --- By block: a path is tried once all that go on from it are rejected; the first accepted counts

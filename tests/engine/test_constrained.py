@@ -20,7 +20,7 @@ from tokenizers.models import BPE
 
 from engine.conversation.loading import load
 from engine.conversation.session import Session
-from engine.core.accept import by_block, by_token
+from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.core.grammar import Grammars
 from engine.core.loop import speculate
@@ -32,6 +32,7 @@ from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Grammar, Request, Sampling
 from models.model_folder import ModelFolder
+from tests.support.engine.acceptance import by_token
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table
 from tests.support.engine.sessions import done_of, text_of, tokens_of

@@ -15,7 +15,7 @@ import pytest
 
 import engine.core.judging
 import engine.core.sampling
-from engine.core.accept import by_block, by_token
+from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft
@@ -30,6 +30,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.engine.core.test_sampling import slow_scores
+from tests.support.engine.acceptance import by_token
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.drawn_texts import (
     DRAFTING,

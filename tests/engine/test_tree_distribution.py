@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from engine.core.accept import by_block, by_token
+from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
@@ -14,6 +14,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.engine.test_distribution import CHAINS, joint_with_penalties
+from tests.support.engine.acceptance import by_token
 from tests.support.engine.branching import Branching, TakenForReplaced
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (

@@ -44,7 +44,6 @@ def options(tmp_path_factory):
         prompts=folder / "own.txt",
         max_tokens=8,
         temperatures=(0.0, 1.0),
-        rules=("block", "token"),
         out=folder / "report.json",
     )
 

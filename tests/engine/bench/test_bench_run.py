@@ -28,7 +28,7 @@ def test_everybody_answers_every_prompt_in_turns(measured):
     }
     assert [answer.runner for answer in greedy].index(PLAIN) == 0
     assert greedy[7].runner == MLX_LM, "another one begins with the second prompt"
-    assert len(measured.answers) == 2 * (7 + 11)
+    assert len(measured.answers) == 2 * (7 + 7)
     assert len({(answer.prompt, answer.seed) for answer in measured.answers}) == 2
     assert not measured.setup.partial
     assert measured.setup.skipped == 0
@@ -106,7 +106,7 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkey
     monkeypatch.setattr(runners, "make_policy", make)
     target = load(options.target)
     short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
-    first, second = runners.make_runners(short, target, 0.0, load)
+    first, second = runners.make_runners(short, target, load)
     workload = Workload(tuple(range(60, 80)), 12, 0.0, seed=0)
     first.run(workload)
     once = made[0].seen
@@ -135,10 +135,10 @@ def test_a_prompt_is_read_once_for_all_that_only_copy(options, monkeypatch):
     alone = replace(short, drafters=("lookup",))
     prompt = tuple(range(60, 80)) * 2
     workload = Workload(prompt, 12, 0.0, seed=0)
-    (lonely,) = runners.make_runners(alone, target, 0.0, load)
+    (lonely,) = runners.make_runners(alone, target, load)
     ids = lonely.run(workload).ids
     read.clear()
-    for runner in runners.make_runners(short, target, 0.0, load):
+    for runner in runners.make_runners(short, target, load):
         for _ in range(2):
             assert runner.run(workload).ids == ids
     assert sum(read) == len(prompt) - 1
@@ -165,7 +165,7 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(opti
     monkeypatch.setattr(runners, "make_policy", lambda length: policies[length == "3"])
     target = load(options.target)
     short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
-    for runner in runners.make_runners(short, target, 0.0, load):
+    for runner in runners.make_runners(short, target, load):
         for seed in range(2):
             runner.run(Workload(tuple(range(60, 80)), 12, 0.0, seed=seed))
     assert began == [None, known]
@@ -257,7 +257,6 @@ def test_options_that_cannot_be(options, monkeypatch):
     monkeypatch.setattr(run, "load", loaded.append)
     for changed in (
         {"lengths": ("17",)},
-        {"rules": ("luck",)},
         {"max_tokens": 1},
         {"temperatures": (0.0, float("nan"))},
         {"per_category": 0},
@@ -281,17 +280,17 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options):
         lengths=(),
         runners=("lookup/auto", f"{model}/3", f"lookup+{model}/tree:4", "none/auto", "lookup/auto"),
     )
-    names = [each.name for each in runners.make_runners(chosen, target, 0.0, load)]
+    names = [each.name for each in runners.make_runners(chosen, target, load)]
     assert names == [
         *(PLAIN, MLX_LM, "slipstream lookup auto", "slipstream tiny 3", "mlx-lm tiny 3"),
         "slipstream lookup+tiny tree:4",
     ]
     beside = replace(chosen, drafters=("lookup",), lengths=("2", "auto"), baselines=False)
-    names = [each.name for each in runners.make_runners(beside, target, 0.0, load)]
+    names = [each.name for each in runners.make_runners(beside, target, load)]
     assert names[:3] == [PLAIN, "slipstream lookup 2", "slipstream lookup auto"]
     assert len(names) == len({*names}) == 6
     without = replace(beside, runners=())
-    names = [each.name for each in runners.make_runners(without, target, 0.0, load)]
+    names = [each.name for each in runners.make_runners(without, target, load)]
     assert names == ["slipstream lookup 2", "slipstream lookup auto"]
 
 

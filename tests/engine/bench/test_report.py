@@ -80,10 +80,10 @@ def test_results_are_written_from_the_kept_reports(tmp_path):
 def test_a_report_names_the_command_that_measures_it(report):
     words = command(report).split()
     assert words[:4] == ["slipstream", "bench", "--target", "target"]
-    flags = ("--drafter", "--draft-length", "--temperature", "--rule", "--prompts")
+    flags = ("--drafter", "--draft-length", "--temperature", "--prompts")
     given = {flag: [words[i + 1] for i, word in enumerate(words) if word == flag] for flag in flags}
     assert list(given.values()) == [
-        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["block", "token"], ["own.txt"])
+        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["own.txt"])
     ]
     assert words[-1] != "--no-baselines"
     assert "--attach" not in words

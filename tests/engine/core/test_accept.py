@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.accept import as_written, by_block, by_token, last_accepted
+from engine.core.accept import as_written, by_block, last_accepted
 from engine.tree import Tree
-from tests.support.engine.acceptance import drawing
+from tests.support.engine.acceptance import by_token, drawing
 from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import examples
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.accept import by_block, by_token, outcomes
+from engine.core.accept import by_block, outcomes
 from engine.core.sampling import Candidates
 from engine.tree import COMMITTED, Tree
 from tests.engine.core.test_accept import RULES, WEIGHTS, normalized, rounds
 from tests.support.engine import small_worlds
-from tests.support.engine.acceptance import drawing, enumerated
+from tests.support.engine.acceptance import by_token, drawing, enumerated
 from tests.support.engine.chi_square import excess
 from tests.support.engine.small_worlds import (
     GUESSING,

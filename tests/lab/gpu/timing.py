@@ -14,7 +14,6 @@ import engine.core.loop
 import engine.device
 from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
 from engine.conversation.loading import LoadedModel
-from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict
@@ -55,7 +54,6 @@ def drafting(
         target=target,
         make=lambda _, decoder: make(decoder),
         policy=policy,
-        rule=by_block,
         reader=None,  # its drafter must read the prompt, too
     )
 

@@ -17,7 +17,7 @@ from engine.bench.prompts import Prompt, load_prompts
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
-from engine.core.accept import as_written, by_token, last_accepted, outcomes
+from engine.core.accept import as_written, last_accepted, outcomes
 from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, choose, distribution, draw, scores
 from engine.device import fetch
@@ -37,6 +37,7 @@ from tests.lab.simulate.traces import (
     rounded,
     save_trace,
 )
+from tests.support.engine.acceptance import by_token
 
 _TALLEST, _WIDEST = 10, 10  # tokens of a path that are looked at, alternatives that are proposed
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
@@ -225,15 +226,14 @@ class _Pair:
     ) -> tuple[int, int]:
         """How many stand, and the token behind them: token by token, so that what is accepted of a
         chain does not depend on its length."""
-        drafted = draft.tokens
-        scored = self._scores(tokens, drafted, sampling)
+        scored = self._scores(tokens, draft.tokens, sampling)
         p = distribution(scored, sampling)
         if sampling.greedy:
             (written,) = fetch(choose(scored, p, sampling, key))
             stood = as_written(ids, written, Tree.chain(len(ids)))
             return stood, written[stood]
         chain = Tree.chain(len(ids))
-        may_come = outcomes(by_token, drafted, Candidates(p, None), draft.distributions, chain)
+        may_come = outcomes(by_token, draft.tokens, Candidates(p, None), draft.distributions, chain)
         points = mx.random.uniform(shape=(len(ids) + 2, 1), key=key)
         tried, own, (point,) = fetch(may_come.tried, draw(may_come.own, points[1:]), points[0])
         stood = last_accepted(by_token.ends(chain, tried)[0], point)

@@ -1,5 +1,6 @@
 """Acceptance rules as functions that draw all of a round on the device, so that many rounds are
-drawn at once (`mx.vmap`); and such functions, mutants above all, as rules for the loop."""
+drawn at once (`mx.vmap`); such functions, mutants above all, as rules for the loop; and the rule
+that the product's is measured by, `by_token`."""
 
 from functools import cache
 from itertools import count
@@ -7,9 +8,29 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.core.accept import AcceptanceRule, outcomes
+from engine.core.accept import AcceptanceRule, _covered, _own, outcomes
 from engine.core.sampling import Candidates, draw
-from engine.tree import Tree
+from engine.tree import COMMITTED, Tree
+
+
+def _judge_tokens(draft, tree):
+    tried, _, rest = _covered(draft, tree, generations=[range(COMMITTED, len(tree))])
+    return tried[1:], _own(draft, rest, mx.sum(rest, axis=-1))
+
+
+def _token_ends(tree, tried):
+    reached, chance = [1.0], []
+    stays = [1.0] * (len(tree) + 1)  # the chance that no alternative after a token is accepted
+    for parent, accepted in zip(tree.parents, tried, strict=True):
+        chance.append(stays[parent + 1] * accepted)
+        reached.append(reached[parent + 1] * chance[-1])
+        stays[parent + 1] *= 1.0 - accepted
+    return [here * stay for here, stay in zip(reached, stays, strict=True)], chance
+
+
+by_token = AcceptanceRule(_judge_tokens, _token_ends)
+"""Each token is accepted with chance min(1, p/q), given that its parent is (Leviathan et al., arXiv
+2211.17192); in a tree, recursive rejection (Miao et al., 2305.09781; Chen et al., 2402.12374)."""
 
 
 class Verdict(NamedTuple):
@@ -20,10 +41,6 @@ class Verdict(NamedTuple):
     accepted: mx.array
     next: mx.array
     chance: mx.array
-
-
-"""Draws the verdict on `drafted` (n,), `p` (n + 1, vocabulary), `q` (n, vocabulary), with a `key`,
-and a `tree` if the draft is no chain."""
 
 
 class AllOutcomes(NamedTuple):
