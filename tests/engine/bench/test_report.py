@@ -19,7 +19,6 @@ from engine.bench.answers import (
     first_difference,
     merge,
     ratio,
-    spread_of,
     with_forks,
 )
 from engine.bench.report import (
@@ -91,6 +90,15 @@ def test_a_report_names_the_command_that_measures_it(report):
     assert command(attached).split() == [*words, "--attach"]
     acceptance = replace(report, options=report.options | {"baselines": False})
     assert command(acceptance).endswith("--no-baselines")
+    kinds = {table.title.partition(",")[0] for table in tables(report)}
+    assert kinds - {table.title.partition(",")[0] for table in tables(acceptance)} == {
+        *("Speed", "Memory")
+    }
+    assert not any("GB/s" in line for line in remarks(acceptance))
+    lines = "\n".join(remarks(report))
+    assert f"Drafter tiny: {'in float32' if backend().expands else 'as published'}." in lines
+    assert "Partial" not in lines
+    assert "Partial" in "\n".join(remarks(replace(report, partial=True)))
 
 
 def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
@@ -112,15 +120,6 @@ def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
     assert "--runner tiny/2 --runner lookup/tree:4" in words
     assert "--drafter" not in words
     assert "--draft-length" not in words
-
-
-def test_without_baselines_no_speeds_are_shown(report):
-    acceptance = replace(report, options=report.options | {"baselines": False})
-    kinds = {table.title.partition(",")[0] for table in tables(report)}
-    assert kinds - {table.title.partition(",")[0] for table in tables(acceptance)} == {
-        *("Speed", "Memory")
-    }
-    assert not any("GB/s" in line for line in remarks(acceptance))
 
 
 def test_the_command_shows_an_earlier_report_and_measures_nothing(options, tmp_path, capsys):
@@ -157,6 +156,9 @@ def test_what_is_no_report_is_a_problem(text, message, tmp_path):
         read_report(path)
     with pytest.raises(Problem, match="cannot be read"):
         read_report(tmp_path / "none.json")
+    check_place(path)
+    with pytest.raises(Problem):
+        check_place(tmp_path)
 
 
 def test_markdown_has_every_table_in_full(report):
@@ -243,26 +245,6 @@ def test_the_lowest_categories_are_named_for_each_temperature(report):
     assert not any(name.startswith("lowest") for name in names), "nothing to choose from"
 
 
-def test_remarks_say_what_the_figures_rest_on(report):
-    lines = "\n".join(remarks(report))
-    held = "in float32" if backend().expands else "as published"
-    assert f"Drafter tiny: {held}." in lines
-    assert re.search(r"A pass reads \d+ MB of weights and, \d+ tokens deep", lines)
-    assert re.search(r"The process had at most \d\.\d GiB", lines)
-    assert "Partial" not in lines
-    assert "Partial" in "\n".join(remarks(replace(report, partial=True)))
-
-
-def test_rows_know_bandwidth_and_memory(report):
-    for row in report.rows:
-        assert row.bandwidth_share > 0
-        assert row.peak_bytes > 100_000
-        assert (row.pass_bandwidth_share is not None) == row.runner.startswith("slipstream")
-        if row.pass_bandwidth_share is not None:  # the same bytes in both times
-            read = row.pass_bandwidth_share * row.stats.verify_seconds
-            assert read == pytest.approx(row.bandwidth_share * row.stats.decode_seconds)
-
-
 @pytest.mark.parametrize("reached", [0.9, 1.3])
 def test_a_bandwidth_that_passes_refute_is_not_shown(report, reached):
     first, *rest = [replace(r, bandwidth_share=0.4, pass_bandwidth_share=0.5) for r in report.rows]
@@ -271,13 +253,6 @@ def test_a_bandwidth_that_passes_refute_is_not_shown(report, reached):
     cells = {cell for table in memory for row in table.rows for cell in row[2:4]}
     assert cells == ({"–"} if reached > 1 else {"40%", "50%", "90%"})
     assert any("GB/s" in line for line in remarks(shown)) == (reached < 1)
-
-
-def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_path):
-    check_place(None)
-    check_place(tmp_path / "x.md")
-    with pytest.raises(Problem):
-        check_place(tmp_path)
 
 
 # --- figures
@@ -297,12 +272,6 @@ EVENTS = [
 ]
 
 
-def test_spread_of():
-    assert spread_of([]) is None
-    assert spread_of([2.0]) == Spread(2.0, 2.0, 2.0, 1)
-    assert spread_of([4.0, 1.0, 3.0, 2.0, 5.0]) == Spread(3.0, 2.0, 4.0, 5)
-
-
 def test_ratio_is_taken_prompt_by_prompt():
     ours = [Timed("a", 10, 1.0), Timed("b", 30, 1.0), Timed("only here", 9, 1.0)]
     theirs = [Timed("b", 10, 1.0), Timed("a", 10, 2.0), Timed("only there", 1, 1.0)]
@@ -311,12 +280,9 @@ def test_ratio_is_taken_prompt_by_prompt():
 
     assert found.prompts == Spread(2.5, 2.25, 2.75, 2)
     assert found.total == pytest.approx((40 / 2) / (20 / 3))
-
-
-def test_ratio_takes_the_median_of_repeats_and_leaves_out_what_has_no_time():
     repeats = [Timed("a", 10, 1.0), Timed("a", 10, 10.0), Timed("a", 10, 1.25)]
     found = ratio([*repeats, Timed("b", 0, 0.0)], [Timed("a", 10, 2.5), Timed("b", 10, 1.0)])
-    assert found.prompts == Spread(2.0, 2.0, 2.0, 1)
+    assert found.prompts == Spread(2.0, 2.0, 2.0, 1), "the median of repeats"
     assert ratio([], [Timed("a", 1, 1.0)]) is None
 
 

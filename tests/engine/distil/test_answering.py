@@ -87,14 +87,6 @@ def test_every_prompt_is_asked_once(tmp_path, stories):
     assert "all 90 prompts are answered" in lines[-1]
 
 
-def test_it_stops_when_there_is_enough(tmp_path, stories):
-    batches, store = Batches(), AnswerStore(tmp_path)
-    lines = fill(stories, store, made_up(900), batches, 1000)
-    assert 1000 <= store.answered < 1000 + 8 * LONGEST
-    assert lines[-1].startswith("answering: 100%, 1,0")
-    assert all("left" in line and "/s" in line for line in lines)
-
-
 def test_it_goes_on_where_it_stopped(tmp_path, stories):
     straight, stopped, resumed = Batches(), Batches(), Batches()
     whole = AnswerStore(tmp_path / "whole")

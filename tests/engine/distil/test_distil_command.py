@@ -83,23 +83,6 @@ def test_how_long_is_not_clear(distil, tmp_path):
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (["--minutes", 0], "--minutes"),
-        (["--vocabulary", 3], "--vocabulary"),
-        (["--longest-answer", "many"], "--longest-answer"),
-    ],
-)
-def test_wrong_usage(distil, tmp_path, words, name):
-    before = contents(tmp_path)
-    ended = distil(*words)
-    assert ended.code == 2
-    assert "Usage" in ended.err
-    assert name in ended.err
-    assert contents(tmp_path) == before
-
-
 def test_an_out_that_is_taken(distil, out):
     out.mkdir()
     (out / "letters.txt").write_text("dear")
@@ -107,6 +90,18 @@ def test_an_out_that_is_taken(distil, out):
     assert_refused(distil("--resume"), "nothing to resume", "Leave out --resume")
     assert_refused(distil(out=out / "letters.txt"), "cannot be used", "another --out")
     assert [path.name for path in out.iterdir()] == ["letters.txt"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_damaged_plan(out, text):
+    plan = {"--tokens": "1000"}
+    (out / "work").mkdir(parents=True)
+    (out / "work" / ".plan.partial.json").write_text("{")  # as a begin that was killed leaves it
+    module.WorkFolder(out).check(plan, resume=False)
+    module.WorkFolder(out).begin(plan)
+    (out / "work" / "plan.json").write_text(text)
+    with pytest.raises(Problem, match="cannot be used"):
+        module.WorkFolder(out).check(plan, resume=True)
 
 
 def test_prompts_that_will_not_do(distil, out, tmp_path):
@@ -162,20 +157,3 @@ def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatc
     # Where the files lie does not matter, only what is in them.
     moved = prompts.rename(tmp_path / "moved.txt")
     assert_refused_at_the_end(distil("--resume", prompts=moved), *stopped)
-
-
-def test_a_damaged_answer_or_checkpoint(distil, out, monkeypatch):
-    def full(*_, **options):
-        raise Problem("No more.", "Stop.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module.Learning, "run", full)
-        assert_refused_at_the_end(distil("--longest-answer", 30), "No more")
-    checkpoint = out / "work" / "checkpoint.safetensors"
-    checkpoint.write_bytes(b"\xa5" * 1000)
-    going_on = ("--resume", "--longest-answer", 30)
-    assert_refused_at_the_end(distil(*going_on), str(checkpoint), "damaged", "Delete it")
-    checkpoint.unlink()
-    shard = min((out / "work" / "answers").iterdir())
-    shard.write_bytes(shard.read_bytes()[:-100])
-    assert_refused_at_the_end(distil(*going_on), str(shard), "damaged", "Delete it")

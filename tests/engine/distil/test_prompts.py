@@ -17,40 +17,41 @@ QUESTION = "How long is a piece of string?"
 OTHER = "Why is the sky blue at noon?"
 LONGEST = 4000
 
+
+def rows(*values, end="\n"):
+    return end.join(map(json.dumps, values))
+
+
+def said(role, text):
+    return {"role": role, "content": text}
+
+
 # In the shapes that public collections of prompts have.
 SHAPES = {
     "lines": ("all.nl", f"{QUESTION}\n\n{OTHER}\n"),
     "lines without a name's end": ("prompts", f"{QUESTION}\r\n{OTHER}"),
     "questions with answers": (
         "a.jsonl",
-        json.dumps({"question": QUESTION, "answer": ["a long long list", "of answers"]})
-        + "\n\n"
-        + json.dumps({"question": OTHER, "answer": "As long as another one."}),
+        rows(
+            {"question": QUESTION, "answer": ["a long long list", "of answers"]},
+            {"question": OTHER, "answer": "As long as another one."},
+            end="\n\n",
+        ),
     ),
     "tasks": (
         "seed_tasks.jsonl",
-        json.dumps(
-            {
-                "id": "seed_task_0",
-                "instruction": QUESTION,
-                "instances": [{"input": "", "output": "Yes, you can have many"}],
-            }
-        )
-        + "\n"
-        + json.dumps({"task_id": 601, "text": OTHER, "code": "def why():\r\n\tpass"}),
+        rows(
+            {"instruction": QUESTION, "instances": [{"input": "", "output": "Yes, you can"}]},
+            {"task_id": 601, "text": OTHER, "code": "def why():\r\n\tpass"},
+        ),
     ),
     "trees of messages": (
         "messages.jsonl",
-        json.dumps(
-            {
-                "text": QUESTION,
-                "role": "prompter",
-                "replies": [{"text": "This is an answer", "role": "assistant", "replies": []}],
-            }
-        )
-        + "\r\n"
-        + json.dumps({"text": OTHER, "role": "prompter", "replies": None})
-        + "\r\n",
+        rows(
+            {"text": QUESTION, "role": "prompter", "replies": [{"text": "This is an answer"}]},
+            {"text": OTHER, "role": "prompter", "replies": None},
+            end="\r\n",
+        ),
     ),
     "a table in CSV": (
         "prompts.csv",
@@ -62,28 +63,28 @@ SHAPES = {
     ),
     "groups of rows": (
         "data_full.json",
-        json.dumps({"oos_val": [[QUESTION, "a label of it"]], "train": [[OTHER, "another label"]]}),
+        rows({"oos_val": [[QUESTION, "a label of it"]], "train": [[OTHER, "another label"]]}),
     ),
-    "a list of texts": ("list.json", json.dumps([QUESTION, OTHER])),
+    "a list of texts": ("list.json", rows([QUESTION, OTHER])),
     "chats": (
         "chats.json",
-        json.dumps(
+        rows(
             [
                 {
                     "messages": [
-                        {"role": "system", "content": "You are a poet."},
-                        {"role": "user", "content": QUESTION},
-                        {"role": "assistant", "content": "As long as it is."},
-                        {"role": "user", "content": "And how long is that?"},
+                        said("system", "You are a poet."),
+                        said("user", QUESTION),
+                        said("assistant", "As long as it is."),
+                        said("user", "And how long is that?"),
                     ]
                 },
-                {"messages": [{"role": "user", "content": [{"type": "text", "text": OTHER}]}]},
+                {"messages": [said("user", [{"type": "text", "text": OTHER}])]},
             ]
         ),
     ),
     "conversations": (
         "shared.json",
-        json.dumps(
+        rows(
             [
                 {
                     "conversations": [
@@ -97,9 +98,7 @@ SHAPES = {
     ),
     "turns": (
         "question.jsonl",
-        json.dumps({"question_id": 81, "turns": [QUESTION, "And the one after that?"]})
-        + "\n"
-        + json.dumps({"turns": [OTHER]}),
+        rows({"turns": [QUESTION, "And the one after that?"]}, {"turns": [OTHER]}),
     ),
 }
 
@@ -125,18 +124,18 @@ def test_a_shape_that_people_have(tmp_path):
 
 
 def test_an_instruction_with_what_it_is_about(tmp_path):
-    rows = [
+    tasks = [
         {"instruction": "Spell this correctly.", "input": "freind", "output": "friend"},
         {"instruction": "Say something nice.", "input": "  ", "output": "You are nice."},
     ]
-    path = written(tmp_path / "rows.json", json.dumps(rows))
+    path = written(tmp_path / "rows.json", json.dumps(tasks))
     assert sorted(read_prompts([path])) == ["Say something nice.", "Spell this correctly.\nfreind"]
 
 
 def test_any_text_survives_json_lines_and_csv(tmp_path):
     texts = [f"What is{separator}in here?" for separator in "\u2028\u2029\x85\v\f\x1c"]
-    rows = [json.dumps({"prompt": text}, ensure_ascii=False) for text in texts]
-    assert sorted(read_prompts([written(tmp_path / "a.jsonl", "\n".join(rows))])) == sorted(texts)
+    lines = [json.dumps({"prompt": text}, ensure_ascii=False) for text in texts]
+    assert sorted(read_prompts([written(tmp_path / "a.jsonl", "\n".join(lines))])) == sorted(texts)
     texts += ['With "quotes", commas\nand lines']
     table = io.StringIO()
     endless = "x" * 2 * csv.field_size_limit()
@@ -150,12 +149,6 @@ def test_too_short_too_long_and_half_characters(tmp_path):
     assert sorted(read_prompts([path])) == sorted([QUESTION, "x" * LONGEST])
 
 
-def test_what_stands_twice_is_asked_once(tmp_path):
-    first = written(tmp_path / "a", f"{QUESTION}\n{OTHER}\n{QUESTION}\n")
-    second = written(tmp_path / "b", f"{QUESTION}\n")
-    assert sorted(read_prompts([first, second])) == sorted([QUESTION, OTHER])
-
-
 def numbered(path, count):
     return written(path, "".join(f"prompt {path.name} {number}\n" for number in range(count)))
 
@@ -166,6 +159,8 @@ def test_files_take_turns(tmp_path):
     assert len(prompts) == 53
     names = "".join(prompt.split()[1] for prompt in prompts)
     assert names == "abc" * 3 + "ac" * 7 + "a" * 30
+    paths.append(written(tmp_path / "d", "prompt a 1\n" * 2))
+    assert sorted(read_prompts(paths)) == sorted(prompts), "what stands twice is asked once"
 
 
 def test_the_order_is_random_and_the_same_every_time(tmp_path):
@@ -233,16 +228,10 @@ JSON_VALUES = st.recursive(
 )
 
 
-def read_or_refused(path):
+@given(value=JSON_VALUES)
+def test_any_json_is_read_or_refused(tmp_path_factory, value):
+    path = written(tmp_path_factory.mktemp("any") / "a.jsonl", rows(value, value))
     with suppress(Problem):
         prompts = read_prompts([path])
         assert prompts
         assert all(prompt.encode() for prompt in prompts), "not Unicode"
-
-
-@pytest.mark.parametrize("write", [json.dumps, lambda value: "\n".join([json.dumps(value)] * 2)])
-@given(value=JSON_VALUES)
-def test_any_json_is_read_or_refused(tmp_path_factory, write, value):
-    path = tmp_path_factory.mktemp("any") / "a.jsonl"
-    path.write_text(write(value))
-    read_or_refused(path)

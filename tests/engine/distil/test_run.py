@@ -300,13 +300,6 @@ def test_killed_and_taken_up_again(options, straight, work, kill):
     assert set(work.asked) == set(straight.work.asked)
 
 
-def test_interrupted_while_answering(options):
-    with pytest.raises(Problem, match="Stopped before anything was learned") as caught:
-        distil(options, on_line("answering: ", KeyboardInterrupt))
-    assert "--resume" in caught.value.remedy
-    assert "tokens of answers are kept" in caught.value.message
-
-
 @pytest.mark.parametrize(
     ("line", "nth"),
     mostly_slow([("training: ", 6), ("training: ", 15), ("epoch 2", 1)], quick=[("training: ", 6)]),

@@ -96,17 +96,6 @@ def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path):
     assert best(9) == list(range(9))
 
 
-def test_it_goes_on_where_it_stopped(tmp_path):
-    assert AnswerStore(tmp_path).asked == 0
-    store = filled(tmp_path, 2)
-    store.write(10, some(3), asked=7, seconds=2.0)
-    again = AnswerStore(tmp_path)
-    assert again.shards == store.shards
-    assert (again.asked, again.answered, again.seconds) == (17, store.answered, 3.0)
-    again.write(17, some(2, seed=9), asked=2, seconds=1.0)
-    assert AnswerStore(tmp_path).asked == 19
-
-
 def test_a_write_that_was_killed_leaves_nothing(tmp_path):
     store = filled(tmp_path, 2)
     whole = store.shards[1].path.read_bytes()
