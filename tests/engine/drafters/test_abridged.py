@@ -150,6 +150,3 @@ def test_a_long_document_is_not_read():
     for _ in drafter.prepare(prompt):
         pass
     assert own.length == 900 - 395 - 430 - 1
-
-
-# --- The text is the target's

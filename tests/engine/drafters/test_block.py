@@ -1,7 +1,5 @@
 """Drafting in blocks: what is drafted is what the network makes of the committed tokens alone."""
 
-from dataclasses import replace
-
 import mlx.core as mx
 import pytest
 
@@ -11,13 +9,12 @@ import engine.drafters.block
 import engine.drafters.dflash
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
-from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import ContextCache
 from engine.request import Sampling
 from tests.support.engine.blocks import BLOCK_KINDS, block_drafter, block_network
-from tests.support.engine.helpers import GREEDY, PROMPT, plainly, task, up_to, write
+from tests.support.engine.helpers import PROMPT, plainly, task, up_to, write
 from tests.support.engine.tiny import build, shallow
 from tests.support.mostly_slow import mostly_slow
 
@@ -84,15 +81,6 @@ def test_the_cache_shows_the_newest_positions(shown, rounds, monkeypatch):
 
 
 # --- The block
-
-
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_a_shorter_draft_is_the_beginning_of_a_longer_one(kind):
-    _, drafter = ready(kind, TOKENS)
-    longest = draft(drafter, TOKENS, GREEDY, limit=16).tokens.tolist()
-    assert len(longest) == drafter.candidates(TOKENS)[0].most
-    for length in range(1, len(longest)):
-        assert draft(drafter, TOKENS, GREEDY, limit=length).tokens.tolist() == longest[:length]
 
 
 def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
@@ -170,31 +158,3 @@ def test_half_precision_stays_half(kind):
     tokens = list(SMALL_PROMPT)
     run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(20))
     assert run.tokens == plainly(small, count=20, prompt=SMALL_PROMPT, block=128)
-
-
-# --- Costs
-
-
-@pytest.mark.parametrize("block", mostly_slow([1, 3, 6], quick=[3]))
-def test_calibration_finds_one_price_for_any_length(block, monkeypatch):
-    """Where the pass over a block takes a second, and to draw a token from it a hundredth."""
-    target = Decoder(shallow("llama"))
-    now = 0.0
-
-    class Timed(BlockDrafter):
-        def propose(self, tokens, choice, *rest):
-            nonlocal now
-            now += 1.0 + 0.01 * min(choice.length, block)
-            return super().propose(tokens, choice.within(block), *rest)
-
-        def candidates(self, tokens):
-            return [replace(each, most=block) for each in super().candidates(tokens)]
-
-    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: now)
-    drafter = Timed(target, block_network(target, "dspark"), name="DSpark")
-    found = calibrate(target, drafter, clock=lambda: now, budget_seconds=1e3)
-    assert found is not None
-    (costs,) = [each for each in found.drafts if each.drafter == "DSpark"]
-    for length in range(1, block + 1):
-        price = costs.start_seconds + length * costs.step_seconds
-        assert price == pytest.approx(1.0 + 0.01 * length, abs=1e-6)

@@ -5,9 +5,7 @@ import mlx.core as mx
 from engine.draft_length import DraftCandidate
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
-from engine.drafters.model import ModelDrafter
-from tests.support.engine.helpers import GREEDY, decoder, up_to
-from tests.support.engine.tiny import shallow
+from tests.support.engine.helpers import GREEDY, up_to
 
 KEY = mx.random.key(0)
 
@@ -100,26 +98,3 @@ def test_a_cascade_in_a_cascade_stands_for_its_drafters():
     assert (draft.drafter, len(head.asked), front.asked) == ("head", 1, [])
     outer.learn([1], [[3, 4]])
     assert front.lessons == []
-
-
-def test_a_model_that_sat_out_many_rounds_catches_up():
-    """It has to read everything that was drafted without it."""
-    model = shallow("llama")
-    alone, behind = (ModelDrafter(decoder(model), vocabulary=64) for _ in range(2))
-    copy, tokens = Fixture("copy", None, learns=0), [1, 2, 3]
-    both = Cascade(copy, behind)
-
-    def proposed(drafter):
-        draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
-        assert draft is not None
-        drafter.accept(())
-        ids = draft.tokens.tolist()
-        return ids
-
-    assert proposed(both) == proposed(alone)
-    copy.draft = drafted("copy", [1])
-    for i in range(30):
-        tokens.append(i % 7)
-        assert proposed(both) == [1]
-    copy.draft = None
-    assert proposed(both) == proposed(alone)

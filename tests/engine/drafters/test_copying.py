@@ -19,11 +19,9 @@ from engine.drafters.copying import (
     merged,
 )
 from engine.earlier_answers import EarlierAnswers
-from engine.events import Draft, Verdict
-from engine.request import Request, Sampling
+from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import up_to
-from tests.support.engine.sessions import QUESTION, collect, new_session, scripted, text_of
 from tests.support.engine.trees import random_trees
 
 KEY = mx.random.key(0)
@@ -145,24 +143,9 @@ def test_continuations_that_begin_alike_are_merged(texts, shape):
     assert len(named) == min(len(shape), len(beginnings))
 
 
-def test_continuations_take_their_places_in_the_shape_first():
-    shape = Tree((-1, 0, -1, 2, 3))
-    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6], [7, 8, 9, 10]], shape)
-    assert (tokens, tree.parents) == ([1, 2, 7, 8, 9], shape.parents)
-    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6]], shape)  # nothing for the third place
-    assert (tokens, tree.parents) == ([1, 2, 3, 5, 6], (-1, 0, 1, 0, 3))
-    assert merged([[1, 2]], shape)[1].is_chain
-
-
 # --- lookup and suffix: copies, with their sources
 
 both = pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
-
-
-@both
-def test_there_is_no_idea_without_a_match_of_two(make):
-    for tokens in ([], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]):
-        assert propose(make(), tokens, 5) == [], tokens
 
 
 @cache
@@ -256,29 +239,6 @@ def test_the_votes_decide(tokens, drafted):
     assert (found if len(drafted) != 1 else found[:1]) == drafted
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ([99], []),  # nothing has followed it yet
-        ([99, 24], [25, 26, 27]),  # in place of 23
-        ([99, 23], [24, 25, 26]),  # put in before it
-        ([24], [25, 26, 27]),  # 23 was left out
-    ],
-)
-def test_a_copy_goes_on_after_a_correction(written, expected):
-    run = list(range(10, 40))
-    tokens = [*run, 99, 1, 24, 2, 23, 3, *run[:10]]
-    drafter = SuffixDrafter()
-    assert propose(drafter, tokens, 4) == [20, 21, 22, 23]
-    drafter.accept(range(3))
-    after = [*tokens, 20, 21, 22, *written]
-    assert propose(drafter, after, 3) == expected
-    assert propose(drafter, [*after, 150, 151], 3) == []
-
-    drafter.rewind(len(tokens))  # the copy is forgotten
-    assert propose(drafter, after, 3) != expected or not expected
-
-
 def test_the_likeliest_continuations():
     tokens = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 1, 2, 3, 4, 9, 1, 2]
     first, second = SuffixDrafter().continuations(tokens, 4)
@@ -354,17 +314,6 @@ def test_what_is_accepted_from_an_answer_keeps_it(kept):
     assert [(each.tokens[0], each.used) for each in order] == [(20, 1), (40, 3), (60, 3), (80, 4)]
 
 
-def test_answers_that_are_forgotten_while_it_drafts(kept):
-    earlier = kept(list(range(20, 60)))
-    drafter = SuffixDrafter(earlier)
-    assert propose(drafter, [1, 40, 41, 42], 2) == [43, 44]
-    earlier_answers.forget(earlier._path.parent)
-    earlier.refresh()
-    drafter.accept(range(2))
-    assert propose(drafter, [1, 40, 41, 42, 43, 44, 99], 2) == []
-    assert propose(drafter, [1, 40, 41, 42, 43, 44, 99, 46], 2) == []
-
-
 # --- prediction
 
 PREDICTION = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 30, 31]
@@ -386,32 +335,3 @@ def test_a_prediction_goes_on_after_the_longest_match(answer, expected):
     drafter = PredictionDrafter(PREDICTION, start=3)
     assert propose(drafter, [1, 2, 30, *answer], 3) == expected
     assert propose(drafter.fork(None), [50, 50, 50, *answer], 3) == expected
-
-
-def test_a_wrong_prediction_changes_nothing(tokenizer):
-    def answered(prediction):
-        session = new_session(tokenizer)
-        return text_of(
-            collect(
-                session, session.answer(QUESTION, Request(max_tokens=12, prediction=prediction))
-            )
-        )
-
-    plain = answered("")
-    for prediction in ("x", "¿?" * 2_000, "<eos><eos>", "\x00\n\n\n"):
-        assert answered(prediction) == plain
-
-
-def test_what_a_client_predicted_is_drafted(tokenizer):
-    answer = "def area(width, height):\n    return width * height\n"
-    session = scripted(tokenizer, answer.encode(), prompt=10, length=6, draft=b"")
-    request = Request(max_tokens=100, prediction=answer.replace("height", "depth"))
-    events = collect(session, session.complete(list(range(10)), request))
-    assert text_of(events) == answer
-    drafters = {event.round: event.drafter for event in events if isinstance(event, Draft)}
-    accepted = sum(
-        event.accepted
-        for event in events
-        if isinstance(event, Verdict) and drafters.get(event.round) == "prediction"
-    )
-    assert accepted > len(answer) // 2

@@ -21,7 +21,6 @@ from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.parity.subjects import seeded
 
 PLAIN = DRAFTERS["dflash"]
-SECOND = DRAFTERS["dflash2"]
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
 

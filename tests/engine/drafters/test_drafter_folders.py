@@ -269,11 +269,3 @@ def test_what_does_not_fit_is_refused_with_its_obstacle(name, tmp_path):
 def test_another_targets_drafter_is_refused(name, target, tmp_path):
     KINDS[name].write(tmp_path)
     assert obstacle(KINDS[name], tmp_path, target()) == "other target"
-
-
-def test_a_head_names_both_targets(tmp_path):
-    write_head(tmp_path)
-    with pytest.raises(Problem, match=r"tiny.*0123456789abcdef.*feedbeef.*slipstream distil"):
-        load_head(
-            describe_drafter(tmp_path), fingerprint="feedbeef", vocabulary=64, like=mx.float32
-        )

@@ -14,7 +14,7 @@ from mlx_lm.utils import dequantize_model
 from engine.conversation.loading import load
 from engine.conversation.pair import held_as, make_drafter
 from engine.core.decoder import Decoder
-from engine.device import CPU, GPU
+from engine.device import GPU
 from engine.drafters.weights import fill
 from engine.quantized import KEPT, hold_in
 from models.drafters.folders import DrafterFolder
@@ -167,11 +167,3 @@ def test_what_is_packed_stays_as_it_is(tmp_path):
     assert drafters.parts[0].folder == folder
     assert folder.held_bits == 16
     assert weigh(folder).size_bytes == weigh(folder.files).size_bytes
-
-
-def test_where_all_is_expanded_bits_change_nothing(folder):
-    with computing_as(CPU):
-        target = load(ModelFolder(folder))
-        drafters = resolve_drafters(str(folder), target.folder)
-        assert held_as(drafters) == [("model", "in float32")]
-        assert load(target.folder, bits=8).precision == target.precision

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine.core.loop
 import engine.core.model_parts
-import engine.drafters.gemma_assistant
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
@@ -82,23 +80,6 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(kind, journey):
     draft = drafted(drafter, tokens)
     assert_same_draft(draft, fresh(kind, architecture, tokens))
     assert_same_draft(draft, drafted(drafter, tokens))  # asking twice changes nothing
-
-
-@pytest.mark.quick(4)
-@pytest.mark.parametrize(
-    ("kind", "architecture"),
-    [(kind, each) for kind in KINDS for each in kind.architectures],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_after_any_texts_it_drafts_as_a_fresh_one_would(kind, architecture):
-    """Also where the target's states can only be taken back to marks."""
-    target, drafter = kind.pair(architecture, vocabulary=SMALL)
-    tokens = list(SMALL_PROMPT)
-    for seed in range(3):
-        to_do = task(1 + 3 * seed, sampling=SAMPLINGS["warm"], seed=seed)
-        write(target, drafter, Fixed(3), tokens, to_do)
-    list(target.prefill(tokens))
-    assert_same_draft(drafted(drafter, tokens), fresh(kind, architecture, tokens, vocabulary=SMALL))
 
 
 @every_kind

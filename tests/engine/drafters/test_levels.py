@@ -5,10 +5,7 @@ from itertools import product
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import engine.drafters.levels
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters.chain import DraftRequest
@@ -19,7 +16,6 @@ from engine.tree import COMMITTED, Tree
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY
 from tests.support.engine.markov import random_table
-from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import mostly_slow
 
 VOCABULARY = 5
@@ -128,29 +124,6 @@ def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept):
         assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
         assert drafted.q[token].item() == pytest.approx(expected[ids[token]], rel=1e-4)
         assert expected[ids[token]] > 0.0
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
-    levels = []
-    draft(sampling, read=reader(levels))
-    assert levels[0] == 0
-    if sampling.greedy:
-        assert len(levels) <= SHAPE.height
-        assert max(levels) <= engine.drafters.levels.ALTERNATIVES
-    else:
-        assert levels == [0, 2, 2]
-
-
-@given(shape=random_trees(), height=st.integers(0, 6))
-def test_what_is_no_higher_is_every_path_up_to_there(shape, height):
-    kept = [token for token in range(len(shape)) if len(shape.path(token)) <= height]
-    lower = shape.no_higher(height)
-    assert lower == shape.only(kept)
-    assert lower.height == min(height, shape.height)
-    assert [[kept[i] for i in lower.path(token)] for token in range(len(kept))] == [
-        list(shape.path(token)) for token in kept
-    ]
 
 
 # Greedy

@@ -33,7 +33,8 @@ def by_hand(target, network, read):
 
 def ready(read):
     """A target that has read so much, and its drafter."""
-    target, network = Decoder(shallow("llama")), medusa_network(64)
+    target, network = Decoder(build("llama", layers=2)), medusa_network(64)
+    final_norm(target.model).weight *= mx.random.uniform(0.2, 3, (64,), key=KEY)
     drafter = MedusaDrafter(target, network)
     target.read(mx.array(list(read)))
     return target, drafter, network
@@ -67,20 +68,6 @@ def test_the_state_of_the_newest_token_is_not_needed():
     _, drafter, _ = ready(TOKENS)
     _, other, _ = ready(TOKENS[:-1])
     assert proposed(drafter, TOKENS) == proposed(other, TOKENS)
-
-
-def test_the_final_norm_counts():
-    target, network = Decoder(build("llama", layers=2)), medusa_network(64)
-    final_norm(target.model).weight *= mx.random.uniform(0.2, 3, (64,), key=KEY)
-    drafter, behind = MedusaDrafter(target, network), target.record((2,))
-    target.read(mx.array(TOKENS[:-1]))
-    draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
-    assert draft.distributions is not None
-    logits = by_hand(target.model, network, TOKENS[:-1])
-    assert mx.allclose(draft.distributions, mx.softmax(logits / 0.8, axis=-1), atol=1e-4)
-    last = behind.between(10, 11)[0]
-    wrong = mx.concatenate([head(last) for head in network.heads])
-    assert not mx.allclose(draft.distributions, mx.softmax(wrong / 0.8, axis=-1), atol=1e-2)
 
 
 # The law

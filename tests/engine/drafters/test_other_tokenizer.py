@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from engine.core.decoder import Decoder
-from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter, other_tokenizer
+from engine.drafters import other_tokenizer
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
-from tests.support.engine.chi_square import excess
-from tests.support.engine.drawn_texts import PROMPT as SHORT_PROMPT
-from tests.support.engine.drawn_texts import TABLE, VOCABULARY, WARM, accepted, no_ends
-from tests.support.engine.drawn_texts import write as write_text
+from tests.support.engine.drawn_texts import VOCABULARY, WARM
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, random_table
@@ -89,13 +85,6 @@ def drawn(drafter, tokens, *, texts):
     return counts, first[:, None] * second
 
 
-def test_what_is_drawn_has_the_distribution_that_is_said(letters):
-    counts, said = drawn(drafting(letters), [0, 1, 2], texts=300)
-    assert said.sum() == pytest.approx(1.0)
-    assert excess(counts.ravel(), said.ravel()) < 1.0
-    assert counts[3:].sum() == counts[:, 3:].sum() == 0
-
-
 def everything(target, drafter):
     """A mutant: the special token that both call the same is taken for shared."""
     return SHARED | {4: 5}
@@ -113,16 +102,6 @@ def test_no_special_token_crosses(letters, monkeypatch):
     assert drafted(GREEDY) <= {0, 1, 2}
     monkeypatch.setattr(other_tokenizer, "shared_tokens", everything)
     assert 4 in drafted(WARM), "the mutant would have shown"
-
-
-def test_a_repeatable_text_does_not_depend_on_its_drafts(letters):
-    task = no_ends(replace(WARM, repeatable=True), seed=5, length=30)
-    plain, _ = write_text(table_decoder(TABLE), NoDrafter(), Fixed(0), task, SHORT_PROMPT)
-    for length in (1, 4):
-        drafter = drafting(letters)
-        text, rulings = write_text(table_decoder(TABLE), drafter, Fixed(length), task, SHORT_PROMPT)
-        assert text == plain
-        assert accepted(rulings) > 0
 
 
 # --- Through text
@@ -153,14 +132,6 @@ def test_nothing_is_drafted_inside_a_character(writings):
         drafter.rewind(0)
     for length in (inside - 1, inside + 2):
         assert drafter.propose(tokens[:length], up_to(4), WARM, KEY) is not None
-
-
-def test_biases_are_of_what_both_have(letters):
-    for token in range(3):
-        draft = drafting(letters).propose(
-            [0, 1], up_to(1), replace(GREEDY, logit_bias={token: 99.0, 3: 99.0, 4: 99.0}), KEY
-        )
-        assert draft.tokens.tolist() == [token]
 
 
 # --- What it has read

@@ -122,16 +122,6 @@ def test_words_are_written_as_they_are_in_the_whole_text(writings):
     assert len(text.tokens) < len(LONG) / 1.5
 
 
-def test_the_boundary_moves(writings):
-    """The last token of a text is another one once more of the word is there."""
-    trained = writings["trained"]
-    text = Reencoding(writings["bytes"], trained)
-    for length in range(1, len("target") + 1):
-        text.follow(list(b"target"[:length]))
-        assert text.tokens == trained.tokens("target"[:length])
-    assert len(text.tokens) < len("target")
-
-
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
 def test_the_work_of_a_step_does_not_grow_with_the_text(writings, written, monkeypatch):
     asked = []

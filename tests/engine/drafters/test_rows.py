@@ -1,11 +1,10 @@
 """What is drawn among a drafter's rows is what would be drawn over the target's vocabulary."""
 
 import mlx.core as mx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.sampling import Candidates, candidates, distribution, scores
+from engine.core.sampling import candidates, distribution, scores
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
@@ -69,17 +68,3 @@ def test_more_rows_are_as_if_they_had_been_there(kept, tokens, sampling):
     )
     assert more.missing(tokens) == []
     assert rows.missing(tokens) == new  # the others are as they were
-
-
-@pytest.mark.parametrize(("columns", "vocabulary"), [(4, 4), (6, 4), (2, 4)])
-def test_where_each_token_has_its_row_logits_are_fitted(columns, vocabulary):
-    rows, logits = Rows(vocabulary), mx.random.normal((3, columns), key=mx.random.key(0))
-
-    fitted = rows.scores(logits, None, Sampling(temperature=0.0))
-
-    common = min(columns, vocabulary)
-    assert fitted.shape == (3, vocabulary)
-    assert mx.array_equal(fitted[:, :common], logits[:, :common])
-    assert mx.all(fitted[:, common:] == -mx.inf)
-    assert rows.tokens(mx.array([2])).tolist() == rows.of(mx.array([2])).tolist() == [2]
-    assert rows.over_vocabulary(Candidates(fitted, None)) is fitted

@@ -1,7 +1,5 @@
 """Trees drafted from hidden states: each path has the laws that a chain along it would have."""
 
-from itertools import product
-
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -12,14 +10,12 @@ from engine.drafters.eagle import load_eagle
 from engine.request import Sampling
 from engine.tree import Tree
 from models.drafters.folders import describe_drafter
-from tests.support.engine.eagles import KINDS, eagle_drafter
 from tests.support.engine.heads import lively_drafter
-from tests.support.engine.helpers import GREEDY, plainly, read_prompt, task, up_to, write
+from tests.support.engine.helpers import GREEDY, read_prompt, up_to
 from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
 from tests.support.engine.parity.drafters import EAGLES
 from tests.support.engine.tiny import shallow
-from tests.support.engine.trees import Shaped
 from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -39,7 +35,7 @@ def drafter_of(kind, folder):
         return target, mtp_drafter(target)
     target = Decoder(shallow("llama"))
     if kind == "Medusa":
-        return target, untrained_medusa(target, heads=SHAPE.height)
+        return target, untrained_medusa(target, heads=SHAPE.height - 1)
     return target, lively_drafter(target)
 
 
@@ -72,7 +68,7 @@ def furthest(kind, folder, patch, sampling=WARM):
     read_prompt(target, drafter, TOKENS)
     draft = proposed(drafter, sampling)
     ids, tree = draft.tokens.tolist(), draft.shape
-    assert tree == SHAPE
+    assert tree == SHAPE.no_higher(SHAPE.height - (kind == "Medusa"))
     assert draft.distributions is not None
     apart = 0.0
     for path in tree.paths:
@@ -119,26 +115,3 @@ def test_what_was_drafted_is_forgotten(kind, sampling, tmp_path):
     assert second.shape == other.shape
     assert second.tokens.tolist() == other.tokens.tolist()
     assert second.q.tolist() == pytest.approx(other.q.tolist(), rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "kind"),
-    mostly_slow(
-        product(("llama", "qwen3", "gemma3_text"), ("head", *KINDS, "Medusa")),
-        quick=[("llama", "head"), ("gemma3_text", "EAGLE-3")],
-    ),
-)
-def test_greedy_answers_are_the_targets_own(architecture, kind, tmp_path):
-    target = Decoder(shallow(architecture), trial=lambda: True)
-    if kind == "head":
-        drafter = lively_drafter(target)
-    elif kind == "Medusa":
-        drafter = untrained_medusa(target)
-    else:
-        drafter = eagle_drafter(kind, target, tmp_path)
-    run = write(target, drafter, Shaped(SHAPE), list(TOKENS), task(12))
-    assert run.tokens == plainly(target.model, count=12, prompt=TOKENS)
-    assert any(draft and draft.parents for draft, _ in run.rounds)
-
-
-# What is written
