@@ -1,6 +1,5 @@
 """Log probabilities of answers and prompts: the target's own, whoever drafts."""
 
-from dataclasses import replace
 from itertools import product
 
 import mlx.core as mx
@@ -74,11 +73,6 @@ def test_bias_and_penalties_come_before_them(tokenizer):
     assert all(each.top == () for each in answers["penalized"])
 
 
-def test_nobody_asked(tokenizer):
-    session = new_session(tokenizer)
-    assert told(collect(session, session.answer(QUESTION, Request(max_tokens=8)))) == []
-
-
 def test_their_bytes_are_the_text(tokenizer):
     """Half characters too, which as texts would be lost."""
     for seed in range(3):
@@ -99,10 +93,3 @@ def test_forced_tokens_are_certain(tokenizer):
     assert forced
     assert [each.logprob for each in told(events) if each.id in forced] == [0.0] * len(forced)
     assert [each.id for each in told(events)] == tokens_of(events)
-
-
-def test_a_longer_list_than_there_are_tokens(tokenizer):
-    session = new_session(tokenizer)
-    request = replace(Request(max_tokens=3), logprobs=10_000)
-    logprobs = told(list(session.answer(QUESTION, request)))
-    assert all(len(each.top) == session.decoder.vocabulary for each in logprobs)

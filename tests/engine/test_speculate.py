@@ -10,12 +10,11 @@ import pytest
 
 import engine.core.loop
 import engine.core.rounds
-from engine import device
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict, Unconstrained
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter
@@ -39,7 +38,7 @@ from tests.support.engine.helpers import (
     task,
     write,
 )
-from tests.support.engine.tiny import ARCHITECTURES, noisy, shallow
+from tests.support.engine.tiny import noisy, shallow
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
@@ -104,23 +103,6 @@ def test_end_of_text_at_each_place_of_a_draft(length):
         assert target.length <= len(tokens)
 
 
-def test_end_of_text_as_a_correction():
-    for end in range(12, 16):
-        script = script_ending_at(end)
-        target, tokens = Decoder(Scripted(script)), script[:12]
-        run = write(target, Known(script, wrong={end}), Fixed(4), tokens, task(40, ends=[END]))
-        assert run.tokens == script[12 : end + 1]
-        assert run.rounds[-1][1].own == END
-
-
-def test_rejected_end_of_text_does_not_end():
-    wrong = SCRIPT.copy()
-    wrong[14] = END
-    target, tokens = Decoder(Scripted(SCRIPT)), SCRIPT[:12]
-    run = write(target, Known(wrong), Fixed(5), tokens, task(10, ends=[END]))
-    assert run.tokens == SCRIPT[12:22]
-
-
 def test_prompt_may_end_with_an_end():
     """As a chat's does, where the template closes a turn."""
     script = [1, 2, END, *SCRIPT]
@@ -136,21 +118,6 @@ def test_max_tokens_up_to_a_draft_and_two(length):
             run = write(target, Known(SCRIPT, wrong=wrong), Fixed(length), tokens, task(count))
             assert run.tokens == SCRIPT[12 : 12 + count]
             assert ids_held(target) == tokens[: target.length]
-
-
-def test_no_tokens_wanted():
-    target, tokens = Decoder(Scripted(SCRIPT)), SCRIPT[:12]
-    assert list(speculate(target, Known(SCRIPT), Fixed(3), tokens, task(0))) == []
-    assert tokens == SCRIPT[:12]
-
-
-def test_prompt_of_one_token():
-    for architecture in ARCHITECTURES:
-        model = shallow(architecture)
-        expected = plainly(model, count=8, prompt=[5])
-        target, tokens = decoder(model), [5]
-        drafter = Known([5, *expected], wrong=now_and_then(4))
-        assert write(target, drafter, Fixed(3), tokens, task(8)).tokens == expected
 
 
 def test_drafter_is_told_what_stood():
@@ -339,38 +306,6 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch):
     assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
-def test_automatic_length_changes_nothing(architecture):
-    model = shallow(architecture)
-    target, tokens = decoder(model), list(PROMPT)
-    run = write(target, model_drafter(target), Automatic(), tokens, task(60))
-    assert run.tokens == expected_of(architecture, 60)
-
-
-@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "cascade"]))
-def test_same_seed_same_sample(kind):
-    model = shallow("llama")
-
-    def sample(seed):
-        target = decoder(model)
-        to_do = task(30, sampling=SAMPLED, seed=seed)
-        return write(target, DRAFTERS[kind](target), Fixed(3), list(PROMPT), to_do).tokens
-
-    assert sample(1) == sample(1)
-    assert sample(1) != sample(2)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama", "gemma3_text"]))
-def test_sampled_run_leaves_the_caches_right(architecture):
-    model = shallow(architecture)
-    for kind in ("model", "early-exit", "cascade"):
-        target, tokens = decoder(model), list(PROMPT)
-        write(target, DRAFTERS[kind](target), Fixed(5), tokens, task(14, sampling=SAMPLED))
-        assert_as_fresh(target, tokens, decoder(model))
-
-
 # Waiting for the device
 
 
@@ -420,35 +355,6 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(kind, sampling):
         assert waits.elsewhere == []
     assert (drafted > 0) == (kind != "none")
     assert plain > 0 or kind not in ("none", "lookup")
-
-
-@pytest.mark.parametrize("kind", ["model", "early-exit", "lookup"])
-def test_guess_comes_before_its_verdict(kind, beside_host):
-    """While a guess is looked at, the text has not grown, and the verdict is not fetched; its pass
-    is under way only where that keeps nobody waiting."""
-    target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT]
-    fetched = []
-    fetch = device.fetch
-
-    def noting(*arrays):
-        fetched.append(len(arrays))
-        return fetch(*arrays)
-
-    for _ in target.prefill(tokens):
-        pass
-    guesses = 0
-    with mock.patch.object(engine.core.loop, "fetch", noting):
-        for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
-            if isinstance(item, RoundDraft):
-                guesses += 1
-                assert fetched == [2]  # tokens and q
-                assert (target.length > len(tokens)) == beside_host
-                before = len(tokens)
-            else:
-                assert fetched == ([2, 4] if item.p else [3])
-                assert not item.p or len(tokens) > before
-                fetched.clear()
-    assert guesses > 0
 
 
 # What it costs

@@ -184,10 +184,3 @@ def test_each_step_reads_new_rows_only(tokenizer, architecture):
         known = [*before.prompt, *before.written]
         assert step.prompt[: len(known)] == known
         assert len(known) - step.read.reused <= 1  # the token that ended it may not be read yet
-
-
-def test_sampled_steps_are_the_same_from_one_seed(tokenizer):
-    sampled = {"temperature": 0.8, "seed": 3, "repeatable": True}
-    expected = plainly(tokenizer, "llama", **sampled)
-    session = session_of(tokenizer, "llama", "model")
-    assert written(tokenizer, lambda: session, **sampled) == expected

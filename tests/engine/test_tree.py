@@ -63,14 +63,6 @@ def test_alternatives_have_ranks_in_their_order(tree):
     assert sum(len(tree.children(i)) for i in range(COMMITTED, len(tree))) == len(tree)
 
 
-@given(random_trees())
-def test_leaves_first(tree):
-    def behind(parent):
-        return [i for child in tree.children(parent) for i in (*behind(child), child)]
-
-    assert tree.leaves_first == (*behind(COMMITTED), COMMITTED)
-
-
 @given(paths(), st.booleans())
 def test_what_is_judged_and_not_accepted_is_rejected(accepted, ended):
     tree, path = accepted
@@ -85,11 +77,6 @@ def test_what_is_judged_and_not_accepted_is_rejected(accepted, ended):
     assert list(rejected) == sorted(set(rejected))
 
 
-@given(random_trees(), st.integers(0, 14))
-def test_the_first_tokens_are_a_tree(tree, count):
-    assert tree.first(count).parents == tree.parents[:count]
-
-
 @given(random_trees(), st.integers(0, 5))
 def test_behind_a_chain(tree, count):
     longer = tree.behind(count)
@@ -100,12 +87,6 @@ def test_behind_a_chain(tree, count):
     for token in range(len(tree)):
         moved = tuple(count + i for i in tree.path(token))
         assert longer.path(count + token) == (*range(count), *moved)
-
-
-@given(random_trees())
-def test_a_chain_is_one_path(tree):
-    assert tree.is_chain == (len(tree.paths) == 1)
-    assert tree.is_chain == (tree == Tree.chain(len(tree)))
 
 
 def test_a_token_before_its_parent_is_refused():

@@ -9,7 +9,6 @@ import mlx.core as mx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlx_lm.models import base, llama
 
 import engine.core.batch
 from engine.core.batch import can_share, read_together
@@ -24,7 +23,7 @@ from tests.support.engine.helpers import (
     decoder,
     next_logits,
 )
-from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = mx.random.randint(0, 64, (400,), key=mx.random.key(3)).tolist()
@@ -150,19 +149,6 @@ def test_each_gets_what_it_would_have_got_alone(name, precision):
         assert_shared_as_alone(model_of(name, precision), LENGTHS, rows)
 
 
-def test_there_may_be_many():
-    model = model_of("gemma3_text")
-    assert_shared_as_alone(model, range(3, 60, 7), [1, 2, 3, 4, 5, 4, 3, 2, 1])
-
-
-def test_one_is_enough_and_may_have_any_layers():
-    for name in ARCHITECTURES:
-        model = model_of(name)
-        one, other = reader(model, 5), reader(model, 5)
-        (tokens,) = behind([one], [3])
-        assert mx.array_equal(read_together([one], [tokens])[0], other.read(tokens))
-
-
 def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one():
     model = model_of("llama")
     readers = [reader(model, 5), reader(model, 9)]
@@ -265,18 +251,6 @@ def test_an_error_in_a_pass_leaves_all_as_they_were(layer, quantized):
     assert states.end == 13
     for each in readers:
         assert_as_fresh(each, TOKENS, decoder(model, quantized=quantized))
-
-
-def test_the_model_is_left_as_it_was():
-    model = model_of("llama")
-    attention = llama.scaled_dot_product_attention
-    readers = [reader(model, 5), reader(model, 9)]
-    read_together(readers, behind(readers, (1, 1)))
-    assert llama.scaled_dot_product_attention is attention is base.scaled_dot_product_attention
-    with pytest.raises(ValueError, match="zip"):
-        read_together(readers, behind(readers[:1], (1,)))
-    assert llama.scaled_dot_product_attention is attention
-    assert [each.length for each in readers] == [6, 10]
 
 
 # What can be shared

@@ -26,7 +26,6 @@ TOKENS = mx.random.randint(0, 64, (1_100,), key=mx.random.key(3)).tolist()
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma3_text")
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
 QUANTIZED = QuantizedCaches(bits=4, group_size=32, start=21)
-WINDOW = 16  # of gemma3_text; trees may be higher
 BLOCKS = (8, 16, 40, 128)
 AT_ONCE = [False, True] if engine.cpu.trees._SUMS_IN_TURN else [False]  # else path by path
 UNEVEN = Tree((COMMITTED, COMMITTED, 0, 1, 0, 2, 2, 3, 5, 8))
@@ -162,14 +161,6 @@ def test_with_the_caches_of_a_gpu(architecture, length, monkeypatch):
     assert apart(whole.read(following), single.read(following)) < 1e-3
 
 
-def test_a_chain_is_read_as_ever():
-    one, other = reader(model_of("llama"), 9), reader(model_of("llama"), 9)
-    tokens = mx.array([3, 4, 5])
-    with mock.patch.object(engine.core.batch, "_Layer", side_effect=AssertionError):
-        (logits,) = read_together([one], [tokens], [Tree.chain(3)])
-    assert mx.array_equal(logits, other.read(tokens))
-
-
 def test_trees_beside_chains_and_other_trees():
     model, trees = model_of("gemma3_text"), [UNEVEN, None, Tree((COMMITTED, 0, 0)), None]
     lengths = (5, 12, 33, 40)
@@ -236,44 +227,6 @@ def test_after_any_tree_and_any_path_caches_are_as_fresh(
     model = model_of(architecture, precision, wide=bool(wide))
     quantized = QUANTIZED if wide else None
     assert_kept(model, rounds, length=length, quantized=quantized, block=block)
-
-
-def test_recordings_that_have_dropped_what_came_first(monkeypatch):
-    monkeypatch.setattr("engine.core.model_parts.RECORDED", 6)
-    rounds = [(UNEVEN, 10, 1), (UNEVEN, 4, 2), (UNEVEN, 0, 1), (UNEVEN, 8, 1)]
-    assert_kept(model_of("llama"), rounds, length=30, block=128)
-
-
-def test_a_recording_that_begins_behind_the_tree_holds_nothing_of_it():
-    reads = reader(model_of("llama"), 9, block=128)
-    read_tree(reads, UNEVEN)
-    states = reads.record((1,))
-    reads.keep(9, [10, 12])
-    assert states.first == states.end == reads.length == 11
-
-
-@pytest.mark.parametrize(
-    ("layer", "quantized"),
-    mostly_slow(product(range(4), [None, QUANTIZED]), quick=[(0, None), (3, QUANTIZED)]),
-)
-def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(layer, quantized):
-    model = model_of("gemma3_text", wide=True)
-    for length in (0, 13, 41):
-        reads = reader(model, length, quantized=quantized, block=40)
-        states = reads.record((1,))
-        kind = type(model.layers[layer].mlp)
-        whole = kind.__call__
-
-        def call(module, inputs, failing=model.layers[layer].mlp, whole=whole):
-            if module is failing:
-                raise RuntimeError("out of memory")
-            return whole(module, inputs)
-
-        failing = mock.patch.object(kind, "__call__", call)
-        with failing, pytest.raises(RuntimeError, match="out of memory"):
-            read_tree(reads, UNEVEN.first(reads.timeline.room()))
-        assert reads.length == states.end == length
-        assert_as_fresh(reads, TOKENS, decoder(model, quantized=quantized, block=40))
 
 
 def test_the_trial_notices_a_tree_that_is_read_as_a_chain():

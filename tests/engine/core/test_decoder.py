@@ -6,17 +6,15 @@ from unittest import mock
 import mlx.core as mx
 import pytest
 
-from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.device import BACKENDS, GPU
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
-from tests.support.engine.tiny import ARCHITECTURES, build, shallow
+from tests.support.engine.tiny import ARCHITECTURES, shallow
 from tests.support.mostly_slow import mostly_slow
 
 RECURRENT = ("qwen3_5", "lfm2", "mamba")
 MIXED = ("gemma3_text", "qwen3_5")  # windows, and recurrent layers, with full attention between
-START = QUANTIZED.start
 TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
 
 
@@ -73,37 +71,6 @@ def test_error_without_a_mark_costs_reading_again(architecture):
     assert_as_fresh(reader, TOKENS, decoder(model))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "length"),
-    mostly_slow(
-        product(["llama", "gemma3_text", "qwen3_5"], [START - 1, START, START + 5]),
-        quick=[("llama", START), ("qwen3_5", START + 5)],
-    ),
-)
-def test_error_around_the_start_of_quantization(architecture, length):
-    model = build_wide(architecture)
-    reader = decoder(model, quantized=QUANTIZED)
-    prefill(reader, length)
-    reader.timeline.mark()
-    fail_once(reader, [1], 2, afterwards=True)
-    assert_as_fresh(reader, TOKENS, decoder(model, quantized=QUANTIZED))
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
-def test_pieces_do_not_matter(architecture):
-    """Rows of any pass are, bit for bit, what single steps give."""
-    model, count = build(architecture), 40
-    single = decoder(model)
-    expected = [single.read(mx.array([token]))[0] for token in TOKENS[:count]]
-    for rows in (2, 7, 25):
-        reader = decoder(model)
-        while reader.length < count:
-            start = reader.length
-            piece = TOKENS[start : start + min(rows, count - start, reader.timeline.room())]
-            for i, row in enumerate(reader.read(mx.array(piece))):
-                assert mx.array_equal(row, expected[start + i]), (rows, start + i)
-
-
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_prefill_reads_all_but_the_last(architecture):
     reader = decoder(shallow(architecture))
@@ -112,13 +79,6 @@ def test_prefill_reads_all_but_the_last(architecture):
     assert lengths[-1] == reader.length == 60
     assert_as_fresh(reader, TOKENS, decoder(reader.model))
     assert prefill(reader, 60) == []
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_prefill_of_next_to_nothing(count):
-    reader = decoder(shallow("llama"))
-    assert list(reader.prefill(TOKENS[:count])) == []
-    assert reader.length == 0
 
 
 def test_prefill_goes_in_chunks_that_can_be_cancelled_between():
@@ -154,13 +114,6 @@ def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(mon
     assert max(b - a for a, b in pairwise(ends)) == reader.timeline.layers[0].block
 
 
-def test_prefill_stops_where_caches_become_quantized():
-    reader = decoder(build_wide("llama"), quantized=QuantizedCaches(group_size=32, start=100))
-    lengths = prefill(reader, 150)
-    assert 100 in lengths
-    assert lengths[-1] == 150
-
-
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_settle_leaves_room_for_what_it_says(architecture):
     model = shallow(architecture)
@@ -179,23 +132,6 @@ def test_settle_leaves_room_for_what_it_says(architecture):
         reader.rewind(len(tokens) - 1)
         assert reader.length >= min(start, len(tokens) - 1), "it was not marked"
         assert_as_fresh(reader, TOKENS, decoder(model))
-
-
-def test_vocabulary_is_what_the_model_gives():
-    for architecture in ARCHITECTURES:
-        reader = decoder(build(architecture, vocabulary=96, layers=2))
-        assert reader.vocabulary == 96
-        assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
-
-
-def test_two_decoders_of_a_model_do_not_meet():
-    model = shallow("qwen3_5")
-    first, second = decoder(model), decoder(model)
-    prefill(first, 20)
-    assert second.length == 0
-    prefill(second, 10)
-    assert_as_fresh(first, TOKENS, decoder(model))
-    assert_as_fresh(second, TOKENS, decoder(model))
 
 
 def test_a_copy_asks_the_model_for_nothing():

@@ -269,13 +269,6 @@ def test_every_row_of_every_split(grammars, choices, lead, after):
     check_against_texts(grammars, text, after)
 
 
-def test_free_text_may_be_anything_but_an_end(grammars):
-    constraint = grammars.constrain(Grammar("regex", "12", after=AFTER))
-    assert constraint.forced(9) == []
-    wrong = {END, *map(spelled_as, [b"</t>a", b"</t>ab", b"b</t>ab"])}
-    assert ids(rows(constraint)[0]) == [n for n in range(PADDED) if n not in wrong]
-
-
 def test_special_tokens_count_by_their_names(grammars):
     constraint = grammars.constrain(Grammar("regex", "ab", after="<call>"))
     constraint.commit([*b"x", CALL])
@@ -306,11 +299,6 @@ def test_forced_tokens_are_the_only_ones(grammars, name, choices, most):
         assert ids(row) == [token]
     if len(forced) < most and forced[-1:] != [END]:
         assert len(ids(found[-1])) > 1
-
-
-def test_forced_tokens_are_the_tokenizers_own(grammars, wordy):
-    constraint = grammars.constrain(Grammar("json schema", '{"const": {"name": [12, true]}}'))
-    assert constraint.forced(99) == [*wordy.encode('{"name": [12, true]}'), END]
 
 
 # --- Ends
@@ -413,11 +401,6 @@ def test_a_token_named_in_angle_brackets_is_no_text(grammars):
         behind = grammars.constrain(Grammar("regex", "12", after="<tool>"))
         behind.commit([*b"a", *tokens])
         assert behind.forced(9) == [spelled_as(b"12"), END]
-
-
-def test_a_lark_grammar_may_name_its_end(grammars):
-    constraint = grammars.constrain(Grammar("lark", 'start: "12" <eos>'))
-    assert constraint.forced(9) == [spelled_as(b"12"), END]
 
 
 def test_json_is_written_alike_everywhere(grammars):

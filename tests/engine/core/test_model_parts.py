@@ -131,24 +131,6 @@ def straight(model, tokens):
     return mx.stack([hook.seen[tap][0] for tap in LAYERS], axis=1)
 
 
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
-)
-def test_a_tap_changes_nothing(architecture):
-    model = build(architecture)
-    kinds = [type(module) for module in (trunk(model), *model.layers)]
-    expected = model(mx.array([TOKENS]))
-    names = list(dict(model.named_modules()))
-    taps = (0, *LAYERS, "norm")
-    hook = TapHook(model, taps)
-    with hook.open():
-        watched = model(mx.array([TOKENS]))
-    assert mx.array_equal(watched, expected)
-    assert [type(module) for module in (trunk(model), *model.layers)] == kinds
-    assert list(dict(model.named_modules())) == names
-    assert {hook.seen[tap].shape[:2] for tap in taps} == {(1, len(TOKENS))}
-
-
 def test_the_states_are_the_layers_own():
     model = build("llama")
     states = straight(model, TOKENS)
@@ -248,29 +230,6 @@ def test_a_decoder_records_what_it_reads(architecture):
     assert mx.array_equal(states.between(4, 8), states.between(0, len(TOKENS))[4:8])
 
 
-def test_what_is_taken_back_is_forgotten_and_recorded_anew():
-    model = build("llama")
-    decoder = Decoder(model)
-    states = decoder.record(LAYERS)
-    decoder.read(mx.array([*TOKENS[:6], 7, 7]))
-    decoder.rewind(6)
-    assert states.end == 6
-    decoder.read(mx.array(TOKENS[6:]))
-    assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
-
-
-def test_recurrent_layers_keep_the_accepted_part_of_a_round():
-    model = build("mamba")
-    decoder = Decoder(model)
-    states = decoder.record(LAYERS)
-    decoder.read(mx.array(TOKENS[:4]))
-    decoder.begin_round(TOKENS[:4])
-    decoder.read(mx.array(TOKENS[4:]))
-    decoder.rewind(6)
-    assert states.end == decoder.length == 6
-    assert mx.allclose(states.between(0, 6), straight(model, TOKENS[:6]), atol=1e-4)
-
-
 def test_recording_may_begin_late_and_holds_a_bounded_number(monkeypatch):
     monkeypatch.setattr(engine.core.model_parts, "RECORDED", 16)
     decoder = Decoder(build("llama"))
@@ -319,18 +278,6 @@ def test_a_gap_begins_anew():
     with recording([(recorder, 7, 2)]):
         model(mx.array([TOKENS[:2]]))
     assert (states.first, states.end) == (7, 9)
-
-
-def test_any_part_can_be_had_however_it_was_read():
-    model = build("llama")
-    decoder = Decoder(model)
-    states = decoder.record(LAYERS)
-    for part in (TOKENS[:1], TOKENS[1:4], TOKENS[4:5], TOKENS[5:]):
-        decoder.read(mx.array(part))
-    whole = states.between(0, len(TOKENS))
-    for start in range(len(TOKENS)):
-        for end in range(start + 1, len(TOKENS) + 1):
-            assert mx.array_equal(states.between(start, end), whole[start:end])
 
 
 @pytest.mark.parametrize(

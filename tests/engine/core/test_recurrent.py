@@ -11,18 +11,14 @@ from pathlib import Path
 from unittest import mock
 
 import mlx.core as mx
-import mlx.nn as nn
 import mlx_lm.models
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlx_lm.models import gated_delta, qwen3_5
+from mlx_lm.models import qwen3_5
 
-from engine.core.loop import speculate
 from engine.core.recurrent import Tape
-from engine.core.rounds import RoundDraft
 from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from models.limits import LONGEST_COPY
@@ -32,12 +28,9 @@ from tests.support.engine import recurrent
 from tests.support.engine.helpers import (
     GREEDY,
     PROMPT,
-    Known,
     contents,
     decoder,
     next_logits,
-    now_and_then,
-    run_greedily,
     task,
     write,
 )
@@ -206,16 +199,6 @@ def test_pass_that_cannot_be_explained_is_taken_back_whole():
     journey.check()
 
 
-def test_models_call_their_own_recurrences_again_after_a_pass():
-    reader = decoder(model_of("qwen3_5"))
-    convolution = nn.Conv1d.__call__
-    reader.timeline.mark()
-    reader.read(mx.array([1, 2]))
-    fail_once(reader, [3, 4], 2, afterwards=True)
-    assert qwen3_5.gated_delta_update is gated_delta.gated_delta_update
-    assert nn.Conv1d.__call__ is convolution
-
-
 @pytest.mark.parametrize(
     ("architecture", "afterwards"),
     mostly_slow(product(SOME, [False, True]), quick=[("qwen3_5", True), ("nemotron_h", False)]),
@@ -270,14 +253,6 @@ def test_full_attention_keeps_nothing():
 # In the loop
 
 
-def greedy(model, count, *, known=None, length=0):
-    """With `known` drafting, or without drafts."""
-    drafter = known or NoDrafter()
-    return run_greedily(
-        model, lambda _: drafter, length, count=count, block=256, check_caches=False
-    )
-
-
 def counted(of):
     """The rows of each pass that `of` makes from now on."""
     rows, whole = list[int](), of.read
@@ -324,51 +299,3 @@ def test_no_accepted_token_is_read_again(architecture, sampling):
         assert passes == [1 + (len(draft.tokens) if draft else 0) for draft, _ in run.rounds]
         assert target < target_before
         assert drafter < drafter_before
-
-
-@pytest.mark.parametrize(
-    "architecture", mostly_slow([a for a in EXACT if a not in OURS], quick=["nemotron_h"])
-)
-def test_greedy_text_is_the_same_with_drafts(architecture):
-    """Of architectures that the matrix in test_lossless.py has not."""
-    model = model_of(architecture)
-    expected = greedy(model, 24).tokens
-    text = [*PROMPT, *expected]
-    for length in (2, 7):
-        known = Known(text, wrong=now_and_then(length))
-        run = greedy(model, 24, known=known, length=length)
-        assert run.tokens == expected
-        assert 0 < run.accepted < run.proposed
-
-
-@pytest.mark.parametrize(
-    ("architecture", "beside_host"),
-    mostly_slow(
-        product(["qwen3_5", "lfm2", "nemotron_h"], [False, True]),
-        quick=[("qwen3_5", True), ("lfm2", False)],
-    ),
-    indirect=["beside_host"],
-)
-def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(architecture, beside_host):
-    """Once the draft is there, the target may read it already."""
-    model = model_of(architecture)
-    expected = greedy(model, 20).tokens
-    for ended_at in range(1, 8):
-        target, tokens = decoder(model), list(PROMPT)
-        prefill(target, 0)
-        drafter = Known([*PROMPT, *expected], wrong=now_and_then(ended_at))
-        for _ in target.prefill(tokens):
-            pass
-        items = speculate(target, drafter, Fixed(3), tokens, task(20))
-        for _ in range(ended_at):
-            item = next(items)
-        items.close()
-        reads = beside_host and isinstance(item, RoundDraft)
-        assert target.length == len(tokens) - (not reads)
-        follower = decoder(model)
-        for _ in follower.prefill(list(PROMPT)):
-            pass
-        for token in tokens[len(PROMPT) - 1 : target.length]:
-            follower.read(mx.array([token]))
-        ours, theirs = next_logits(target, 7)[0], next_logits(follower, 7)[0]
-        assert mx.array_equal(ours, theirs)

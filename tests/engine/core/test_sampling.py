@@ -1,4 +1,4 @@
-"""The sampler chain: against mlx-lm's own, against plain Python, and its histories."""
+"""The sampler chain, against plain Python, and its histories."""
 
 import math
 import re
@@ -12,19 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from mlx_lm import sample_utils
-from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from engine.core import judging
 from engine.core.accept import by_block, outcomes
-from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict, Task
 from engine.core.sampling import (
     CANDIDATES,
     History,
     candidates,
-    choose,
     distribution,
     draw,
     entries,
@@ -41,24 +37,9 @@ from engine.tree import Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table
-from tests.support.engine.tiny import noisy, shallow
 from tests.support.mostly_slow import mostly_slow
 
-PENALTIES = {
-    "repetition": Sampling(repetition_penalty=1.7),
-    "presence": Sampling(presence_penalty=1.5),
-    "frequency": Sampling(frequency_penalty=0.9),
-    "short window": Sampling(repetition_penalty=1.5, frequency_penalty=0.5, penalty_window=5),
-    "all, biased": Sampling(
-        repetition_penalty=1.2,
-        presence_penalty=0.4,
-        frequency_penalty=0.6,
-        penalty_window=9,
-        logit_bias={3: 2.0, 5: -4.0, 900: 1.0},
-    ),
-}
-
-# --- The distribution, against mlx-lm's sampler
+# --- The distribution
 
 FILTERS = [
     Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
@@ -79,25 +60,6 @@ FILTERS = [
 ]
 
 
-def of_mlx_lm(scored, sampling):
-    """The probabilities that mlx-lm's sampler draws from, caught where it draws."""
-    caught = []
-
-    def catch(logits, temperature):
-        caught.append(mx.softmax(logits * (1 / temperature), axis=-1))
-        return mx.argmax(logits, axis=-1)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample_utils, "categorical_sampling", catch)
-        make_sampler(
-            sampling.temperature,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            top_k=sampling.top_k if sampling.top_k < scored.shape[-1] else 0,
-        )(scored - mx.logsumexp(scored, axis=-1, keepdims=True))
-    return caught[0]
-
-
 def filtered(row, sampling):
     """The distribution by the filters' definitions, in plain Python; no two scores are equal."""
     p = np.exp(row - row.max())
@@ -114,18 +76,6 @@ def filtered(row, sampling):
     powered = np.where(kept, p ** (1 / sampling.temperature), 0.0)
     result = powered / powered.sum()
     return result
-
-
-def test_distribution_is_mlx_lms():
-    for sampling in FILTERS:
-        scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
-
-        ours = distribution(scored, sampling)
-
-        assert ours.dtype == mx.float32
-        np.testing.assert_allclose(
-            ours, of_mlx_lm(scored, sampling), 1e-4, 1e-7, err_msg=str(sampling)
-        )
 
 
 def test_distribution_by_definition():
@@ -152,22 +102,6 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(sizes, shar
     sure = np.abs(above - sampling.top_p) > 1e-5  # else rounding decides
     np.testing.assert_array_equal(kept[sure], (above < sampling.top_p)[sure])
     assert all(len(set(kept[row == each])) == 1 for each in row)
-
-
-def test_nothing_but_what_the_filters_leave_is_chosen():
-    for sampling in FILTERS:
-        row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
-        p = distribution(row, sampling)
-
-        many = mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0)
-        chosen = choose(*many, sampling, mx.random.key(1))
-
-        assert chosen.dtype == mx.int32
-        counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
-        if (expected > 0).sum() > 1:
-            assert excess(counts, expected) < 1.0, sampling
-        else:
-            assert counts[expected == 0].sum() == 0, sampling
 
 
 def test_tokens_that_are_impossible_stay_so():
@@ -234,18 +168,6 @@ def test_a_row_does_not_depend_on_those_beside_it():
 
         alone = [np.array(distribution(scored[i : i + 1], sampling))[0] for i in range(5)]
         np.testing.assert_array_equal(together, np.stack(alone))
-
-
-def test_greedy_is_the_best_score_and_shows_its_probability():
-    scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
-    sampling = Sampling()
-
-    p = distribution(scored, sampling)
-    chosen = choose(scored, p, sampling, mx.random.key(0))
-
-    assert chosen.tolist() == [1, 0]
-    expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]
-    assert entries(p, chosen).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def points(rows, *, seed):
@@ -354,26 +276,6 @@ def test_scores_at_every_position_of_a_round(logits, committed, drafted, samplin
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_scores_are_mlx_lms():
-    for sampling in PENALTIES.values():
-        logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
-        tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
-        window = sampling.penalty_window
-        bias = {token: by for token, by in sampling.logit_bias.items() if token < 16}
-        expected = mx.array(logits)
-        for process in make_logits_processors(
-            bias,
-            *(sampling.repetition_penalty, window),
-            *(sampling.presence_penalty, window),
-            *(sampling.frequency_penalty, window),
-        ):
-            expected = process(mx.array(tokens), expected)
-
-        ours = scores(logits, History(tokens, sampling).windows(mx.array([]), 0, 1), sampling)
-
-        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
-
-
 def test_scores_are_float32_and_leave_the_logits_alone():
     logits = mx.array([[1.0, 2.0, 3.0]], dtype=mx.bfloat16)
     sampling = Sampling(presence_penalty=1.0, logit_bias={0: 5.0})
@@ -441,37 +343,6 @@ def test_every_position_sees_the_history_of_plain_decoding(
     else:
         before = [tokens[:i] for i in range(len(prompt), len(tokens))]
     assert target_spy.take() == [history[-window:] for history in before]
-
-
-def plain_greedy(model, prompt, count, sampling):
-    """Greedy decoding by the slow reference, one token at a time."""
-    reader, tokens = Decoder(model), list(prompt)
-    for _ in range(count):
-        logits = reader.read(mx.array(tokens[reader.length :]))[-1]
-        scored = slow_scores(logits.tolist(), tokens, sampling)
-        tokens.append(int(np.argmax(scored)))
-    return tokens
-
-
-@pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased"]))
-def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty):
-    sampling = PENALTIES[penalty]
-    model = shallow("llama")
-    prompt = [5, 3, 5, 8, 13, 5]
-    expected = plain_greedy(model, prompt, 18, sampling)
-    assert expected != plain_greedy(model, prompt, 18, Sampling())  # the penalties do something
-    drafting_model = noisy(model)
-    accepted = 0
-
-    for length in (0, 1, 2, 4, 8):
-        drafter = ModelDrafter(Decoder(drafting_model), vocabulary=64)
-        tokens = list(prompt)
-        task = Task(sampling, seed=0, max_tokens=18, ends=frozenset())
-        for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
-            accepted += item.accepted if isinstance(item, RoundVerdict) else 0
-        assert tokens == expected, f"at length {length}"
-
-    assert accepted > 10
 
 
 VIEWS = frozenset(

@@ -20,7 +20,6 @@ from engine.tree import Tree
 from models.model_folder import inspect
 from models.speed import load_chips
 from tests.support.engine.backends import computing_as
-from tests.support.engine.blocks import block_network
 from tests.support.engine.tiny import build, write_folder
 
 PLACES, LEAST = 40, 4096
@@ -172,17 +171,3 @@ def test_a_models_attention_is_measured_while_it_is_loaded(tmp_path, monkeypatch
     with computing_as(GPU):
         load(folder)
     assert [key[1:] for key in found] == [(4096, 2), (4096, 3), (4096, 4)]
-
-
-def test_a_block_drafter_reads_a_long_context_in_parts(monkeypatch):
-    network = block_network(Decoder(build("llama")), "windows")
-    cache = network.make_cache()
-    network.extend(mx.random.normal((1, 40, len(network.taps), 64)), 0, cache)
-    states = mx.random.normal((1, 12, 64))
-    wholes = network.weights(states, 40, cache)
-    every = mock.MagicMock(get=lambda key: key[2] == 2)
-    monkeypatch.setattr(engine.core.split_attention, "_PAYS", every)
-    with mock.patch.object(engine.core.split_attention, "split", wraps=split) as splits:
-        parts = network.weights(states, 40, cache)
-    assert splits.call_count == len(network.weights.layers)
-    np.testing.assert_allclose(np.array(parts), np.array(wholes), rtol=1e-4, atol=1e-5)

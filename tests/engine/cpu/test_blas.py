@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core.decoder import Decoder
-from engine.cpu.blas import MatrixLibrary, choose_blas, keep_narrow
+from engine.cpu.blas import MatrixLibrary, keep_narrow
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
 
@@ -340,50 +340,6 @@ def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows, rows, theirs):
     finally:
         place.value = real
     assert calls == theirs
-
-
-def test_comes_too_late_after_mlx():
-    assert "mlx" in sys.modules
-    if sys.platform.startswith("linux"):
-        assert choose_blas.__wrapped__().slow
-
-
-# Inner x outer sizes: of the tiny models, of SmolLM2-135M, of Qwen2.5-0.5B. Half precision has
-# no BLAS, and is slow.
-SMALL = [(64, 64), (64, 128), (128, 64), (64, 260)]
-LARGE = [(576, 1536), (1536, 576), (896, 4864), (4864, 896)]
-
-
-@pytest.mark.parametrize(
-    ("inner", "outer", "dtype"),
-    mostly_slow(
-        [(*size, mx.float32) for size in SMALL + LARGE]
-        + [(*size, half) for size in SMALL for half in (mx.bfloat16, mx.float16)],
-        quick=[(576, 1536, mx.float32), (64, 128, mx.bfloat16), (64, 128, mx.float16)],
-    ),
-)
-def test_block_of_rows_is_its_rows(inner, outer, dtype):
-    keys = mx.random.split(mx.random.key(inner + outer))
-    rows = mx.random.normal((41, inner), key=keys[0]).astype(dtype)
-    weight = mx.random.normal((outer, inner), key=keys[1]).astype(dtype)
-    alone = mx.concatenate([rows[i : i + 1] @ weight.T for i in range(41)])
-
-    for count in (2, 3, 4, 6, 9, 17, 41):
-        assert mx.array_equal(rows[:count] @ weight.T, alone[:count]), count
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_quantized_block_of_rows_is_its_rows(bits):
-    keys = mx.random.split(mx.random.key(0))
-    rows = mx.random.normal((17, 128), key=keys[0])
-    weight = mx.quantize(mx.random.normal((64, 128), key=keys[1]), group_size=32, bits=bits)
-    alone = [
-        mx.quantized_matmul(rows[i : i + 1], *weight, group_size=32, bits=bits) for i in range(17)
-    ]
-
-    block = mx.quantized_matmul(rows, *weight, group_size=32, bits=bits)
-
-    assert mx.array_equal(block, mx.concatenate(alone))
 
 
 def differing(context, *, rows, dtype):

@@ -1,7 +1,5 @@
 """Rotary positions with shared angles: bit for bit MLX's own."""
 
-from itertools import product
-
 import mlx.core as mx
 import mlx.nn as nn
 from hypothesis import given
@@ -28,25 +26,6 @@ def test_it_is_mlxs(half, more, base, scale, offset, rows, seed):
     ours, stock = (of(2 * half, base=base, scale=scale) for of in (Rotary, nn.RoPE))
     place = offset if isinstance(offset, int) else mx.array(offset)
     assert mx.array_equal(ours(x, place), stock(x, place))
-
-
-def test_so_it_is_elsewhere():
-    offsets = (0, 7, mx.array([3, 9]))
-    for traditional, kind, offset in product([False, True], [mx.float32, mx.float16], offsets):
-        x = mx.random.normal((2, 3, 5, 8), key=mx.random.key(1)).astype(kind)
-        ours, stock = (of(8, traditional=traditional)(x, offset) for of in (Rotary, nn.RoPE))
-        assert ours.dtype == kind
-        assert mx.array_equal(ours, stock)
-
-
-def test_rows_are_turned_as_they_are_one_by_one():
-    x = mx.random.normal((1, 3, 9, 16), key=mx.random.key(2))
-    rotary = Rotary(16)
-    together = rotary(x, 40)
-    for row in range(9):
-        assert mx.array_equal(
-            together[:, :, row : row + 1], rotary(x[:, :, row : row + 1], 40 + row)
-        )
 
 
 def test_offsets_that_change_in_place():

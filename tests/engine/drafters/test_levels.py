@@ -6,6 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+import engine.drafters.levels
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters.chain import DraftRequest
@@ -124,6 +125,18 @@ def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept):
         assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
         assert drafted.q[token].item() == pytest.approx(expected[ids[token]], rel=1e-4)
         assert expected[ids[token]] > 0.0
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
+    levels = []
+    draft(sampling, read=reader(levels))
+    assert levels[0] == 0
+    if sampling.greedy:
+        assert len(levels) <= SHAPE.height
+        assert max(levels) <= engine.drafters.levels.ALTERNATIVES
+    else:
+        assert levels == [0, 2, 2]
 
 
 # Greedy
