@@ -3,11 +3,22 @@
 from dataclasses import replace
 
 import mlx.core as mx
+import numpy as np
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.distil.answering import Answerer
-from engine.distil.head_learner import measure
-from engine.drafters.head_network import head_drafter
+from engine.distil.head_learner import HeadLearner, measure
+from engine.drafters.head_network import BoundHead, head_drafter
+from tests.support.engine.lively import (
+    KEPT,
+    SHAPE,
+    answer,
+    embeddings,
+    lively_head,
+    logits_behind,
+    sayable,
+)
 from tests.support.engine.story_samples import asked_of, by_the_engine, new_story_learner
 
 
@@ -50,3 +61,22 @@ def test_what_cannot_be_said_is_never_accepted(stories, story_answers):
 def _unsaid(answers, count):
     said = {token for one in answers for token in one.tokens}
     return [token for token in range(512) if token not in said][:count]
+
+
+@pytest.mark.parametrize("chain", [1, 4])
+def test_chains_from_all_places_are_chains_from_each(chain):
+    head, table, one = lively_head(), embeddings(), answer(4, 12)
+    bound = BoundHead(head, SHAPE, mx.array(KEPT))
+    ours = np.stack(list(HeadLearner(bound, table, table).chains(one, chain)))
+    for place in range(len(one.tokens) - 2):
+        cache = KVCache()
+        begun = head.begin(one.states[None, : place + 1].astype(mx.float32))
+        state = head(begun, table(mx.array([one.tokens[1 : place + 2]])), "causal", cache)[:, -1:]
+        text, drafted = one.tokens[: place + 2], []
+        while True:
+            logits = logits_behind(text, head, table, state)
+            drafted.append(sayable(text)[mx.argmax(logits).item()])
+            if len(drafted) == chain:
+                break
+            state = head(head.go_on(state), table(mx.array([drafted[-1:]])), None, cache)
+        assert ours[:, place].tolist() == drafted
