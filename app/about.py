@@ -18,6 +18,7 @@ from app.commands import CommandRunner
 from app.layout import column_of, row_of, text_button
 from app.theme.dialog import Dialog
 from app.theme.labels import closing, plain_label
+from app.theme.style import scaled_font
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too
@@ -49,10 +50,7 @@ class AboutDialog(Dialog):
         package = metadata.metadata("slipstream")
         label = partial(plain_label, wraps=True, selectable=True)
         title, words = label("Slipstream"), label(_WORDS)
-        font = title.font()
-        font.setPointSizeF(font.pointSizeF() * 1.6)
-        font.setBold(True)
-        title.setFont(font)
+        title.setFont(scaled_font(title.font(), 1.6, bold=True))
         facts = QGridLayout()
         facts.setHorizontalSpacing(16)
         facts.setVerticalSpacing(6)

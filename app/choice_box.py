@@ -7,7 +7,7 @@ follow the choices. Knows nothing of their meaning.
 from dataclasses import dataclass
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPalette, QStandardItem
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPalette, QStandardItem
 from PySide6.QtGui import QStandardItemModel as ItemModel
 from PySide6.QtWidgets import (
     QComboBox,
@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import draw_sign
 from app.theme.palette import palette_for
+from app.theme.style import small_font
 
 _VALUE = int(Qt.ItemDataRole.UserRole)
 _LINE = _VALUE + 1
@@ -143,7 +144,7 @@ class _ChoiceDelegate(QStyledItemDelegate):
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
         name = QFontMetrics(option.font)
-        line = QFontMetrics(_small(option.font))
+        line = QFontMetrics(small_font(option.font, scale=0.88))
         text = str(index.data(_LINE) or "")
         height = name.height() + (line.height() + 1 if text else 0) + 12
         width = max(
@@ -177,7 +178,7 @@ class _ChoiceDelegate(QStyledItemDelegate):
         words = name.elidedText(str(index.data()), Qt.TextElideMode.ElideMiddle, box.width())
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, words)
         if text := str(index.data(_LINE) or ""):
-            font = _small(option.font)
+            font = small_font(option.font, scale=0.88)
             font.setItalic(not enabled)
             painter.setFont(font)
             painter.setPen(QColor(colours.muted))
@@ -198,9 +199,3 @@ def _item(choice: Choice) -> QStandardItem:
     spoken = f"{choice.name}, not available" if choice.reason else choice.name
     item.setData(f"{spoken}. {line}" if line else spoken, Qt.ItemDataRole.AccessibleTextRole)
     return item
-
-
-def _small(font: QFont) -> QFont:
-    small = QFont(font)
-    small.setPointSizeF(font.pointSizeF() * 0.88)
-    return small

@@ -34,7 +34,8 @@ EXAMPLES = (
     ("An explanation", "Why do birds sing in the morning?"),
     ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
 )
-_WIDEST = 600  # pixels, at the normal size of the text
+_WORDS = "A small model guesses ahead, yours checks. The same answer, sooner."
+_WIDEST, _BESIDE = 600, 12  # pixels, at the normal size of the text; next to everything
 _LOW, _LOWER = 470, 390  # pixels, without room for the title, and for more than two examples
 
 
@@ -55,9 +56,8 @@ class Welcome(QScrollArea):
         super().__init__()
         self._loader, self._theme = loader, theme
         recording = read_recording()
-        words = "A small model guesses ahead, yours checks. The same answer, sooner."
         self._title = plain_label("Slipstream", wraps=True, centred=True)
-        self._words = plain_label(words, wraps=True, centred=True, tone="muted")
+        self._words = plain_label(_WORDS, wraps=True, centred=True, tone="muted")
         self._question = plain_label(recording.question, tone="muted")
         self._gain = plain_label(wraps=True, tone="muted")
         self._model = ElidedLabel(Qt.TextElideMode.ElideRight, least=120, tone="muted")
@@ -108,6 +108,13 @@ class Welcome(QScrollArea):
             label.setVisible(self.height() > _LOW)
         for card in self.examples[2:]:
             card.setVisible(self.height() > _LOWER)
+        self._break_words()
+
+    def _break_words(self) -> None:
+        """Break the line between its sentences where it has no room, not before its last word."""
+        room = min(self._inner.maximumWidth(), self.viewport().width() - 2 * _BESIDE)
+        fits = self._words.fontMetrics().horizontalAdvance(_WORDS) < room
+        self._words.setText(_WORDS if fits else _WORDS.replace(". ", ".\n"))
 
     def _show_stage(self) -> None:
         """Show the state of the model, for a window that is opened later."""
@@ -124,7 +131,9 @@ class Welcome(QScrollArea):
             self._model.setText("Starting the engine.")
 
     def _on_fetch(self) -> None:
-        self._model.setText("Looking for the starter model. You can start writing.")
+        name = target_name(self._loader.pair.target)
+        what = "Looking for the starter model" if self._loader.starter else f"Importing {name}"
+        self._model.setText(f"{what}. You can start writing.")
 
     def _on_progress(self, done: int, total: int) -> None:
         verb, what = ("Downloading", "the starter model") if self._loader.starter else (
@@ -158,6 +167,7 @@ class Welcome(QScrollArea):
         for part in (self._gain, self._model, self._explain, self._library):
             part.setFont(scaled_font(shown, 0.92))
         self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
+        self._break_words()
 
 
 class ExampleCard(QAbstractButton):

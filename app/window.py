@@ -92,7 +92,6 @@ class Window(QMainWindow):
 
     painted = Signal()
     activated = Signal()
-    asked = Signal(int, object, str)
     closed = Signal()
     window_asked = Signal(object)
     quit_asked = Signal()
@@ -142,6 +141,7 @@ class Window(QMainWindow):
         self.sidebar_controller = SidebarController(
             self.sidebar, self.store, application.listing, self.conversation, self.answers
         )
+        self.asked = self.sidebar_controller.asked
         self.pair_controller = PairController(
             self.pair_bar,
             self.loader,
@@ -255,7 +255,6 @@ class Window(QMainWindow):
         self.sidebar.clicked.connect(self._go_to_composer)
         self.composer.files_given.connect(self.leave_library)
         self.sidebar.window_asked.connect(self.window_asked)
-        self.sidebar_controller.asked.connect(self.asked)
         self.sidebar_controller.files_wanted.connect(documents.attach)
         self.sidebar_controller.file_made.connect(self.dialogs.open_path)
         self.sidebar_controller.reported.connect(
@@ -527,8 +526,6 @@ class Window(QMainWindow):
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
-        for button in (self._figures, self.rounds.hides):
-            button.show_colours(colours)
         self.setFont(self.theme.interface_font)  # a widget with a style sheet keeps its font
         self.composer.field.setFont(font)
         self._under.setMaximumWidth(self.transcript.widest)

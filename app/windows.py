@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.application import Application
 from app.attention import Attention
-from app.chat.queue_sender import QueueSender
+from app.chat.queue_sender import send_next
+from app.conversations.records import Message
 from app.conversations.store import is_temporary
 from app.models.controller import LibraryController
 from app.notices import Offer
@@ -54,13 +55,7 @@ class Windows(QObject):
         self.let_go.connect(self._forget_temporary)
         application.answers.begun.connect(self._forget_temporary)
         application.answers.saved.connect(self._forget_temporary)
-        self._queue_sender = QueueSender(
-            application.store,
-            application.answers,
-            shown=lambda conversation: self._showing(conversation) is not None,
-            names=lambda: application.loader.names,
-            parent=self,
-        )
+        application.answers.saved.connect(self._send_queued)
         library = self.library_controller
         library.forgotten.connect(self._on_forgotten)
         library.ready.connect(self._on_ready)
@@ -191,6 +186,17 @@ class Windows(QObject):
         sent_in = {id for part in parts for place in part.sends if (id := place.conversation)}
         store.drop_temporary(but=shown | sent_in | answers.conversations)  # until all is stored
 
+    def _send_queued(self, answer: Message) -> None:
+        application = self.application
+        steps = send_next(
+            answer,
+            application.store,
+            application.answers,
+            shown=lambda conversation: self._showing(conversation) is not None,
+            names=lambda: application.loader.names,
+        )
+        self._stepper.run(steps, failed=lambda problem: None)  # it stays queued
+
     def _mark(self) -> None:
         """Mark in each sidebar what the other windows show."""
         for window in self._windows:
@@ -221,7 +227,6 @@ class Windows(QObject):
         else:
             self._ended = True
             self._stepper.close()
-            self._queue_sender.close()
             self.library_controller.close()
             self.application.close()
 

@@ -11,10 +11,10 @@ from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.conversations.answer_steps import laid_out
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, row_of, text_area
 from app.theme.card import Card
 from app.theme.labels import ToneLabel
 from engine.tools.steps import StepCall
@@ -58,12 +58,11 @@ class ApprovalCard(Card):
         super().__init__()
         self._approval: Approval | None = None
         self._title, self._about = ToneLabel(scale=1.1, bold=True), ToneLabel(tone="muted")
-        self.arguments, self.fault = QPlainTextEdit(), ToneLabel(tone="warning")
+        self.arguments = text_area(name="Arguments, as JSON")
+        self.fault = ToneLabel(tone="warning")
         fixed = QFont()  # without a size of its own, so that it is zoomed with the window
         fixed.setFamilies(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).families())
         self.arguments.setFont(fixed)
-        self.arguments.setAccessibleName("Arguments, as JSON")
-        self.arguments.setTabChangesFocus(True)
         self.arguments.textChanged.connect(self._check)
         self.arguments.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.arguments.verticalScrollBar().rangeChanged.connect(self._fit)  # as it wraps otherwise

@@ -35,7 +35,6 @@ from app.layout import FREE, column_of, row_of
 from app.notices import announce
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, Tone, plain_label, set_tone
-from app.theme.palette import Palette
 from app.theme.style import colours_of, scaled_font
 
 _NEARLY_FULL = 0.9  # of the context
@@ -78,7 +77,6 @@ class Composer(QWidget):
     attach_asked = Signal()
     folder_asked = Signal()
     screenshot_asked = Signal()
-    files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -89,6 +87,7 @@ class Composer(QWidget):
         self._quiet = False  # while `set_text` runs
         self._warned = False
         self.field = PromptEdit()
+        self.files_given = self.field.files_given
         self.field.setAccessibleName("Message")
         self.documents = DocumentChips(removal="Remove")
         self.queued, self.prompts = QueuedMessages(), PromptList()
@@ -116,7 +115,6 @@ class Composer(QWidget):
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
-        self.field.files_given.connect(self.files_given)
         self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
         self.prompts.chosen.connect(self.field.replace_text)
@@ -291,7 +289,7 @@ class Composer(QWidget):
             self._recolour()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = self._colours()
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setBrush(QColor(colours.paper))
@@ -362,7 +360,7 @@ class Composer(QWidget):
         self._recolour()
 
     def _recolour(self) -> None:
-        colours = self._colours()
+        colours = colours_of(self)
         set_tone(self._tokens, "warning" if self._warned else "muted")
         for part in (self._tokens, self._notice, self.thinking, self.tools, self._answer_now):
             part.setFont(scaled_font(self.font(), 0.9))
@@ -371,12 +369,7 @@ class Composer(QWidget):
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
         if palette != self.field.palette():
             self.field.setPalette(palette)
-        for button in (self._button, self._attach, self.thinking, self.tools):
-            button.show_colours(colours)
         self.update()
-
-    def _colours(self) -> Palette:
-        return colours_of(self)
 
 
 class DropHint(QWidget):
@@ -404,21 +397,15 @@ class SignButton(QAbstractButton):
     def __init__(self, sign: Sign) -> None:
         super().__init__()
         self._sign: Sign = sign
-        self._colours = colours_of(self)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFixedSize(self.sizeHint())
-
-    def show_colours(self, colours: Palette) -> None:
-        """Use these colours."""
-        self._colours = colours
-        self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(32, 32)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours, box = self._colours, self.rect().toRectF().adjusted(2, 2, -2, -2)
+        colours, box = colours_of(self), self.rect().toRectF().adjusted(2, 2, -2, -2)
         with QPainter(self) as painter:
             ink = draw_behind(painter, self, box, colours)
             middle = QRectF(0, 0, 18, 18)
@@ -441,7 +428,7 @@ class RoundButton(SignButton):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = self._colours
+        colours = colours_of(self)
         box = self.rect().toRectF().adjusted(1.5, 1.5, -1.5, -1.5)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)

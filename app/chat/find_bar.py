@@ -23,7 +23,6 @@ class FindBar(QWidget):
         closed: close the bar.
     """
 
-    changed = Signal(str)
     step_asked = Signal(int)
     closed = Signal()
 
@@ -31,6 +30,7 @@ class FindBar(QWidget):
         super().__init__()
         self.setAccessibleName("Find in this conversation")
         self.field = QLineEdit()
+        self.changed = self.field.textChanged
         self.field.setPlaceholderText("Find in this conversation")
         self.field.setAccessibleName("Find in this conversation")
         self.field.setClearButtonEnabled(True)
@@ -44,7 +44,6 @@ class FindBar(QWidget):
         self._close = sign_button("\u00d7", "Close", lambda: self.closed.emit(), keys="Esc")
         parts = ((self.field, 1), self._count, self._before, self._after, FREE, self._close)
         row_of(*parts, on=self, margins=(16, 6, 10, 6), gap=6)
-        self.field.textChanged.connect(self.changed)
         self._show_fonts()
         self.set_count(0, 0, looking=False)
         self.hide()

@@ -16,9 +16,9 @@ from app.chat.find_bar import FindBar
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.markdown.blocks import BlockReader
-from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
+from app.markdown.page import TextMark
+from app.markdown.searching import SearchedText, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
-from app.markdown.view import TextMark
 
 _SLICE_SECONDS = 0.008
 _NO_QUOTES = dict.fromkeys(map(ord, '"\u201c\u201d\u201e\u00ab\u00bb'), " ")
@@ -37,7 +37,7 @@ class Finder(QObject):
         self._rows: tuple[MessageRow, ...] = ()
         self._texts: dict[MessageRow, SearchedText] = {}
         self._lengths: dict[MessageRow, int] = {}  # of the texts that were searched
-        self._found: dict[MessageRow, tuple[FoundText, ...]] = {}
+        self._found: dict[MessageRow, tuple[TextMark, ...]] = {}
         self._waiting: list[MessageRow] = []  # still to be searched, the next one last
         self._current: tuple[MessageRow, int] | None = None  # a message, and a hit's number in it
         self._eager = False  # go to the first hit as soon as there is one
@@ -109,7 +109,7 @@ class Finder(QObject):
         found = text.find(wanted) if wanted else ()
         if not found or self.bar.isVisible():
             return False
-        _mark(row, tuple(TextMark(hit.start, hit.end) for hit in found))
+        _mark(row, found)
         self._marked = row
         together = pattern_of(words)
         phrase = text.find(together) if together else ()
@@ -214,7 +214,7 @@ class Finder(QObject):
     def _mark(self, row: MessageRow) -> None:
         at = self._current[1] if self._current and self._current[0] is row else -1
         found = enumerate(self._found.get(row, ()))
-        _mark(row, tuple(TextMark(hit.start, hit.end, current=n == at) for n, hit in found))
+        _mark(row, tuple(replace(hit, current=n == at) for n, hit in found))
 
     def _show_count(self) -> None:
         number = 0

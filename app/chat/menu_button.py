@@ -5,7 +5,6 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QMenu
 
 from app.theme.icons import draw_behind
-from app.theme.palette import Palette
 from app.theme.style import colours_of
 
 _OPENS = " \u25be"
@@ -16,7 +15,6 @@ class MenuButton(QAbstractButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self._colours = colours_of(self)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clicked.connect(self._open)
@@ -34,11 +32,6 @@ class MenuButton(QAbstractButton):
         self.updateGeometry()
         self.update()
 
-    def show_colours(self, colours: Palette) -> None:
-        """Use these colours."""
-        self._colours = colours
-        self.update()
-
     def _open(self) -> None:
         menu = self.choices_menu()
         menu.popup(self.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
@@ -49,7 +42,7 @@ class MenuButton(QAbstractButton):
     minimumSizeHint = sizeHint
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours, box = self._colours, self.rect().toRectF().adjusted(1, 1, -1, -1)
+        colours, box = colours_of(self), self.rect().toRectF().adjusted(1, 1, -1, -1)
         with QPainter(self) as painter:
             painter.setPen(QColor(draw_behind(painter, self, box, colours)))
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, self.text() + _OPENS)

@@ -53,7 +53,6 @@ from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import BESIDE, HoverButton
 from app.theme.labels import PartsLabel, plain_label
 from app.theme.style import figures_font, small_font
-from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
 
@@ -76,7 +75,6 @@ class MessageWidget(QWidget):
         focused(): the text got the focus.
     """
 
-    place_asked = Signal(CopiedSpan)
     copied = Signal(str)
     focused = Signal()
 
@@ -104,6 +102,7 @@ class MessageWidget(QWidget):
         self.view = TextView(formats, StreamingMarkdown(reader) if answer else StreamingPlainText())
         self.provenance = Provenance(self.view, formats.colours)
         self.word_marks = WordMarks(self.view, formats.colours)
+        self.place_asked = self.word_marks.asked
         self.view.tip = lambda place: self.word_marks.tip(place) or self.provenance.tip(place)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
@@ -114,9 +113,7 @@ class MessageWidget(QWidget):
         self._note = plain_label(tone="warning", wraps=True, centred=True)
         for label in (self._ending, self._words, self._note):
             label.hide()
-        self.go_on = HoverButton(
-            "Continue", parent=self, font=formats.font, colours=formats.colours
-        )
+        self.go_on = HoverButton("Continue", formats.font, parent=self)
         self.go_on.set_raised()
         self.go_on.clicked.connect(self._go_on)
         self.go_on.hide()
@@ -136,7 +133,6 @@ class MessageWidget(QWidget):
         self._wake(False)
         self.view.link_asked.connect(commands.open_link)
         self.view.aside_asked.connect(partial(commands.show_call, id))
-        self.word_marks.asked.connect(self.place_asked)
         self.documents.view_asked.connect(partial(commands.show_document, id))
         self.documents.remove_asked.connect(partial(commands.delete_document, id))
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
@@ -338,7 +334,7 @@ class MessageWidget(QWidget):
             self.legend.set_appearance(formats.font)
         if self._ahead is not None:
             self._ahead.set_colours(formats.colours)
-        self.go_on.set_appearance(formats.font, formats.colours)
+        self.go_on.follow_font(formats.font)
         self._show_formats()
         self.update()
 

@@ -83,7 +83,7 @@ class MessageActions(QWidget):
     def set_formats(self, formats: Formats) -> None:
         """Use another font and other colours."""
         for button in self.buttons:
-            button.set_appearance(formats.font, formats.colours)
+            button.follow_font(formats.font)
         self._versions.setFont(small_font(formats.font, scale=0.9))
 
     def _make_show_buttons(self) -> tuple[HoverButton, ...]:
@@ -106,9 +106,7 @@ class MessageActions(QWidget):
         self._commands.show_version(self._id, self._number + by)
 
     def _button(self, text: str, name: str, act: Callable[[], None]) -> HoverButton:
-        button = HoverButton(
-            text, parent=self, font=self._formats.font, colours=self._formats.colours
-        )
+        button = HoverButton(text, self._formats.font, parent=self)
         button.setAccessibleName(name)
         button.setToolTip(name)
         button.clicked.connect(lambda: act())

@@ -10,7 +10,7 @@ from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip
 from app.markdown.asides import Aside
-from app.markdown.view import TextMark
+from app.markdown.page import TextMark
 from app.rounds.trace import Piece, PieceKind, TextTally
 from engine.conversation.rounds import Round
 from engine.stretches import Stretch

@@ -28,7 +28,6 @@ class QueuedMessages(QWidget):
 
     edit_asked = Signal(int)
     removal_asked = Signal(int)
-    sending_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +35,7 @@ class QueuedMessages(QWidget):
         self._reason = ShortenedLabel(tone="muted", scale=0.9)
         self._send = QPushButton("Send now")
         self._send.setAccessibleName("Send the first queued message now")
-        self._send.clicked.connect(self.sending_asked)
+        self.sending_asked = self._send.clicked
         self._lines: list[QWidget] = []
         head = row_of((self._reason, 1), self._send)
         self._column = column_of(head, on=self, margins=(0, 0, 6, 6), gap=2)

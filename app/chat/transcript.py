@@ -90,9 +90,7 @@ class Transcript(QScrollArea):
             "No messages yet. Write one below.", wraps=True, centred=True
         )
         self._empty.setParent(self.viewport())
-        self._jump = HoverButton(
-            "\u2193  Newest", parent=self, font=formats.font, colours=formats.colours
-        )
+        self._jump = HoverButton("\u2193  Newest", formats.font, parent=self)
         self._jump.set_raised()
         self._jump.setAccessibleName("Jump to the latest")
         self._jump.clicked.connect(self.jump_to_newest)
@@ -542,7 +540,7 @@ class Transcript(QScrollArea):
         self.setPalette(palette)
         self.viewport().setPalette(palette)
         self._page.setPalette(palette)
-        self._jump.set_appearance(self._formats.font, colours)
+        self._jump.follow_font(self._formats.font)
 
 
 class TranscriptPage(QWidget):

@@ -67,7 +67,6 @@ class DocumentChips(QWidget):
 
     view_asked = Signal(int)
     remove_asked = Signal(int)
-    choice_taken = Signal()
     changed = Signal()
 
     def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
@@ -81,7 +80,7 @@ class DocumentChips(QWidget):
         self._remark.hide()
         self.choice = OfferLine()
         self.choice.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
-        self.choice.button.clicked.connect(self.choice_taken)
+        self.choice_taken = self.choice.button.clicked
         self._column = column_of(self._remark, self.choice, on=self, margins=0, gap=4)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
@@ -188,9 +187,8 @@ class ChipWidget(Card):
         least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
         self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=least, tone="muted")
         self._notes = plain_label(wraps=True)
-        colours = colours_of(self)
-        self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
-        self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
+        self.view = HoverButton("View", self.font(), parent=self)
+        self._remove = HoverButton(_REMOVE, self.font(), parent=self)
         self._remove.clicked.connect(self.removal_asked)
         self.buttons = (self.view, self._remove) if removal == _REMOVE else (self.view,)
         for_sign = round(_SIDE) + 4
@@ -279,7 +277,6 @@ class ChipWidget(Card):
             taken.insertWidget(_AFTER_NAME if fits else 0, self._words)
 
     def _recolour(self) -> None:
-        colours = colours_of(self)
         small = small_font(self.font(), scale=0.9)
         bold = QFont(small)
         bold.setWeight(QFont.Weight.DemiBold)
@@ -288,7 +285,7 @@ class ChipWidget(Card):
         self._notes.setFont(small)
         set_tone(self._notes, "warning" if self._chip.warning else "muted")
         for button in (self.view, self._remove):
-            button.set_appearance(self.font(), colours)
+            button.follow_font(self.font())
         self.update()
 
 
@@ -298,7 +295,7 @@ class OfferLine(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.button = HoverButton("", parent=self, font=self.font(), colours=colours_of(self))
+        self.button = HoverButton("", self.font(), parent=self)
         self.button.setAccessibleName("Nothing is offered")
         self.button.set_raised()
         self._words = plain_label(wraps=True, tone="muted")
@@ -339,9 +336,8 @@ class OfferLine(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = colours_of(self)
         self._words.setFont(small_font(self.font(), scale=0.9))
-        self.button.set_appearance(self.font(), colours)
+        self.button.follow_font(self.font())
         self.button.updateGeometry()
 
 

@@ -75,7 +75,6 @@ class DocumentsController(QObject):
     `failed(Problem)`; `remarked(str)`: a remark on the last command."""
 
     changed = Signal()
-    failed = Signal(Problem)
     remarked = Signal(str)
 
     def __init__(
@@ -93,6 +92,7 @@ class DocumentsController(QObject):
         """`settings` store how long targets take to read."""
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
+        self.failed = self.attachments.failed
         self._composer, self._conversation, self._store = composer, conversation, store
         self._settings, self._tokens, self._answers = settings, tokens, answers
         self._pictures = PictureTokens(engine, self)
@@ -131,7 +131,6 @@ class DocumentsController(QObject):
         tokens.counted.connect(self._on_counted)
         self.attachments.changed.connect(self._on_attachments)
         self.attachments.attached.connect(self._on_attached)
-        self.attachments.failed.connect(self.failed)
         self._on_opened()
 
     @property

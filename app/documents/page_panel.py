@@ -21,7 +21,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QPlainTextEdit,
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
@@ -31,7 +30,8 @@ from PySide6.QtWidgets import (
 
 from app.documents.answer_words import format_place, letter
 from app.documents.word_marks import colour_of_document
-from app.layout import column_of, row_of
+from app.layout import column_of, row_of, text_area
+from app.markdown.page import utf16
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
 from app.theme.palette import LIGHT
@@ -93,19 +93,14 @@ class PagePanel(QWidget):
         for label in (self.heading, self.remark, self._hint):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._count = plain_label(tone="muted")
-        self._before = sign_button(
-            "\u2039", "Previous place with these words", lambda: self.step(-1)
-        )
-        self._after = sign_button("\u203a", "Next place with these words", lambda: self.step(1))
-        self._close = sign_button(
-            "\u00d7", "Close the document panel", lambda: self.close_asked.emit()
-        )
+        before, after = "Previous place with these words", "Next place with these words"
+        self._before = sign_button("\u2039", before, lambda: self.step(-1))
+        self._after = sign_button("\u203a", after, lambda: self.step(1))
+        self._close = sign_button("\u00d7", "Close the document panel", self.close_asked.emit)
         self._count.setMinimumHeight(self._close.sizeHint().height())  # aligned with the buttons
-        self.page, self.text = PageView(), QPlainTextEdit()
-        self.text.setReadOnly(True)
+        self.page, self.text = PageView(), text_area(name="Text of the document", fixed=True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
         self.text.document().setDocumentMargin(_MARGIN)
-        self.text.setAccessibleName("Text of the document")
         self._stack = QStackedWidget()
         self.setAccessibleName("Document")
         self.setMinimumWidth(_NARROWEST)
@@ -199,8 +194,8 @@ class PagePanel(QWidget):
         words = clean(document.text[place.start : place.end])
         self.text.setPlainText(before + words + clean(document.text[place.end : end]))
         cursor = self.text.textCursor()
-        first = _units(before)
-        cursor.setPosition(first + _units(words))
+        first = utf16(before)
+        cursor.setPosition(first + utf16(words))
         self.text.setTextCursor(cursor)
         cursor.setPosition(first, QTextCursor.MoveMode.KeepAnchor)
         mark = QTextEdit.ExtraSelection()
@@ -335,8 +330,3 @@ def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
     space = round(_SPACE * page.width())
     left, right = round(min(edges)) - space, round(max(edges) + scale) + space
     return max(left, 0), min(right, page.width())
-
-
-def _units(text: str) -> int:
-    """Return the length of a text in a Qt document."""
-    return len(text.encode("utf-16-le")) // 2

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QSizePolicy, QWidget
 from app.layout import column_of
 from app.steps import Stepper, Steps, in_thread
 from app.theme.dialog import Dialog
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 
 _RADIUS = 5.0
 _GONE = "The picture’s copy was deleted."
@@ -32,7 +32,8 @@ class PictureView(QWidget):
     shown = Signal()
 
     def __init__(self, side: int = 0) -> None:
-        """`side`: the height in pixels of a small one, whose width follows; 0 for a large one."""
+        """`side`: the height in pixels of a small one, unless the picture itself is lower, and its
+        width follows; 0 for a large one."""
         super().__init__()
         self._side = side
         self.path: Path | None = None
@@ -62,7 +63,8 @@ class PictureView(QWidget):
         self.image = image
         if self._side and not image.isNull():
             self.image.setDevicePixelRatio(density)
-            self.setFixedWidth(min(round(image.width() / density), 2 * self._side))
+            size = (image.size() / density).boundedTo(QSize(2 * self._side, self._side))
+            self.setFixedSize(size)
         self.update()
         self.shown.emit()
 
@@ -101,10 +103,9 @@ class PictureDialog(Dialog):
         self._remark = plain_label(remark, wraps=True)
         self.view = PictureView()
         self.view.setAccessibleName(title)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        buttons = closing(self)
         copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setImage(self.view.image))
-        buttons.rejected.connect(self.reject)
         column_of(self._remark, (self.view, 1), buttons, on=self)
         self.view.shown.connect(self._on_shown)
         self.view.show_picture(path)

@@ -1,11 +1,11 @@
 """A dialog with a text exactly as the model gets it. Knows nothing of its origin."""
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
-from app.layout import column_of
+from app.layout import column_of, text_area
 from app.theme.dialog import Dialog
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 
 _LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 
@@ -20,14 +20,10 @@ class TextDialog(Dialog):
         self.text = text
         self.setWindowTitle(title)
         said = plain_label(remark, wraps=True)
-        self.view = QPlainTextEdit()
-        self.view.setReadOnly(True)
-        self.view.setAccessibleName(title)
-        self.view.setPlainText(_folded(text))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        self.view = text_area(_folded(text), name=title, fixed=True)
+        buttons = closing(self)
         copy = buttons.addButton("Copy all", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(text))
-        buttons.rejected.connect(self.reject)
         column_of(said, (self.view, 1), buttons, on=self)
         self.resize(720, 640)
 

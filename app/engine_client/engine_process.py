@@ -114,7 +114,6 @@ class EngineProcess(QObject):
     told_guest = Signal(object)
     failed = Signal(Failed)
     hung = Signal(float)
-    responsive = Signal()
     died = Signal(str)
 
     def __init__(
@@ -146,7 +145,7 @@ class EngineProcess(QObject):
         self._told = EngineState.STOPPED
         self._watchdog = Watchdog(parent=self)
         self._watchdog.silent.connect(self._on_silence)
-        self._watchdog.speaking.connect(self.responsive)
+        self.responsive = self._watchdog.speaking
 
     @property
     def state(self) -> EngineState:

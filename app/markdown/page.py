@@ -179,6 +179,15 @@ class RejectedSpan:
     discarded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TextMark:
+    """A hit of a search, from `start` to `end` in the given text. `current`: the current hit."""
+
+    start: int
+    end: int
+    current: bool = False
+
+
 def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun]:
     """Iterate over the runs that show `text`: a control character becomes a visible mark."""
     if CONTROLS.search(text) is None:

@@ -8,20 +8,11 @@ time, but needs no document. The hits are places of the given text. Knows pages;
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from app.markdown.page import Item, TextLine, TextRun, with_formulas_as_source
+from app.markdown.page import Item, TextLine, TextMark, TextRun, with_formulas_as_source
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
 from engine.documents.words import OTHER_WORDS, searched
 from engine.stretches import Stretch
-
-
-@dataclass(frozen=True, slots=True)
-class FoundText:
-    """A hit, from `start` to `end` in the given text."""
-
-    start: int
-    end: int
 
 
 class SearchedText:
@@ -57,12 +48,12 @@ class SearchedText:
             return True
         return False
 
-    def find(self, wanted: re.Pattern[str]) -> tuple[FoundText, ...]:
+    def find(self, wanted: re.Pattern[str]) -> tuple[TextMark, ...]:
         """Return the hits of `wanted` (from `pattern_of` or `pattern_of_any`) in the text read so
         far."""
         given_at = self._stream.given_at
         return tuple(
-            FoundText(given_at(start), given_at(end - 1) + 1)
+            TextMark(given_at(start), given_at(end - 1) + 1)
             for line in (*self._lines, *(self._tail or ()))
             for start, end in line.find(wanted)
         )

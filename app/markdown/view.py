@@ -38,6 +38,7 @@ from app.markdown.copying import written_text
 from app.markdown.document import FOLD_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, ROLE, SHAPE, UNDERLINES, Formats
 from app.markdown.formulas import FormulaObjects
+from app.markdown.page import TextMark
 from app.markdown.sideways import Sideways
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
@@ -49,15 +50,6 @@ _BAR = 3
 _NARROWEST = 160
 _LETTER, _RAISED = 0.56, 3  # of the text's size; pixels
 _REWRITE_SECONDS = 0.006
-
-
-@dataclass(frozen=True, slots=True)
-class TextMark:
-    """A hit of a search, from `start` to `end` in the given text. `current`: the current hit."""
-
-    start: int
-    end: int
-    current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +119,7 @@ class TextView(QTextBrowser):
         """Use another font and other colours. The next steps rewrite the text."""
         self._formats = formats
         for button in self._buttons.values():
-            button.set_appearance(formats.font, formats.colours)
+            button.follow_font(formats.font)
         self._show_colours()
         self.text.set_formats(formats)
 
@@ -447,9 +439,7 @@ class TextView(QTextBrowser):
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 
     def _make_button(self, panel: int) -> HoverButton:
-        button = HoverButton(
-            "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
-        )
+        button = HoverButton("Copy", self._formats.font, parent=self.viewport())
         button.setAccessibleName("Copy this code")
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop at every code block
         button.clicked.connect(lambda: self._copy(panel))

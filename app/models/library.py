@@ -27,7 +27,6 @@ class Library(QObject):
     """
 
     done = Signal(object)
-    failed = Signal(object)
 
     def __init__(
         self,
@@ -54,13 +53,13 @@ class Library(QObject):
             self.commands, lambda answer: expect(Rated, answer).candidates, empty=(), parent=self
         )
         self.downloads = Downloads(self.commands, parent=self)
+        self.failed = self.downloads.failed
         self.searched = ""
         self.target = ""
         self._closed = False
         self.inventory.changed.connect(self._on_inventory)
         self.offers.changed.connect(self._on_offers)
         self.downloads.disk_changed.connect(self._refresh_all)
-        self.downloads.failed.connect(self.failed)
 
     def refresh(self) -> None:
         """Ask for the installed models and the queue."""

@@ -3,6 +3,7 @@
 Knows widgets only. An empty page always says why it is empty.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 from typing import Literal
@@ -50,16 +51,11 @@ class Page(QWidget):
         retry_asked(): try again after a failure.
     """
 
-    asked = Signal(str, str)
-    retry_asked = Signal()
-
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.rows = Rows(name)
-        self.status = PageStatus()
+        self.rows, self.status = Rows(name), PageStatus()
+        self.asked, self.retry_asked = self.rows.asked, self.status.retry_asked
         self.column = column_of(self.status, (self.rows, 1), on=self, margins=(2, 14, 6, 6), gap=10)
-        self.rows.asked.connect(self.asked)
-        self.status.retry_asked.connect(self.retry_asked)
 
     def show_rows(
         self,
@@ -89,15 +85,12 @@ class Page(QWidget):
 
 class PairCard(Card):
     """A pair that was chosen for this machine: its purpose, expected speed
-    and memory, and one button.
+    and memory, and one button."""
 
-    Signals: `asked(str, str)`: the offer's key and the action's name.
-    """
-
-    asked = Signal(str, str)
-
-    def __init__(self) -> None:
+    def __init__(self, *, ask: Callable[[str, str], None]) -> None:
+        """`ask` takes the offer's key and the action's name."""
         super().__init__(radius=10)
+        self._ask_for = ask
         self._shown: OfferState | None = None
         small = partial(ToneLabel, tone="muted", scale=0.92)
         self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
@@ -153,7 +146,7 @@ class PairCard(Card):
 
     def _ask(self) -> None:
         if self._shown is not None:
-            self.asked.emit(self._shown.key, self._shown.action.name)
+            self._ask_for(self._shown.key, self._shown.action.name)
 
 
 class OffersPage(Page):
@@ -164,12 +157,12 @@ class OffersPage(Page):
 
     def __init__(self) -> None:
         super().__init__("Pairs for this machine")
-        self.cards = tuple(PairCard() for _ in ("best", "quickest", "smallest"))
+        kinds = ("best", "quickest", "smallest")
+        self.cards = tuple(PairCard(ask=self.asked.emit) for _ in kinds)
         self.card = self.cards[0]
         chosen = QWidget()
         column_of(*self.cards, on=chosen, margins=0, gap=10)
         for card in self.cards:
-            card.asked.connect(self.asked)
             card.hide()
         self.rows.put_first(chosen)
 

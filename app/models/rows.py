@@ -4,6 +4,8 @@ A row's widget stays while its key is shown, so that a change does not move the 
 models.
 """
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -30,12 +32,12 @@ def show_action(button: QPushButton, action: Action, subject: str) -> None:
 
 
 class LibraryRow(QWidget):
-    """A row of the Library. Signals: `asked(str, str)`: the subject and the action's name."""
+    """A row of the Library."""
 
-    asked = Signal(str, str)
-
-    def __init__(self, data: RowData) -> None:
+    def __init__(self, data: RowData, *, ask: Callable[[str, str], None]) -> None:
+        """`ask` takes the subject and the action's name."""
         super().__init__()
+        self._ask_for = ask
         self.data = data
         self._shown: tuple[RowData, str] | None = None
         self._heading = ToneLabel(tone="muted", scale=0.88, bold=True)
@@ -123,7 +125,7 @@ class LibraryRow(QWidget):
             show_action(button, action, f" {self.data.title}")
 
     def _ask(self, name: str) -> None:
-        self.asked.emit(self.data.subject or self.data.key, name)
+        self._ask_for(self.data.subject or self.data.key, name)
 
     def _make_button(self, name: str) -> QPushButton:
         button = text_button("", lambda: self._ask(name))
@@ -176,10 +178,8 @@ class Rows(QScrollArea):
         for place, data in enumerate(wanted.values(), start=self._above):
             above = data.heading if data.heading != heading else ""
             heading = data.heading
-            row = self._rows.get(data.key) or LibraryRow(data)
-            if data.key not in self._rows:
-                row.asked.connect(self.asked)
-                row.installEventFilter(self)
+            row = self._rows.get(data.key) or LibraryRow(data, ask=self.asked.emit)
+            row.installEventFilter(self)
             row.show_data(data, heading=above)
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)

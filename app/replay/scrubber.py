@@ -54,7 +54,6 @@ class Scrubber(QWidget):
 
     moved = Signal(int)
     export_wanted = Signal(str)
-    page_wanted = Signal()
 
     def __init__(self, *, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,7 +71,7 @@ class Scrubber(QWidget):
         self.speeds.currentIndexChanged.connect(self._pace)
         self._page = QPushButton("Share…")
         self._page.setToolTip("Save a page that plays in any browser")
-        self._page.clicked.connect(self.page_wanted)
+        self.page_wanted = self._page.clicked
         self._export = QPushButton("Export data…")
         self._export.setToolTip("Save all rounds of this answer as JSON")
         self._export.clicked.connect(self.export)

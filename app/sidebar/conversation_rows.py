@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOpti
 
 from app.chat.activity import Activity, AwaitingModel, AwaitingTurn
 from app.conversations.records import Excerpt
+from app.markdown.page import utf16
 from app.sidebar.conversation_model import (
     ACTIVITY,
     CONVERSATION,
@@ -36,6 +37,7 @@ from app.sidebar.conversation_model import (
 )
 from app.theme.icons import draw_sign
 from app.theme.palette import Palette, palette_for, tinted
+from app.theme.style import scaled_font, small_font
 from models.in_words import clean
 
 MORE_WIDTH = 28  # of the menu button at the right of a line
@@ -108,7 +110,7 @@ class ConversationRows(QStyledItemDelegate):
         editor.setGeometry(line_box(option.rect, option.font).adjusted(4 + indent, 1, -4, -1))
 
     def _draw_heading(self, painter: QPainter, option: QStyleOptionViewItem, heading: str) -> None:
-        painter.setFont(_small(option.font, bold=True))
+        painter.setFont(scaled_font(option.font, 0.85, bold=True))
         painter.setPen(QColor(_colours(option).muted))
         box = QRect(option.rect)
         box.setHeight(_heading_height(option.font))
@@ -120,7 +122,7 @@ class HitRows(QStyledItemDelegate):
     """Draws the title of the conversation, and below it the text around the match."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        small = QFontMetrics(_small(option.font)).height()
+        small = QFontMetrics(small_font(option.font)).height()
         words = QFontMetrics(option.font).lineSpacing()
         return QSize(120, 8 + small + 2 + _HIT_LINES * words + 8)
 
@@ -132,7 +134,8 @@ class HitRows(QStyledItemDelegate):
         box = QRect(option.rect)
         _draw_ground(painter, box, colours, option=option, shown=bool(index.data(SHOWN)))
         box.adjust(_PAD, 8, -_PAD, -8)
-        small = _small(option.font, bold=bool(index.data(SHOWN)))  # by more than colour
+        shown = bool(index.data(SHOWN))
+        small = scaled_font(option.font, 0.85, bold=shown)  # by more than colour
         painter.setFont(small)
         painter.setPen(QColor(colours.muted))
         place = "Title" if hit.message is None else " ".join(clean(hit.title).split()) or UNTITLED
@@ -172,7 +175,7 @@ def excerpt_layout(
             style.setFontWeight(QFont.Weight.Bold)
             style.setBackground(QColor(tinted(colours.paper, colours.link)))
             stretch = QTextLayout.FormatRange()
-            stretch.start, stretch.length = _units(text), _units(piece)
+            stretch.start, stretch.length = utf16(text), utf16(piece)
             stretch.format = style
             formats.append(stretch)
         text += piece
@@ -180,7 +183,7 @@ def excerpt_layout(
     layout.setFormats(formats)
     _break_lines(layout, width)
     last = layout.lineAt(layout.lineCount() - 1)
-    if last.isValid() and last.textStart() + last.textLength() < _units(text):
+    if last.isValid() and last.textStart() + last.textLength() < utf16(text):
         room = width - QFontMetrics(font).horizontalAdvance("\u2026")
         kept = last.xToCursor(room, QTextLine.CursorPosition.CursorOnCharacter)
         begin = text.encode("utf-16-le")[: 2 * kept].decode("utf-16-le", errors="ignore")
@@ -220,7 +223,7 @@ def _draw_count(
     painter: QPainter, words: QRect, option: QStyleOptionViewItem, *, group: Group
 ) -> int:
     """Write the number of conversations in the group, at the right. Returns its left edge."""
-    font = _small(option.font)
+    font = small_font(option.font)
     painter.setFont(font)
     painter.setPen(QColor(_colours(option).muted))
     count = f"{group.count:,}"
@@ -261,21 +264,9 @@ def _colours(option: QStyleOptionViewItem) -> Palette:
     return palette_for(option.palette.color(QPalette.ColorRole.Window).name())
 
 
-def _small(font: QFont, *, bold: bool = False) -> QFont:
-    small = QFont(font)
-    small.setPointSizeF(font.pointSizeF() * 0.85)
-    small.setBold(bold)
-    return small
-
-
 def _line_height(font: QFont) -> int:
     return QFontMetrics(font).height() + 14
 
 
 def _heading_height(font: QFont) -> int:
-    return QFontMetrics(_small(font)).height() + 18
-
-
-def _units(text: str) -> int:
-    """Return its length in UTF-16 units, as Qt counts."""
-    return len(text.encode("utf-16-le")) // 2
+    return QFontMetrics(small_font(font)).height() + 18

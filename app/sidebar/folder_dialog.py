@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtWidgets import (
-    QDialogButtonBox,
     QListWidget,
     QListWidgetItem,
-    QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
 from app import files
 from app.conversations.records import Folder
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, row_of, text_area, text_button
 from app.theme.dialog import Dialog
-from app.theme.labels import plain_label
+from app.theme.labels import accepting, plain_label
 from models.in_words import one_line
 
 _WORDS = "New conversations in this folder start with these. Existing ones do not change."
@@ -31,30 +28,19 @@ class FolderDialog(Dialog):
     def __init__(self, folder: Folder, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(f"{one_line(folder.name) or 'Folder'}: instruction and files")
-        self._instruction, self._list = QPlainTextEdit(), QListWidget()
-        self._instruction.setPlainText(folder.instruction)
-        self._instruction.setTabChangesFocus(True)
-        self._instruction.setAccessibleName("Instruction")
-        self._instruction.setPlaceholderText("For example: Answer in German, briefly.")
+        hint = "For example: Answer in German, briefly."
+        self._instruction = text_area(folder.instruction, name="Instruction", hint=hint)
+        self._list = QListWidget()
         self._list.setAccessibleName("Files")
-        self._remove = QPushButton("Remove")
-        self._remove.setAutoDefault(False)
-        add = QPushButton("Add files…")
-        add.setAutoDefault(False)
+        self._remove = text_button("Remove", self._remove_chosen)
         self.add(folder.files)
-        add.clicked.connect(self._ask)
-        self._remove.clicked.connect(self._remove_chosen)
         self._list.itemSelectionChanged.connect(self._enable)
-        standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
-        beside = row_of(add, self._remove, FREE)
+        beside = row_of(text_button("Add files…", self._ask), self._remove, FREE)
         words = plain_label(_WORDS, wraps=True)
         instruction = plain_label("Instruction (system prompt)", buddy=self._instruction)
         files = plain_label("Files", buddy=self._list)
         parts = (words, instruction, (self._instruction, 2), files, (self._list, 1))
-        column_of(*parts, beside, buttons, on=self, gap=8)
+        column_of(*parts, beside, accepting(self, "Save"), on=self, gap=8)
         self.resize(520, 460)
         self._enable()
 

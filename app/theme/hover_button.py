@@ -4,8 +4,7 @@ from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.theme.palette import Palette
-from app.theme.style import small_font
+from app.theme.style import colours_of, small_font
 
 BESIDE = 7  # pixels next to the text
 _ACKNOWLEDGED_MILLISECONDS = 2000
@@ -17,7 +16,8 @@ class HoverButton(QToolButton):
     It keeps its place while it is hidden, so that nothing moves when it appears.
     """
 
-    def __init__(self, text: str, *, parent: QWidget, font: QFont, colours: Palette) -> None:
+    def __init__(self, text: str, font: QFont, *, parent: QWidget) -> None:
+        """`font` is the text's around it, which is larger."""
         super().__init__(parent)
         self.setText(text)
         self.setAccessibleName(text)
@@ -27,11 +27,10 @@ class HoverButton(QToolButton):
         self._raised = False
         self._thanks = QTimer(self, singleShot=True, interval=_ACKNOWLEDGED_MILLISECONDS)
         self._thanks.timeout.connect(self.update)
-        self.set_appearance(font, colours)
+        self.follow_font(font)
 
-    def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours, and this font in a smaller size."""
-        self._colours = colours
+    def follow_font(self, font: QFont) -> None:
+        """Use this font in a smaller size."""
         self.setFont(small_font(font))
         self.resize(self.sizeHint())
         self.update()
@@ -70,26 +69,26 @@ class HoverButton(QToolButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         if not self.awake:
             return
-        painter = QPainter(self)
+        painter, colours = QPainter(self), colours_of(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = self.rect().toRectF().adjusted(1, 1, -1, -1)
         if self._raised:
-            painter.setBrush(QColor(self._colours.paper))
-            painter.setPen(QColor(self._colours.bar))
+            painter.setBrush(QColor(colours.paper))
+            painter.setPen(QColor(colours.bar))
             painter.drawRoundedRect(box, 8, 8)
         painter.setPen(Qt.PenStyle.NoPen)
         if self.isEnabled() and (self.underMouse() or self.isDown() or self.isChecked()):
-            painter.setBrush(QColor(self._colours.hover))
+            painter.setBrush(QColor(colours.hover))
             painter.drawRoundedRect(box, 5, 5)
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QColor(self._colours.link))
+            painter.setPen(QColor(colours.link))
             painter.drawRoundedRect(box, 5, 5)
         strong = (self.underMouse() or self.isChecked()) and self.isEnabled()
-        painter.setPen(QColor(self._colours.text if strong else self._colours.muted))
+        painter.setPen(QColor(colours.text if strong else colours.muted))
         if not self.isEnabled():
             painter.setOpacity(0.4)
         if self.acknowledged:
-            painter.setPen(QColor(self._colours.accepted))
+            painter.setPen(QColor(colours.accepted))
         words = "\u2713" if self.acknowledged else self.text()
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)

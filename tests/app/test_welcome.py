@@ -5,6 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
+from app.settings import Pair
 from app.welcome import EXAMPLES
 
 
@@ -35,6 +36,16 @@ def test_a_question_has_the_lines_that_it_needs(window, qtbot):
     window.resize(window.minimumSizeHint().width(), 900)
     qtbot.waitUntil(lambda: card.width() < 230)
     assert card.height() >= card.heightForWidth(card.width()) > card.sizeHint().height()
+    (words,) = (
+        label
+        for label in window.welcome.findChildren(QLabel)
+        if label.text().startswith("A small model")
+    )
+    first, last = words.text().split("\n")  # not one word alone in the second line
+    assert words.fontMetrics().horizontalAdvance(first) < words.width()
+    assert last.endswith("sooner.")
+    window.resize(1280, 900)
+    qtbot.waitUntil(lambda: "\n" not in words.text())
 
 
 def test_more_can_be_asked(window, qtbot):
@@ -47,6 +58,11 @@ def test_a_download_is_told_in_the_unit_of_the_library(window):
     window.loader.fetch_progress.emit(46_435_520, 92_871_040)
     said = [label.text() for label in window.welcome.findChildren(QLabel)]
     assert any("46.4 of 92.9 MB" in line for line in said)
+    window.loader.pair = Pair("/models/Tiny-Q4.gguf")
+    window.loader.fetch_began.emit()
+    said = [label.text() for label in window.welcome.findChildren(QLabel)]
+    assert any("Tiny" in line for line in said)
+    assert not any("starter" in line for line in said)
 
 
 def test_a_low_page_has_two_examples_and_a_high_one_four(window):

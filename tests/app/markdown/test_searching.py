@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.think_tags import stretches_in
-from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
+from app.markdown.page import TextMark
+from app.markdown.searching import SearchedText, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
@@ -84,4 +85,4 @@ def test_growing_as_at_once(text, cuts, words):
     assert places == read(text).find(wanted)
     assert all(0 <= f.start < f.end <= len(text) for f in places)
     assert places == tuple(sorted(places, key=lambda f: (f.start, f.end)))
-    assert FoundText(0, 0) not in places
+    assert TextMark(0, 0) not in places
