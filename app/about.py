@@ -45,7 +45,6 @@ class AboutDialog(Dialog):
 
     def __init__(self, places: Places, *, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("About Slipstream")
         package = metadata.metadata("slipstream")
         label = partial(plain_label, wraps=True, selectable=True)

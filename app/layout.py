@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLayout,
+    QMenu,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
@@ -99,6 +100,13 @@ def text_area(
     if lines:
         area.setFixedHeight(lines * area.fontMetrics().lineSpacing() + 12)
     return area
+
+
+def menu_on(widget: QWidget) -> QMenu:
+    """Return a menu for this widget, which is deleted when it closes."""
+    menu = QMenu(widget)
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return menu
 
 
 def _filled[Box: QBoxLayout](

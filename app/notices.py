@@ -14,8 +14,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.layout import column_of, row_of
-from app.theme.card import Card
 from app.theme.labels import StatusLine, Tone
+from app.theme.widgets import Card
 from models.in_words import clean
 
 

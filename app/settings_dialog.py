@@ -33,9 +33,9 @@ from app.settings import (
     Settings,
 )
 from app.theme.dialog import Dialog
-from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
 from app.theme.style import Theme
+from app.theme.widgets import EdgedCheckBox
 from models.in_words import size
 
 _SYSTEM_FONT = "System font"

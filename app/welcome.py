@@ -19,10 +19,9 @@ from app.layout import FREE, Free, column_of, row_of
 from app.models.formatting import target_name
 from app.models.loader import ModelLoader
 from app.replay.first_page import RecordedLoop, read_recording
-from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
-from app.theme.motion import motion_is_reduced
-from app.theme.style import Theme, colours_of, scaled_font, zoomed
+from app.theme.style import Theme, colours_of, motion_is_reduced, scaled_font, zoomed
+from app.theme.widgets import Card
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem

@@ -58,8 +58,7 @@ from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
-from app.theme.motion import motion_is_reduced
-from app.theme.style import STYLE_SHEET
+from app.theme.style import STYLE_SHEET, motion_is_reduced
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
 from engine.documents.prompt import Sent

@@ -110,8 +110,7 @@ class WindowDialogs(QObject):
         """Show all of a call, and of what the model got of its result."""
         whole = "\n\n".join(f"{title}:\n\n{text}" for title, text in texts_of(call))
         remark = "The model’s call and its result."
-        dialog = TextDialog(one_line(line(call)), whole, remark=remark, parent=self._window)
-        _open(dialog)
+        TextDialog(one_line(line(call)), whole, remark=remark, parent=self._window).open_once()
 
     @property
     def _title(self) -> str:
@@ -152,7 +151,7 @@ class WindowDialogs(QObject):
                 names=(target, drafts_in_words(drafter, "auto")),
                 parent=self._window,
             )
-            _open(dialog)
+            dialog.open_once()
 
     def replay(self, answer: int) -> None:
         """Open the replay of an answer."""
@@ -180,7 +179,7 @@ class WindowDialogs(QObject):
         dialog.scrubber.page_wanted.connect(
             lambda: self._stepper.run(steps(), failed=self.failed.emit)
         )
-        _open(dialog)
+        dialog.open_once()
 
     def _export_trace_of(self, answer: int) -> None:
         if answer:
@@ -216,11 +215,11 @@ class WindowDialogs(QObject):
                 system_prompt=prompt, settings=request
             )
         )
-        _open(dialog)
+        dialog.open_once()
 
     def _show_memory(self) -> None:
         loader, settings = self._application.loader, self._application.settings
-        MemoryDialog(loader, settings, parent=self._window).open()
+        MemoryDialog(loader, settings, parent=self._window).open_once()
 
     def show_server(self) -> None:
         """Show the panel of the local server, which stays open next to the chat."""
@@ -279,13 +278,13 @@ class WindowDialogs(QObject):
         dialog.show()
 
     def _show_keys(self) -> None:
-        KeysDialog(self._menus, self._window).open()
+        KeysDialog(self._menus, self._window).open_once()
 
     def _show_about(self) -> None:
         about = AboutDialog(self._places, parent=self._window)
         about.shown.connect(self.open_path)
         about.facts_asked.connect(self._report.begin)
-        about.open()
+        about.open_once()
 
     def open_path(self, path: Path | None) -> None:
         """Show a folder or file in the system's program for it."""
@@ -306,8 +305,3 @@ class WindowDialogs(QObject):
     def _on_not_loaded(self, problem: Problem) -> None:
         self._notices.take_back("race")
         self._race_wanted = None
-
-
-def _open(dialog: QDialog) -> None:
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.open()

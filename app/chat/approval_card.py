@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.conversations.answer_steps import laid_out
 from app.layout import FREE, column_of, row_of, text_area
-from app.theme.card import Card
 from app.theme.labels import ToneLabel
+from app.theme.widgets import Card
 from engine.tools.steps import StepCall
 from engine.tools.turn import Decision
 from models.in_words import clean, one_line

@@ -25,13 +25,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.menu_buttons import ThinkingButton, ToolsButton
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.chat.prompts import PromptList
 from app.chat.queued_messages import QueuedMessages
-from app.chat.thinking_button import ThinkingButton
-from app.chat.tools_button import ToolsButton
 from app.documents.chips import ChipsArea, DocumentChips
-from app.layout import FREE, column_of, row_of
+from app.layout import FREE, column_of, menu_on, row_of
 from app.notices import announce
 from app.theme.icons import Sign, draw_behind, draw_sign
 from app.theme.labels import ElidedLabel, Tone, plain_label, set_tone
@@ -301,8 +300,7 @@ class Composer(QWidget):
 
     def attach_menu(self) -> QMenu:
         """Return the menu of the attach button."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = menu_on(self)
         menu.addAction("Files…", self.attach_asked.emit)
         menu.addAction("A folder…", self.folder_asked.emit)
         if sys.platform == "darwin":

@@ -2,27 +2,34 @@
 
 Searches the texts of the messages in short slices of time, so that the window stays responsive.
 Lays out only messages with the current hit. Follows an answer that grows and a branch that changes.
-Knows the transcript and its bar; not where messages come from.
+Knows the transcript, and has the bar with a field, a count, and buttons to move on; not where
+messages come from.
 """
 
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
-from app.chat.find_bar import FindBar
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
+from app.layout import FREE, row_of
 from app.markdown.blocks import BlockReader
 from app.markdown.page import TextMark
 from app.markdown.searching import SearchedText, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
+from app.theme.labels import plain_label
+from app.theme.style import colours_of, figures_font, sign_button, small_font
 
 _SLICE_SECONDS = 0.008
 _NO_QUOTES = dict.fromkeys(map(ord, '"\u201c\u201d\u201e\u00ab\u00bb'), " ")
 _ONE_MESSAGE_SECONDS = 0.2  # of reading a message before its hits are shown
+_WIDEST_FIELD = 360  # pixels
 
 
 class Finder(QObject):
@@ -30,7 +37,7 @@ class Finder(QObject):
 
     def __init__(self, transcript: Transcript) -> None:
         super().__init__(transcript)
-        self.bar = FindBar()
+        self.bar = FindBar(search=self._search, step=self.step, close=self.close)
         self._transcript = transcript
         self._reader = BlockReader()
         self._wanted: re.Pattern[str] | None = None
@@ -44,9 +51,6 @@ class Finder(QObject):
         self._marked: MessageRow | None = None  # set by `show_words`
         self._slices = QTimer(self, interval=0)
         self._slices.timeout.connect(self._look)
-        self.bar.changed.connect(self._search)
-        self.bar.step_asked.connect(self.step)
-        self.bar.closed.connect(self.close)
         transcript.all_written.connect(self._follow)
 
     @property
@@ -240,3 +244,78 @@ class Finder(QObject):
 
 def _mark(row: MessageRow, marks: tuple[TextMark, ...]) -> None:
     row.show(replace(row.shown, marks=marks))
+
+
+class FindBar(QWidget):
+    """Attribute: `field`."""
+
+    def __init__(
+        self,
+        *,
+        search: Callable[[str], None],
+        step: Callable[[int], None],
+        close: Callable[[], None],
+    ) -> None:
+        """`search` finds a text; `step` goes to the next hit (1) or the one before (-1)."""
+        super().__init__()
+        self._step, self._leave = step, close
+        self.setAccessibleName("Find in this conversation")
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Find in this conversation")
+        self.field.setAccessibleName("Find in this conversation")
+        self.field.setClearButtonEnabled(True)
+        self.field.setMaxLength(500)
+        self.field.setMaximumWidth(_WIDEST_FIELD)
+        self._count = plain_label()
+        self._count.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
+        self._before = sign_button("\u2039", "Previous", lambda: step(-1), keys="Shift+Enter")
+        self._after = sign_button("\u203a", "Next", lambda: step(1), keys="Enter")
+        self._close = sign_button("\u00d7", "Close", lambda: close(), keys="Esc")
+        parts = ((self.field, 1), self._count, self._before, self._after, FREE, self._close)
+        row_of(*parts, on=self, margins=(16, 6, 10, 6), gap=6)
+        self.field.textChanged.connect(search)
+        self._show_fonts()
+        self.set_count(0, 0, looking=False)
+        self.hide()
+
+    def set_count(self, number: int, total: int, *, looking: bool) -> None:
+        """Show that hit `number` of `total` is current; 0 for none. `looking`: there may be
+        more."""
+        more = "\u2026" if looking else ""
+        if total:
+            words = f"{number:,} of {total:,}{more}" if number else f"{total:,}{more}"
+        elif self.field.text().strip():
+            words = "Looking\u2026" if looking else "None"
+        else:
+            words = ""
+        self._count.setText(words)
+        self._count.setAccessibleName(f"Found: {words}" if words else "")
+        # Never narrower than before, so that the buttons stay under the pointer.
+        wanted = self._count.fontMetrics().horizontalAdvance(words) + 4
+        self._count.setFixedWidth(max(wanted, self._count.width() if words else 0, self._least))
+        for button in (self._before, self._after):
+            button.setEnabled(total > 0)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._step(-1 if back else 1)
+        elif event.key() == Qt.Key.Key_Escape:
+            self._leave()
+        else:
+            super().keyPressEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._show_fonts()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colours = colours_of(self)
+        painter.fillRect(self.rect(), QColor(colours.card))
+        painter.fillRect(0, self.height() - 1, self.width(), 1, QColor(colours.edge))
+
+    def _show_fonts(self) -> None:
+        self._count.setFont(figures_font(small_font(self.font(), scale=0.9)))
+        self._least = self._count.fontMetrics().horizontalAdvance("00 of 000")

@@ -42,7 +42,7 @@ from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip, DocumentChips
 from app.documents.word_marks import WordMarks
-from app.layout import FREE, Part, column_of, row_of
+from app.layout import FREE, Part, column_of, menu_on, row_of
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -357,8 +357,7 @@ class MessageWidget(QWidget):
 
     def menu(self, place: QPoint) -> QMenu:
         """Return the menu for this place of the screen."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = menu_on(self)
         chosen = self.view.textCursor().hasSelection()
         menu.addAction("Copy", self.view.copy).setEnabled(chosen)
         answer = self.role == "assistant"

@@ -99,9 +99,7 @@ class RoundsSide(QWidget):
 
     def explain(self) -> None:
         """Open the dialog that explains colours and figures."""
-        dialog = RoundsExplained(self.window())
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        RoundsExplained(self.window()).open_once()
 
     def _ids(self) -> list[int]:
         branch = self._conversation.branch

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.tool_runner import ToolRunner
-from app.engine_client.token_counter import Count, load_count
+from app.engine_client.token_counter import Count, estimate, load_count
 from app.steps import Stepper, Steps, in_thread
 from engine.tools.calling import Calling
 from engine.tools.protocol import Call, Progress, Result
@@ -22,7 +22,6 @@ from engine.tools.turn import (
 )
 from models.errors import Problem
 
-_CHARACTERS_IN_A_TOKEN = 3  # of most texts, at least
 _GONE = "This tool was switched off meanwhile, or its server has ended. Go on without it."
 
 
@@ -135,13 +134,9 @@ def _counting(target: Path | None) -> Count:
     def count(text: str) -> int:
         if not known:
             try:
-                known.append(load_count(target) if target else _estimate)
+                known.append(load_count(target) if target else estimate)
             except Problem:
-                known.append(_estimate)
+                known.append(estimate)
         return known[0](text)
 
     return count
-
-
-def _estimate(text: str) -> int:
-    return len(text) // _CHARACTERS_IN_A_TOKEN + 1

@@ -18,7 +18,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from app.conversations import chatgpt, claude, lm_studio, openai, slipstream_json
+from app.conversations import other_programs, slipstream_json
 from app.conversations.answer_steps import in_order, line, texts_of
 from app.conversations.database import disk_problem
 from app.conversations.markdown_part import part, unloaded
@@ -203,7 +203,7 @@ def _heading(entry: Entry) -> str:
 
 
 def _chats(value: Any) -> tuple[ExportedChat, ...]:
-    if isinstance(value, list) and not openai.is_messages(value):
+    if isinstance(value, list) and not other_programs.is_openai(value):
         found = []
         for index, item in enumerate(value):
             with at(f"conversation {index + 1}"):
@@ -217,11 +217,11 @@ def _chat(value: Any) -> ExportedChat:
     if isinstance(value, dict) and slipstream_json.FORMAT in value:
         return slipstream_json.read(value)
     if isinstance(value, dict) and "mapping" in value:
-        return chatgpt.read(value)
+        return other_programs.read_chatgpt(value)
     if isinstance(value, dict) and "chat_messages" in value:
-        return claude.read(value)
-    if isinstance(value, dict) and lm_studio.is_chat(value):
-        return lm_studio.read(value)
+        return other_programs.read_claude(value)
+    if isinstance(value, dict) and other_programs.is_lm_studio(value):
+        return other_programs.read_lm_studio(value)
     if isinstance(value, list) or (isinstance(value, dict) and "messages" in value):
-        return openai.read(value)
+        return other_programs.read_openai(value)
     raise Unreadable("No messages were found")

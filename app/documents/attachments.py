@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.conversations.database import disk_problem
 from app.conversations.store import Store, is_temporary
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
@@ -71,7 +72,8 @@ class Attachment:
 @dataclass(slots=True)
 class _File:
     """A file to be read for a conversation; None for the new conversation. `page`: of a PDF, the
-    page to be attached as a picture; 0 for all of the file. `write` writes a picture first."""
+    page to be attached as a picture; 0 for all of the file. `write` writes a file of that name
+    first, which is gone once it is stored."""
 
     path: Path
     shown: Attachment
@@ -266,31 +268,40 @@ class Attachments(QObject):
 
     def _attach(self, file: _File) -> Steps:
         path, page, cancelled = file.path, file.page, file.cancelled.is_set
-        if not page and path.suffix.lower() not in PICTURES:
-            read = partial(self._read, path, cancelled=cancelled, progress=file.report, scans=True)
-            yield from self._attach_read(file, read, original=path)
+        pictured = bool(page) or path.suffix.lower() in PICTURES
+        if not pictured and file.write is None:
+            yield from self._attach_read(file, partial(self._read_text, file, path), original=path)
             return
         if is_temporary(file.conversation):
             raise Problem(
                 "A temporary chat has no pictures, which need copies on the disk.",
                 "Keep the chat, then attach the picture.",
             )
-        folder, name = Path(mkdtemp(prefix="slipstream-")), file.shown.name
+        name = file.shown.name
+        with disk_problem(f"{name} cannot be attached", "Free some disk space, then try again."):
+            folder = Path(mkdtemp(prefix="slipstream-"))
+        path = path if file.write is None else folder / name
 
-        def picture() -> Document:
+        def read() -> Document:
             if file.write is not None:
                 file.write(path)
                 if not path.exists():
                     raise Cancelled
+            if not pictured:
+                return self._read_text(file, path)
             drawn = _page(path, page, cancelled) if page else _readable(path, folder)
             shown = normalize(drawn, folder, cancelled=cancelled)
             size = shown.width, shown.height
             return Document(one_line(name), "picture", shown.digest, (), pixels=size)
 
         try:
-            yield from self._attach_read(file, picture, original=folder)
+            yield from self._attach_read(file, read, original=folder)
         finally:
             rmtree(folder, ignore_errors=True)
+
+    def _read_text(self, file: _File, path: Path) -> Document:
+        cancelled = file.cancelled.is_set
+        return self._read(path, cancelled=cancelled, progress=file.report, scans=True)
 
     def _attach_read(self, file: _File, read: Callable[[], Document], *, original: Path) -> Steps:
         """Attach what `read` returns. `original`: the file, or the folder of the picture."""

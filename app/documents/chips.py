@@ -21,12 +21,12 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import picture_of
 from app.documents.picture_view import PictureView
-from app.layout import FREE, column_of, row_of
-from app.theme.card import Card
+from app.layout import FREE, column_of, menu_on, row_of
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label, set_tone
 from app.theme.style import colours_of, small_font
+from app.theme.widgets import Card
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
 
@@ -228,8 +228,7 @@ class ChipWidget(Card):
 
     def menu(self) -> QMenu:
         """Return the menu of the chip."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = menu_on(self)
         menu.addAction("View what the model gets", self.view.click).setEnabled(self._chip.shows)
         menu.addAction(self._removal, self.removal_asked.emit).setEnabled(self._chip.removes)
         return menu

@@ -11,12 +11,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QDialog
 
 from app import files
 from app.chat.answers import Answers
@@ -27,15 +24,19 @@ from app.conversations.records import Message, picture_of, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read, Write
 from app.documents.chips import Chip, chip_of_sent, shortened
-from app.documents.picture_tokens import PictureTokens
 from app.documents.picture_view import PictureDialog
 from app.documents.planner import Count, MessageToPlan, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.engine_process import EngineProcess
-from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
+from app.engine_client.token_counter import (
+    AROUND_A_MESSAGE,
+    PictureTokens,
+    TokenCounter,
+    estimate,
+)
 from app.settings import Settings
 from app.steps import Stepper, Steps
-from app.theme.dialog import ask
+from app.theme.dialog import Dialog, ask
 from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
 from engine.documents.in_words import lacks, size_in_words
@@ -50,7 +51,6 @@ from models.in_words import one_line
 _AFTER_MS = 300  # after the last key
 _MOST_FOR_AN_ANSWER = 0.25  # of the context
 _MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
-_CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 _PICTURE_SENT = "The model sees this picture, scaled as it needs it, before your words."
@@ -110,8 +110,7 @@ class DocumentsController(QObject):
         self._estimated = False
         self._refused: Problem | None = None
         self._planning = False
-        self._written: tuple[Path, str] | None = None  # the file of `attach_text`, and its text
-        self._temporary: list[Path] = []  # folders of pictures that were in no file
+        self._written = "", ""  # the name and the text of `attach_text`
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
         composer.attach_asked.connect(self.ask)
@@ -189,21 +188,9 @@ class DocumentsController(QObject):
     def attach_text(self) -> None:
         """Attach the text in the composer. It stays there until it is read and stored."""
         text = self._composer.text
-        self._drop_written()
-        try:
-            name = files.file_name(f"{title_from(text) or 'Message'}.txt")
-            path = Path(mkdtemp(prefix="slipstream-")) / name
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            self.failed.emit(
-                Problem(
-                    f"The text cannot be attached: {error.strerror or error}.",
-                    "Free some disk space, or save the text to a file and attach that.",
-                )
-            )
-            return
-        self._written = path, text
-        self.attach([path])
+        name = files.file_name(f"{title_from(text) or 'Message'}.txt")
+        self._written = name, text
+        self._attach_written(name, lambda path: files.write_text(path, text))
 
     def attach_picture(self, picture: QImage) -> None:
         """Attach a picture that is in no file."""
@@ -223,16 +210,8 @@ class DocumentsController(QObject):
         self._attach_written("Screenshot.png", write)
 
     def _attach_written(self, name: str, write: Write) -> None:
-        """Attach the picture that `write` writes, if it writes any."""
-        path = Path(mkdtemp(prefix="slipstream-")) / name
-        self._temporary.append(path.parent)
-        self.attach([path], write)
-
-    def _drop_written(self) -> None:
-        """Remove the file of `attach_text`: it is stored, or not wanted any more."""
-        if self._written is not None:
-            rmtree(self._written[0].parent, ignore_errors=True)
-            self._written = None
+        """Attach the file that `write` writes, if it writes any."""
+        self.attach([Path(name)], write)
 
     def ask(self) -> None:
         """Ask which files to attach."""
@@ -251,13 +230,12 @@ class DocumentsController(QObject):
         """Show what a message has of a document."""
         document = next(one for one in sent.documents if one.number == number)
         name, window = one_line(document.name), self._composer.window()
-        dialog: QDialog
+        dialog: Dialog
         if (picture := self._chip_of(document).picture) is not None:
             dialog = PictureDialog(name, picture, remark=_PICTURE_SENT, parent=window)
         else:
             dialog = TextDialog(name, sent.given(number), remark=_AS_SENT, parent=window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        dialog.open_once()
 
     def ask_to_delete(self, sent: Sent, number: int) -> None:
         """Delete a document from the conversation, after asking."""
@@ -273,9 +251,6 @@ class DocumentsController(QObject):
         self._stepper.close()
         self._planner.close()
         self.attachments.close()
-        self._drop_written()
-        for folder in self._temporary:
-            rmtree(folder, ignore_errors=True)
 
     # What the model will get
 
@@ -349,7 +324,7 @@ class DocumentsController(QObject):
             conversation,
             question,
             documents,
-            count=self._tokens.counting or _estimate,
+            count=self._tokens.counting or estimate,
             room=self._room(question, before),
             before=[message.sent for message in before if message.sent is not None],
             asked_before=said[-1] if said else "",
@@ -402,11 +377,9 @@ class DocumentsController(QObject):
     def _on_attached(self, attachment: Attachment) -> None:
         """Take the text that is attached now out of the composer, and remove an attachment if the
         model has all of it already."""
-        if self._written is not None and attachment.name == self._written[0].name:
-            if self._composer.text == self._written[1]:
-                self._composer.set_text("")
-                self._composer.changed.emit("")
-            self._drop_written()
+        if (attachment.name, self._composer.text) == self._written:
+            self._composer.set_text("")
+            self._composer.changed.emit("")
         for message in self._still_read():
             for sent in message.sent.documents if message.sent else ():
                 if sent.number == attachment.number and sent.whole:
@@ -566,8 +539,3 @@ class DocumentsController(QObject):
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""
-
-
-def _estimate(text: str) -> int:
-    """Return more tokens than most texts have."""
-    return len(text) // _CHARACTERS_IN_A_TOKEN + 1

@@ -44,7 +44,7 @@ from PySide6.QtGui import (
 from app.engine_client.child_process import ChildProcess
 from app.markdown.rules import latex_of
 from app.steps import timer
-from app.theme.paths import read_path
+from app.theme.icons import read_path
 
 FORMULA_OBJECT = int(QTextFormat.ObjectTypes.UserObject) + 1
 FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the source of the formula

@@ -1,7 +1,6 @@
 """A dialog for the memory of conversations with the chosen target: their length, the number type of
 the caches, and when the model is unloaded. Knows the loader and the settings."""
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from app.choice_box import Choice, ChoiceBox
@@ -39,7 +38,6 @@ class MemoryDialog(Dialog):
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
         super().__init__(parent)
         self._loader = loader
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Context and memory")
         memory, rest = loader.memory, str(settings.unload_minutes)
         self.context = ChoiceBox("Longest conversation", _CONTEXTS, str(memory.context))

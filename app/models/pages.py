@@ -34,9 +34,8 @@ from app.models.offers import (
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows, show_action
-from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.thin_bar import ThinBar
+from app.theme.widgets import Card, ThinBar
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200

@@ -19,7 +19,7 @@ from app.layout import FREE, column_of, row_of, text_button
 from app.models.row_data import Action, RowData
 from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of
-from app.theme.thin_bar import ThinBar
+from app.theme.widgets import ThinBar
 
 
 def show_action(button: QPushButton, action: Action, subject: str) -> None:

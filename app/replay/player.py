@@ -19,8 +19,7 @@ from app.markdown.links import ask_to_open
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextShade, TextView
 from app.rounds.trace import Piece
-from app.theme.motion import motion_is_reduced
-from app.theme.style import colours_of
+from app.theme.style import colours_of, motion_is_reduced
 from engine.conversation.rounds import Round
 from engine.stretches import Stretch
 

@@ -18,6 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
+from PySide6.QtGui import QStandardItem, QStandardItemModel
 
 from app.chat.activity import Activity, long_status
 from app.conversations.records import Conversation, Folder, Hit
@@ -328,13 +329,10 @@ class ConversationModel(QAbstractListModel):
             yield from _rows_of(group, archived, heading=" ")
 
 
-class HitModel(QAbstractListModel):
+class HitModel(QStandardItemModel):
     """The hits of a search."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._hits: tuple[Hit, ...] = ()
-        self._shown: tuple[int, int | None] | None = None  # the conversation and message of a hit
+    _shown: tuple[int, int | None] | None = None  # the conversation and message of a hit
 
     @property
     def shown_conversation(self) -> int | None:
@@ -344,32 +342,27 @@ class HitModel(QAbstractListModel):
     def set_shown(self, hit: Hit | None) -> None:
         """Mark the hit that the transcript shows; None for no hit."""
         self._shown = None if hit is None else (hit.conversation, hit.message)
-        if self._hits:
-            self.dataChanged.emit(self.index(0), self.index(len(self._hits) - 1), [SHOWN])
+        self._mark()
 
     def set_hits(self, hits: tuple[Hit, ...]) -> None:
         """Show these hits."""
-        self.beginResetModel()
-        self._hits = hits
-        self.endResetModel()
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._hits)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        hit = self._hits[index.row()]
-        shown = (hit.conversation, hit.message) == self._shown
-        if role in (HIT, SHOWN):
-            return hit if role == HIT else shown
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+        self.clear()
+        for hit in hits:
             text = one_line("".join(part.text for part in hit.excerpts))
-            text = text if hit.message is None else f"{one_line(hit.title) or UNTITLED}: {text}"
-            return (
-                f"{text}, shown" if shown and role == Qt.ItemDataRole.AccessibleTextRole else text
-            )
-        return None
+            place = "" if hit.message is None else f"{one_line(hit.title) or UNTITLED}: "
+            item = QStandardItem(place + text)
+            item.setData(hit, HIT)
+            self.appendRow(item)
+        self._mark()
+
+    def _mark(self) -> None:
+        for row in range(self.rowCount()):
+            item = self.item(row)
+            hit: Hit = item.data(HIT)
+            shown = (hit.conversation, hit.message) == self._shown
+            item.setData(shown, SHOWN)
+            spoken = f"{item.text()}, shown" if shown else item.text()
+            item.setData(spoken, Qt.ItemDataRole.AccessibleTextRole)
 
 
 def title_of(conversation: Conversation) -> str:

@@ -612,7 +612,7 @@ class Sidebar(QWidget):
                     self._timer.stop()
                     self._ask()
                 elif self._pages.currentWidget() is self._hits and self._found.rowCount():
-                    self._choose_hit(self._found.index(0))
+                    self._choose_hit(self._found.index(0, 0))
             case _:
                 super().keyPressEvent(event)
 

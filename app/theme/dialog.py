@@ -20,6 +20,11 @@ _FRAME = QSize(8, 36)  # pixels that a window manager's frame takes
 class Dialog(QDialog):
     """What a screen has no room for scrolls; the buttons below it stay in sight."""
 
+    def open_once(self) -> None:
+        """Open it. It is deleted when it is closed."""
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.open()
+
     def setVisible(self, visible: bool) -> None:
         """Fit the screen before the dialog is seen."""
         if visible and not self.isVisible():

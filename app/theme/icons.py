@@ -1,6 +1,7 @@
 """The signs on the window's buttons. They are drawn here, because fonts and styles draw them in any
 shape, or not at all."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
@@ -9,7 +10,6 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractButton
 
 from app.theme.palette import Palette
-from app.theme.paths import read_path
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
@@ -102,3 +102,17 @@ def _pixmap(sign: Sign, colour: str) -> QPixmap:
     with QPainter(pixmap) as painter:
         draw_sign(painter, sign, QRectF(0, 0, side, side), colour)
     return pixmap
+
+
+def read_path(written: str) -> QPainterPath:
+    """Return the path of an SVG string with M, L, Q, C and Z and absolute coordinates."""
+    made = QPainterPath()
+    made.setFillRule(Qt.FillRule.WindingFill)
+    words = iter(written.split())
+    acts: dict[str, tuple[Callable[..., None], int]]
+    acts = {"M": (made.moveTo, 2), "L": (made.lineTo, 2), "Q": (made.quadTo, 4)}
+    acts |= {"C": (made.cubicTo, 6), "Z": (made.closeSubpath, 0)}
+    for command in words:
+        act, count = acts[command]
+        act(*(float(next(words)) for _ in range(count)))
+    return made

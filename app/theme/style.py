@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, QSettings, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
@@ -288,3 +288,16 @@ def figures_font(font: QFont) -> QFont:
     figures = QFont(font)
     figures.setFeature(QFont.Tag("tnum"), 1)
     return figures
+
+
+def motion_is_reduced() -> bool:
+    """Return whether the system is set to reduce motion.
+
+    Qt knows it from version 6.12 on; before that, macOS's own setting is read. Untested on a Mac.
+    """
+    hints = QGuiApplication.styleHints().accessibility()
+    if (preference := getattr(hints, "motionPreference", None)) is not None:
+        return "Reduced" in str(preference())
+    if sys.platform != "darwin":
+        return False
+    return bool(QSettings("apple.com", "universalaccess").value("reduceMotion", False, type=bool))

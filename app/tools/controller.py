@@ -111,7 +111,7 @@ class ToolsController(QObject):
     def _open(self, edited: Server | None, *, found: Sequence[tuple[str, Server]]) -> None:
         dialog = ServerDialog(edited, found=found, parent=self._panel)
         dialog.accepted.connect(lambda: self._take(dialog.servers, edited))
-        dialog.open()
+        dialog.open_once()
 
     def _take(self, servers: Sequence[Server], edited: Server | None) -> None:
         """Have these in place of the edited server, each with a name of its own."""

@@ -51,7 +51,6 @@ class ServerDialog(Dialog):
         """Edits `server`, or adds some. `found` are those in other programs on this machine, with
         the programs' names."""
         super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Edit {one_line(server.name)}" if server else "Add a server")
         self._edited = server
         name, written = "Command, address or JSON", hidden(server)[0] if server else ""

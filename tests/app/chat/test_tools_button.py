@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.chat.tools_button import ToolsButton
+from app.chat.menu_buttons import ToolsButton
 from engine.tools.turn import Permissions
 from tests.support.app.fake_tools import ADD, READ, WRITE
 
