@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QWidget
 from app import files
 from app.cluster.several_macs import SeveralMacs
 from app.layout import column_of, row_of, text_area, text_button
+from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.labels import ShortenedLabel, StatusLine, Tone, closing
-from app.theme.widgets import Switch
 from engine.cluster.states import RankState, divided
 from models.in_words import clean, size
 

@@ -48,7 +48,7 @@ _OPENAI_ROLES: dict[str, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
-_LEFT_OUT = {"tool", "function"}
+_LEFT_OUT = ("function", "tool")
 
 
 def read_chatgpt(value: dict[str, Any]) -> ExportedChat:
@@ -197,9 +197,7 @@ def _message(value: Any) -> tuple[Role | None, str]:
     if role in _LEFT_OUT if isinstance(role, str) else False:
         return None, ""
     if not isinstance(role, str) or role not in _OPENAI_ROLES:
-        raise Unreadable(
-            "The role must be one of " + ", ".join([*_OPENAI_ROLES, *sorted(_LEFT_OUT)])
-        )
+        raise Unreadable(f"The role must be one of {', '.join((*_OPENAI_ROLES, *_LEFT_OUT))}")
     content = value.get("content")
     if not isinstance(content, (str, list, type(None))):
         raise Unreadable("The content is neither a text nor a list of parts")

@@ -25,12 +25,11 @@ from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read, Write
 from app.documents.chips import Chip, chip_of_sent, shortened
 from app.documents.picture_view import PictureDialog
-from app.documents.planner import Count, MessageToPlan, Planner
+from app.documents.planner import Count, MessageToPlan, PictureTokens, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import (
     AROUND_A_MESSAGE,
-    PictureTokens,
     TokenCounter,
     estimate,
 )

@@ -1,7 +1,7 @@
 """How many tokens texts have, counted in another thread while the user types.
 
 Reads the target's tokenizer.json itself, so that the engine need not be asked. Knows no chat
-template: the few tokens that one puts around a message are estimated. The engine counts pictures.
+template: the few tokens that one puts around a message are estimated.
 """
 
 from collections.abc import Callable
@@ -9,16 +9,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.engine_client.engine_process import EngineProcess
 from app.steps import Stepper, Steps, in_thread
-from engine.process.protocol import Counted
-from engine.request import ChatMessage, Picture
 from models.errors import Problem
 
 AROUND_A_MESSAGE = 5
 _AFTER_MS = 250  # of not typing
 _REMEMBERED = 400  # texts
-_CHARACTERS_IN_A_TOKEN = 3  # of most texts, at least
 
 Count = Callable[[str], int]
 
@@ -95,7 +91,7 @@ class TokenCounter(QObject):
 
 def estimate(text: str) -> int:
     """Return more tokens than most texts have."""
-    return len(text) // _CHARACTERS_IN_A_TOKEN + 1
+    return len(text) // 3 + 1  # characters in a token, at least
 
 
 def load_count(target: Path) -> Count:
@@ -111,34 +107,3 @@ def load_count(target: Path) -> Count:
             f"{target} has no tokenizer that can be read.", "Import the model again."
         ) from error
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-class PictureTokens(QObject):
-    """Signals: `changed()`: another picture is counted."""
-
-    changed = Signal()
-
-    def __init__(self, engine: EngineProcess, parent: QObject) -> None:
-        super().__init__(parent)
-        self._engine = engine
-        self._asked: dict[str, str] = {}  # the picture's digest, by the id of the question
-        self._known: dict[str, int] = {}  # by digest
-        engine.counted.connect(self._on_counted)
-        engine.loading.connect(self._forget)
-
-    def of(self, picture: Picture) -> int:
-        """Return the tokens of a picture, with those around a message; 0 until they are known."""
-        if picture.digest not in self._known:
-            self._known[picture.digest] = 0
-            id = self._engine.count([ChatMessage("user", "?", pictures=(picture,))])
-            self._asked[id] = picture.digest
-        return self._known[picture.digest]
-
-    def _on_counted(self, counted: Counted) -> None:
-        if (digest := self._asked.pop(counted.id, None)) is not None:
-            self._known[digest] = counted.tokens
-            self.changed.emit()
-
-    def _forget(self) -> None:
-        self._known.clear()
-        self._asked.clear()

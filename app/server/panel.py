@@ -15,10 +15,11 @@ from app.layout import FREE, column_of, quiet_tabs, row_of, text_area, text_butt
 from app.models.formatting import target_name
 from app.server.local_server import LocalServer, ServerState
 from app.settings import LEAST_PORT, MOST_PORT, Settings
+from app.switch import Switch
 from app.theme.dialog import Dialog
 from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.row_tree import RowTree
-from app.theme.widgets import EdgedCheckBox, Switch
+from app.theme.widgets import EdgedCheckBox
 from engine.server.clients import ClientSetup, client_setups
 from engine.server.status import ModelState, ModelStatus, RequestStatus
 from engine.server.target import name_of

@@ -1,14 +1,12 @@
-"""Small painted widgets: a raised surface, a thin progress bar, a check box, a switch."""
+"""Small painted widgets: a raised surface, a thin progress bar, a check box."""
 
 from typing import Literal
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QCheckBox,
     QProgressBar,
-    QSizePolicy,
     QStyle,
     QStyleOptionButton,
     QWidget,
@@ -57,17 +55,16 @@ class ThinBar(QProgressBar):
         colours = colours_of(self)
         ink = colours.link if self._ink == "link" else colours.accepted
         whole = QRectF(self.rect())
-        part = QRectF(whole)
-        part.setWidth(whole.width() * self.value() / _PARTS)
+        filled = whole.width() * self.value() / _PARTS
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colours.edge))
             painter.drawRoundedRect(whole, 3, 3)
-            if part.width() > 0:
-                part.setWidth(max(part.width(), whole.height()))
+            if filled > 0:
+                whole.setWidth(max(filled, whole.height()))
                 painter.setBrush(QColor(colours.warning if self._over else ink))
-                painter.drawRoundedRect(part, 3, 3)
+                painter.drawRoundedRect(whole, 3, 3)
 
 
 class EdgedCheckBox(QCheckBox):
@@ -82,42 +79,3 @@ class EdgedCheckBox(QCheckBox):
         with QPainter(self) as painter:
             painter.setPen(self.palette().color(QPalette.ColorRole.Shadow))
             painter.drawRect(box.adjusted(0, 0, -1, -1))
-
-
-class Switch(QAbstractButton):
-    """On or off, without a label. Attribute: `failed`: it is switched on but does not work."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.failed = False
-        self.setCheckable(True)
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-
-    def sizeHint(self) -> QSize:
-        return QSize(46, 28)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours, on = colours_of(self), self.isChecked()
-        whole = QRectF(self.rect()).adjusted(3, 3, -3, -3)
-        track = colours.card
-        if on:
-            track = colours.warning if self.failed else colours.accepted
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            if not self.isEnabled():
-                painter.setOpacity(0.4)
-            painter.setPen(QPen(QColor(track if on else colours.bar), 1.5))
-            painter.setBrush(QColor(track))
-            painter.drawRoundedRect(whole, whole.height() / 2, whole.height() / 2)
-            size = whole.height() - 6
-            left = whole.right() - size - 3 if on else whole.left() + 3
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colours.paper if on else colours.bar))
-            painter.drawEllipse(QRectF(left, whole.top() + 3, size, size))
-            if self.hasFocus():
-                painter.setPen(QPen(QColor(colours.link), 2))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                ring = QRectF(self.rect()).adjusted(1, 1, -1, -1)
-                painter.drawRoundedRect(ring, ring.height() / 2, ring.height() / 2)

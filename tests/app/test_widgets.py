@@ -5,11 +5,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QStyleOptionViewItem, QTreeWidgetItem
 
+from app.switch import Switch
 from app.theme.labels import ElidedLabel, PartsLabel, StatusLine, ToneLabel, plain_label
 from app.theme.palette import DARK, LIGHT
 from app.theme.row_tree import RowTree
 from app.theme.style import qt_palette
-from app.theme.widgets import Switch
 
 
 def colours_in(widget):

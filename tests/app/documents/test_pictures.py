@@ -49,7 +49,7 @@ def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, w
     row = window.transcript.messages[0]
     (sent,) = row.widget.documents.chips
     until(lambda: not sent.picture.image.isNull())
-    assert sent.picture.height() == 48 > small, "no empty room around it"
+    assert sent.picture.height() == 48 > small
     sent.picture.clicked.emit()
     until(lambda: window.findChildren(PictureDialog))
     (dialog,) = window.findChildren(PictureDialog)

@@ -9,9 +9,8 @@ from PySide6.QtWidgets import QApplication
 from app.documents.answer_words import words_of
 from app.documents.word_marks import WordMarks, colour_of_document, line_of_document
 from app.markdown.formats import Formats
-from app.markdown.page import TextMark
 from app.markdown.streaming import StreamingMarkdown
-from app.markdown.view import TextView
+from app.markdown.view import TextMark, TextView
 from app.theme.palette import DARK, LIGHT
 from engine.documents.copied import CopiedSpan, WordIndex
 from tests.support.documents.marked_answers import DOCUMENTS

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.think_tags import stretches_in
-from app.markdown.page import TextMark
-from app.markdown.searching import SearchedText, pattern_of, pattern_of_any
+from app.markdown.searching import SearchedText, TextMark, pattern_of, pattern_of_any
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split
 

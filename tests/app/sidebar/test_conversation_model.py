@@ -38,7 +38,7 @@ def test_sections_follow_the_days(qapp, days):
 
 def test_a_screen_reader_gets_what_is_drawn(model):
     model.set_shown(1)
-    heard = [model.data(model.index(row), ACCESSIBLE) for row in range(5)]
+    heard = [model.data(model.index(row, 0), ACCESSIBLE) for row in range(5)]
     assert heard == [
         "Pinned long ago, pinned",
         "Boats, shown",
@@ -96,8 +96,8 @@ def test_a_screen_reader_gets_hits_in_one_line(qapp):
     model = HitModel()
     message = Hit(1, 5, "Boats", (Excerpt("the\n", False), Excerpt("sea", True)))
     model.set_hits((message, Hit(1, None, "Boats", (Excerpt("Boats", True),))))
-    assert [model.data(model.index(row), ACCESSIBLE) for row in (0, 1)] == [
+    assert [model.data(model.index(row, 0), ACCESSIBLE) for row in (0, 1)] == [
         "Boats: the sea",
         "Boats",
     ]
-    assert model.data(model.index(0), HIT) == message
+    assert model.data(model.index(0, 0), HIT) == message
