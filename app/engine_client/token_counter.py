@@ -74,9 +74,8 @@ class TokenCounter(QObject):
         if new and measure is not None:
             numbers = yield in_thread(lambda: [measure(text) for text in new])
             if len(known) > _REMEMBERED:  # every key that is typed makes another text
-                kept = {text: known[text] for text in texts if text in known}
-                known.clear()
-                known.update(kept)
+                for text in known.keys() - set(texts):
+                    del known[text]
             known.update(zip(new, numbers, strict=True))
         self._busy = False
         if target != self._target or texts != self._texts:
