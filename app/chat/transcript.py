@@ -87,7 +87,7 @@ class Transcript(QScrollArea):
         self._page.changed.connect(self._place)
         self.setWidget(self._page)
         self._empty: QWidget = plain_label(
-            "No messages yet. Write one below.", wraps=True, centred=True
+            "No messages yet. Write one below.", wraps=True, centred=True, tone="muted"
         )
         self._empty.setParent(self.viewport())
         self._jump = HoverButton("\u2193  Newest", formats.font, parent=self)
@@ -536,7 +536,6 @@ class Transcript(QScrollArea):
         palette = self.palette()
         for role in (QPalette.ColorRole.Window, QPalette.ColorRole.Base):
             palette.setColor(role, QColor(colours.paper))
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
         self.setPalette(palette)
         self.viewport().setPalette(palette)
         self._page.setPalette(palette)

@@ -75,14 +75,14 @@ QPushButton:disabled { color: palette(shadow); }
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
 QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox, Sidebar > QLineEdit,
-FindBar > QLineEdit, Page > QLineEdit, ApprovalCard QPlainTextEdit {
+FindBar > QLineEdit, Page > QLineEdit, ApprovalCard QPlainTextEdit, QDialog QListWidget {
     border: 1px solid palette(shadow); border-radius: 6px; padding: 3px 4px;
     background: palette(base);
 }
 Sidebar > QLineEdit { border-color: palette(mid); padding: 4px 2px; }
 Sidebar > QLineEdit:focus, FindBar > QLineEdit:focus, Page > QLineEdit:focus,
 QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus,
-ApprovalCard QPlainTextEdit:focus {
+ApprovalCard QPlainTextEdit:focus, QDialog QListWidget:focus {
     border-color: palette(highlight);
 }
 QDialog QAbstractSpinBox { padding: 1px 18px 1px 4px; }

@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
@@ -43,6 +44,10 @@ def test_a_question_has_the_lines_that_it_needs(window, qtbot):
     assert any(".\n" in text for text in texts(window))
     window.resize(1280, 900)
     qtbot.waitUntil(lambda: not any(".\n" in text for text in texts(window)))
+    window.settings.theme = "light" if window.theme.dark else "dark"
+    window.theme.refresh()
+    title, colour = card.findChild(QLabel), QColor(window.theme.colours.text)
+    qtbot.waitUntil(lambda: title.palette().color(title.foregroundRole()) == colour)
 
 
 def test_more_can_be_asked(window, qtbot):
