@@ -3,10 +3,8 @@
 import pytest
 
 from app.conversations.answer_figures import (
-    AnswerFigures,
     figures_of,
 )
-from app.conversations.stored_json import read_or, write
 from engine.events import Done, Failed, Prefill, Stats, Text
 from tests.support.app.store_samples import answered, asked, round_of
 
@@ -15,7 +13,8 @@ READ = (Prefill("g", 0, 5, 0, 0.0), Prefill("g", 5, 5, 0, 0.25))
 
 
 def test_they_are_derived_from_the_events():
-    found = figures_of((*READ, *ROUNDS, Done("g", "length", Stats())))
+    before = Text("", "from another program")
+    found = figures_of((before, *READ, *ROUNDS, Done("g", "length", Stats())))
     assert (found.tokens, found.stop_reason) == (4, "length")
     assert found.decode_seconds == pytest.approx(0.022)
     assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
@@ -29,11 +28,6 @@ def test_the_first_token_may_come_with_a_later_round():
     assert found.first_token_seconds == pytest.approx(0.25 + 0.022)
     none = figures_of((*READ, *held))
     assert none.first_token_seconds is None
-
-
-def test_text_that_was_there_before_is_no_first_token():
-    found = figures_of((Text("", "from another program"), *READ, *ROUNDS))
-    assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
 
 
 REASONS = (
@@ -50,20 +44,7 @@ def test_how_it_ended():
     for last, reason in REASONS:
         found = figures_of((*ROUNDS, *([last] if last else [])))
         assert found.stop_reason == reason
-
-
-def test_without_a_round_there_are_none():
-    reasons = ("stop", "cancelled")
-    for reason in reasons:
-        assert figures_of((*READ, Done("g", reason, Stats()))) is None
-
-
-def test_they_travel_as_json():
-    figures = AnswerFigures(3, 0.5, None, "end")
-    assert read_or(AnswerFigures, write(figures), None) == figures
-    assert write(None) == ""
-    for broken in (None, "", "{", "[]", '{"tokens": "3"}', "[" * 100_000):
-        assert read_or(AnswerFigures, broken, None) is None
+        assert figures_of((*READ, *([last] if last else []))) is None, "without a round"
 
 
 def test_they_are_stored_where_the_answer_ends(store):

@@ -138,7 +138,10 @@ def test_a_tree_may_be_very_deep(store):
     chat = one(export(backwards, current_node="4999"))
     assert len(chat.branch()) == 5_000
     (added,) = store.add([chat]).result()
-    assert len(store.branch(added.id).result()) == 5_000
+    branch = store.branch(added.id).result()
+    assert contents(branch) == [f"m{i}" for i in range(5_000)]
+    store.edit(branch[0].id, "otherwise").result()
+    assert store.switch(branch[0].id).result()[-1] == branch[-1]
 
 
 def test_without_a_current_node_something_is_shown_and_without_messages_nothing():

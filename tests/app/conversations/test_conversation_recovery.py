@@ -43,7 +43,7 @@ def spoil(path, *, share=1.0):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text"])
+@pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text", "table"])
 def test_the_newest_backup_is_restored(path, clock, kind):
     before = fill(path, clock)
     data = path.read_bytes()
@@ -56,6 +56,9 @@ def test_the_newest_backup_is_restored(path, clock, kind):
             path.write_bytes(data[: len(data) // 2])
         case "text":
             path.write_text("my notes\n" * 1000)
+        case "table":
+            with raw(path) as connection:
+                connection.execute("DROP TABLE traces")
     damaged = path.read_bytes()
     with Store.open(path) as store:
         assert "damaged" in store.notice
@@ -68,15 +71,6 @@ def test_the_newest_backup_is_restored(path, clock, kind):
         assert store.search("words").result()
     assert aside.read_bytes() == damaged
     assert titles(path) == ["after", *before[1:]]
-
-
-def test_a_missing_table_is_damage(path, clock):
-    before = fill(path, clock)
-    with raw(path) as connection:
-        connection.execute("DROP TABLE traces")
-    with Store.open(path) as store:
-        assert "damaged" in store.notice
-    assert titles(path) == before[1:]
 
 
 def test_a_bad_backup_is_passed_over(path, clock):
@@ -102,16 +96,18 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
         assert store.notice is None
 
 
-@pytest.mark.parametrize("emptied", [False, True])
-def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, emptied):
+@pytest.mark.parametrize("way", ["lost", "emptied", "put aside"])
+def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, way):
     before = fill(path, clock)
     with raw(path) as connection:
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("UPDATE conversations SET title = 'of the lost file'")
     path.unlink()
-    if emptied:
+    if way == "emptied":
         path.touch()
+    if way == "put aside":  # and killed before the backup was in its place
+        path.with_name(f"{path.name}.restoring").write_bytes(b"half")
     assert path.with_name(f"{path.name}-wal").stat().st_size
     with Store.open(path) as store:
         assert "missing" in store.notice
@@ -119,14 +115,6 @@ def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, emp
     assert kept(path) == []
     with raw(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def test_a_recovery_that_was_killed_is_made_up_for(path, clock):
-    before = fill(path, clock)
-    # As it stands after the damaged file was put aside and before the backup was in its place.
-    path.rename(path.with_name("conversations-damaged-x.sqlite"))
-    path.with_name(f"{path.name}.restoring").write_bytes(b"half")
-    assert titles(path) == before[1:]
 
 
 def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(path, clock):

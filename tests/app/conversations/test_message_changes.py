@@ -4,12 +4,9 @@ from itertools import permutations
 
 import pytest
 
-from app.conversations.records import Message
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, round_of
-
-Branch = tuple[Message, ...]
 
 
 @pytest.fixture
@@ -63,7 +60,11 @@ def test_one_of_several_versions_goes_with_what_was_said_to_it(store, branch):
     assert chat.entries == before[0].entries
 
 
-def test_what_is_written_is_not_deleted(store, branch):
+def test_what_was_said_since_stays_and_what_is_written_is_not_deleted(store, branch):
+    change = store.delete_message(branch[1].id).result()
+    store.say(branch[0].conversation, "Three?").result()
+    store.undo(change).result()
+    assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]
     answer = store.begin_answer(branch[2].id, target="t", drafter="d").result()
     with pytest.raises(Problem, match="being written"):
         store.delete_message(answer.id).result()
@@ -130,10 +131,3 @@ def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(store, 
     store.undo(answer).result()
     assert shown(store, branch) == ["One?", "One.", "Two."]
     assert isinstance(store.undo(question).exception(), Problem)
-
-
-def test_what_was_said_since_stays_shown_when_a_message_is_restored(store, branch):
-    change = store.delete_message(branch[1].id).result()
-    store.say(branch[0].conversation, "Three?").result()
-    store.undo(change).result()
-    assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]

@@ -8,7 +8,6 @@ from app.conversations.think_tags import (
     stretches_in,
     stretches_to_json,
     tagged,
-    with_think_tags,
 )
 from engine.stretches import Stretch, divided, joined, said
 from tests.support.app.markdown_texts import reasoning
@@ -48,8 +47,3 @@ def test_what_is_spelled_says_the_same(kinds):
     again = tagged(text, stretches)
     for kind in ("reasoning", "content"):
         assert said(again, stretches_in(again), kind) == said(text, stretches, kind)
-
-
-def test_an_answer_with_its_reasoning_before_it():
-    assert with_think_tags(" a\n", "b") == "<think>\na\n</think>\n\nb"
-    assert with_think_tags(" ", "b") == "b"
