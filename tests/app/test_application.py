@@ -14,18 +14,12 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window, until):
     window = open_window("ready take load take")
     until(lambda: window.loader.loaded)
     assert window.application.backups.isActive()
-    window.close()
-    assert not window.application.backups.isActive()
-
-
-def test_it_begins_once(open_window, until):
-    window = open_window()
-    until(lambda: window.loader.loaded)
     asked = []
     window.loader.load_requested.connect(lambda: asked.append(None))
     window.application.begin()
-    assert window.application.begun
-    assert asked == []
+    assert (window.application.begun, asked) == (True, []), "it begins once"
+    window.close()
+    assert not window.application.backups.isActive()
 
 
 def test_a_model_that_is_prepared_at_the_end_starts_no_engine(open_window, until):

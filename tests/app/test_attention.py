@@ -4,7 +4,6 @@ import pytest
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from app.attention import Attention
-from tests.support.app.window_maker import windows_of
 
 
 class Messages:
@@ -109,13 +108,3 @@ def test_where_there_is_no_place_for_messages_nothing_happens(begin, window):
     )
     attention.show_message("A title", "A line.", 1)
     assert attention.findChild(QSystemTrayIcon) is None
-
-
-def test_the_message_leads_to_its_conversation(open_window, until):
-    window = open_window()
-    window.conversation.say("first")
-    until(lambda: len(window.conversation.branch) == 2 and not window.conversation.busy)
-    record = window.conversation.record
-    window.new()
-    windows_of(window).attention.chosen.emit(record.id)
-    until(lambda: window.conversation.record == record or len(window.conversation.branch) == 2)

@@ -46,15 +46,6 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(open_window, u
     assert window.composer.blocked == ""
 
 
-def test_a_model_that_cannot_be_loaded(open_window, until):
-    window = open_window("ready take failed take load serve")
-    until(lambda: window.composer.blocked)
-    assert "Do otherwise." in window.pair_bar.status_text
-    window.application.readiness.try_again()
-    until(lambda: window.loader.loaded)
-    assert window.pair_bar.status == "loaded"
-
-
 def test_a_remark_about_the_machine_stands_in_the_panel_alone(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)

@@ -52,11 +52,8 @@ def collector(busy, qtbot, monkeypatch):
     gc.enable()
 
 
-def test_python_does_not_collect_by_itself(collector):
-    assert not gc.isenabled()
-
-
 def test_young_garbage_goes_at_once_even_while_busy(collector, busy):
+    assert not gc.isenabled(), "Python does not collect by itself"
     busy.now = True
     gone = weakref.ref(Cycle())
     many = [[] for _ in range(2000)]

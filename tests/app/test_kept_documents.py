@@ -7,7 +7,6 @@ from filelock import FileLock
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from app.settings_dialog import SettingsDialog
-from app.steps import Stepper
 from engine.process.protocol import Loaded
 
 
@@ -71,18 +70,3 @@ def test_what_cannot_be_deleted_is_said(window, deletion, until):
         until(lambda: window.notices.texts)
     assert deletion.isEnabled()
     assert kept.exists()
-
-
-def test_the_settings_ask_nothing_once_they_are_closed(window):
-    window.menus.actions["settings"].trigger()
-    (dialog,) = window.findChildren(SettingsDialog)
-    (stepper,) = dialog.findChildren(Stepper)
-    asked = []
-
-    def steps():
-        asked.append(True)
-        yield window.store.kept_bytes()
-
-    dialog.close()
-    stepper.run(steps(), failed=lambda problem: None)
-    assert asked == []

@@ -73,6 +73,7 @@ def test_each_window_has_its_own(tmp_path):
 def test_the_first_run(tmp_path):
     fresh = opened(tmp_path)
     assert fresh.pair == Pair()
+    assert fresh.starter_name == STARTER.name
     assert fresh.font_points is None
     assert (fresh.theme, fresh.font_family, fresh.enter_sends) == ("system", "", True)
     assert (fresh.new_system_prompt, fresh.new_settings) == ("", "")
@@ -82,10 +83,6 @@ def test_the_first_run(tmp_path):
     assert fresh.paths("targets") == ()
     assert fresh.window(1).place("window").isEmpty()
     assert fresh.window(1).switched("rounds", default=True)
-
-
-def test_the_starter_model_has_its_own_name(tmp_path):
-    assert opened(tmp_path).starter_name == STARTER.name
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path):
@@ -102,6 +99,9 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
         assert read.window(2).place("window").isEmpty(), wrong
         assert read.open_windows, wrong
         read.window(1).conversation  # noqa: B018  # a number or None, and no error
+    for text in ("", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"):
+        stored.setValue("memory/starter", text)
+        assert Settings(stored).memory("") == Memory(), text
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -112,13 +112,6 @@ def test_paths_are_remembered_newest_first(tmp_path, paths):
         known.remember_path("targets", path)
     expected = tuple(dict.fromkeys(reversed(paths)))[:8]
     assert known.paths("targets")[: len(expected)] == expected
-
-
-def test_memory_that_cannot_be_read_is_the_models_own(tmp_path):
-    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for text in ("", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"):
-        stored.setValue("memory/starter", text)
-        assert Settings(stored).memory("") == Memory(), text
 
 
 def test_what_a_person_opened_can_be_forgotten(tmp_path):

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
-    QToolButton,
 )
 
 from app.chat.conversation import DEFAULTS
@@ -20,8 +18,8 @@ from app.conversations.records import settings_from_json
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
 from app.settings import DraftsInText, Settings
 from app.settings_dialog import SettingsDialog
-from app.theme.palette import DARK, LIGHT, contrast
-from app.theme.style import Theme, qt_palette
+from app.theme.palette import DARK, LIGHT
+from app.theme.style import Theme
 from engine.request import Sampling
 
 MINE = Preset("Mine", Sampling(temperature=0.3))
@@ -92,14 +90,6 @@ def test_the_theme_and_the_font_change_at_once(opened):
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
 
 
-def test_a_setting_is_explained_after_it(opened):
-    explained = opened.field(QToolButton, "About: Past answers")
-    assert (
-        explained.toolTip()
-        == opened.field(QCheckBox, "Use past answers to draft faster").accessibleDescription()
-    )
-
-
 @pytest.mark.parametrize(
     ("label", "name", "usual"),
     [
@@ -161,24 +151,6 @@ def test_folders(opened):
     buttons["Open the folder: Models"].click()
     assert opened.opened == [opened.folder]
     assert not buttons["Open the folder: Elsewhere"].isEnabled()
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_a_box_to_check_has_an_edge(opened, colours):
-    box = opened.field(QCheckBox, "Notify me when an answer is ready")
-    box.setPalette(qt_palette(colours))
-    image = box.grab().toImage()
-    middle = image.height() // 2
-    across = (image.pixelColor(x, middle).name() for x in range(image.height()))
-    assert max(contrast(colour, colours.paper) for colour in across) >= 3
-
-
-def test_every_field_has_a_name_every_label_is_plain_and_enter_presses_no_button(opened):
-    assert not any(one.autoDefault() for one in opened.dialog.findChildren(QPushButton))
-    for kind in (QComboBox, QDoubleSpinBox, QPlainTextEdit, QCheckBox):
-        assert all(field.accessibleName() for field in opened.dialog.findChildren(kind))
-    labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]
-    assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
 
 
 def test_the_window_follows(open_window, until):

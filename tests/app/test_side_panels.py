@@ -119,17 +119,6 @@ def test_of_three_sides_as_many_are_shown_as_there_is_room_for(make):
     assert shown_at(1400) == "left right"
 
 
-def test_searching_brings_the_sidebar(open_window, until):
-    window = open_window()
-    until(lambda: window.loader.loaded)
-    window.menus.actions["sidebar"].trigger()
-    assert not window.sidebar.isVisible()
-    window.menus.actions["search"].trigger()
-    assert window.sidebar.isVisible()
-    focused = window.focusWidget()
-    assert focused.accessibleName() == "Search all conversations"
-
-
 def test_a_narrow_window_shows_all_of_its_text(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)

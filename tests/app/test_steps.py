@@ -19,29 +19,19 @@ def fail(problem):
 
 def test_steps_go_on_where_they_began(qtbot):
     stepper, seen = Stepper(), []
-
-    def steps():
-        seen.append(threading.current_thread())
-        seen.append((yield in_thread(threading.current_thread)))
-        seen.append(threading.current_thread())
-
-    stepper.run(steps(), failed=fail)
-    qtbot.waitUntil(lambda: len(seen) == 3)
-    assert seen[0] is seen[2] is threading.main_thread()
-    assert seen[1] is not seen[0]
-
-
-def test_a_future_that_is_done_already_is_waited_for_too(qtbot):
-    stepper, seen = Stepper(), []
     done = Future()
     done.set_result(5)
 
     def steps():
         seen.append((yield done))
+        seen.append((yield in_thread(threading.current_thread)))
+        seen.append(threading.current_thread())
 
     stepper.run(steps(), failed=fail)
-    assert seen == [], "never inside the call"
-    qtbot.waitUntil(lambda: seen == [5])
+    assert seen == [], "never inside the call, though it is done already"
+    qtbot.waitUntil(lambda: len(seen) == 3)
+    assert seen[0] == 5
+    assert seen[2] is threading.main_thread() is not seen[1]
 
 
 def test_a_problem_can_be_caught_or_is_told(qtbot):
@@ -58,20 +48,15 @@ def test_a_problem_can_be_caught_or_is_told(qtbot):
         yield in_thread(work)
         caught.append("never")
 
-    stepper.run(steps(), failed=lambda problem: told.append(problem.remedy))
-    qtbot.waitUntil(lambda: told == ["Mend it."])
-    assert caught == ["Broken."]
-
-
-def test_a_problem_before_the_first_wait_is_told_too(qtbot):
-    told = []
-
-    def steps():
-        raise Problem("Broken.", "Mend it.")
+    def broken():
+        raise Problem("Broken.", "Mend it now.")
         yield  # a generator
 
-    Stepper().run(steps(), failed=lambda problem: told.append(problem.message))
-    assert told == ["Broken."]
+    stepper.run(broken(), failed=lambda problem: told.append(problem.remedy))
+    assert told == ["Mend it now."], "before the first wait too"
+    stepper.run(steps(), failed=lambda problem: told.append(problem.remedy))
+    qtbot.waitUntil(lambda: told[1:] == ["Mend it."])
+    assert caught == ["Broken."]
 
 
 def test_a_bug_surfaces(qtbot):

@@ -29,6 +29,10 @@ def answer_now(window):
 
 
 def test_only_what_the_model_offers_can_be_chosen(open_window, until):
+    without = open_window()
+    until(lambda: without.loader.loaded is not None)
+    assert not without.composer.thinking.isVisible()
+    without.close()
     window = open_window(THINKS)
     until(lambda: window.composer.thinking.isVisible())
     shown = {action.text(): action.isChecked() for action in menu(window).actions()}
@@ -36,12 +40,6 @@ def test_only_what_the_model_offers_can_be_chosen(open_window, until):
     choose(window, OFF)
     assert window.composer.thinking.text() == "Thinking: off"
     assert {action.text() for action in menu(window).actions() if action.isChecked()} == {OFF}
-
-
-def test_a_model_without_a_choice_has_no_button(open_window, until):
-    window = open_window()
-    until(lambda: window.loader.loaded is not None)
-    assert not window.composer.thinking.isVisible()
 
 
 def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, watch):

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from app.settings import Pair
 from app.welcome import EXAMPLES
@@ -63,10 +63,3 @@ def test_a_download_is_told_in_the_unit_of_the_library(window):
     window.loader.fetch_began.emit()
     (said,) = (text for text in texts(window) if "Tiny" in text)
     assert "starter" not in said
-
-
-def test_a_low_page_has_two_examples_and_a_high_one_four(window):
-    for height, count in ((380, 2), (600, 4)):
-        window.welcome.resize(600, height)
-        QApplication.sendPostedEvents()
-        assert sum(not card.isHidden() for card in window.welcome.examples) == count

@@ -1,9 +1,10 @@
-"""Lines out of bytes, and one life of a process."""
+"""Lines out of bytes, and the lives of a process: real processes, one at a time."""
 
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,38 +12,43 @@ from PySide6.QtCore import QTimer
 
 from app.engine_client.child_process import ChildProcess
 from engine.pipes import Lines
-from engine.process.supervision import KILLED
+from engine.process.supervision import KILLED, Supervisor
 
-TIMEOUT_MILLISECONDS = 120_000  # for hangs only
 SAY_AND_LISTEN = "print('ready', flush=True); import sys; sys.stdin.read()"
 SAY_AND_WAIT = "print('ready', flush=True); import time; time.sleep(3600)"
 
 
 class Heard:
-    """A child process that runs a line of Python, and its output."""
+    """A child process that runs a line of Python. Attributes: `child`; its lives and its output
+    so far."""
 
-    def __init__(self, code, qtbot, *, program=sys.executable):
-        self._qtbot = qtbot
+    def __init__(self, code, program, pauses_seconds):
+        self.pids = []
         self.said = []
         self.complained = []
         self.ends = []
-        self.child = ChildProcess([program, "-c", code], folder=Path("/"), limit=20)
+        self.supervisor = Supervisor(pauses_seconds)
+        self.child = ChildProcess(
+            [program, "-c", code], folder=Path("/"), limit=20, supervisor=self.supervisor
+        )
+        self.child.began.connect(self._on_began)
         self.child.said.connect(self.said.append)
         self.child.complained.connect(self.complained.append)
         self.child.ended.connect(lambda *end: self.ends.append(end))
+        self.child.start()
 
-    def until(self, holds):
-        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_MILLISECONDS)
+    def _on_began(self):
+        assert not any(map(psutil.pid_exists, self.pids)), "never two"
+        self.pids.append(self.child.pid)
 
 
 @pytest.fixture
 def run(qtbot):
     started = []
 
-    def run(code, **options):
-        started.append(heard := Heard(code, qtbot, **options))
-        heard.child.start()
-        return heard
+    def run(code, *pauses_seconds, program=sys.executable):
+        started.append(Heard(code, program, pauses_seconds))
+        return started[-1]
 
     yield run
     for heard in started:
@@ -52,14 +58,13 @@ def run(qtbot):
 
 def expected(data, limit):
     """Lines and rest, the slow way."""
-    whole = [line if len(line) <= limit else line[: limit + 1] for line in _split(data)]
+    *ended, rest = data.split(b"\n")
+    whole = [
+        line if len(line) <= limit else line[: limit + 1]
+        for line in [*(line + b"\n" for line in ended), rest]
+    ]
     rest = whole.pop()
     return (whole, rest) if len(rest) <= limit else ([*whole, rest], b"")
-
-
-def _split(data):
-    *ended, rest = data.split(b"\n")
-    return [*(line + b"\n" for line in ended), rest]
 
 
 @given(
@@ -72,93 +77,128 @@ def test_lines_are_the_same_however_they_arrive(chunks, limit):
     assert (came, lines.rest()) == expected(b"".join(chunks), limit)
 
 
-def test_a_line_without_an_end_is_told_early_and_not_kept():
-    lines = Lines(10)
-    assert lines.feed(b"x" * 11) == [b"x" * 11]
-    assert [lines.feed(b"y" * 1000) for _ in range(5)] == [[]] * 5
-    assert lines.rest() == b""
-    assert lines.feed(b"y\nnext\n") == [b"next\n"]
-
-
-def test_it_says_what_the_program_says(run):
+def test_it_says_what_the_program_says(run, until):
     heard = run("import sys; print('a\\nb'); print('c', file=sys.stderr, end=''); print(end='d')")
-    heard.until(lambda: heard.ends)
+    until(lambda: heard.ends)
     assert heard.said == [b"a\n", b"b\n", b"d"]
     assert heard.complained == [b"c"]
     assert heard.ends == [("It ended with status 0.", 0)]
 
 
-def test_it_is_told_what_is_written(run):
+def test_it_is_told_what_is_written(run, until):
     heard = run("print(input()[::-1])")
     heard.child.write(b"abc\n")
-    heard.until(lambda: heard.ends)
+    until(lambda: heard.ends)
     assert heard.said == [b"cba\n"]
     heard.child.write(b"to nobody\n")
 
 
 @pytest.mark.parametrize(
-    ("code", "end"),
+    ("code", "end", "complaint"),
     [
-        ("raise SystemExit(3)", ("It ended with status 3.", 3)),
-        ("import os; os.abort()", ("It ended with SIGABRT.", None)),
-        ("import os; os.kill(os.getpid(), 9)", (KILLED, None)),
+        ("raise SystemExit(3)", ("It ended with status 3.", 3), []),
+        (
+            "import os; os.abort()",
+            ("It ended with SIGABRT.", None),
+            [b"Fatal Python error: Aborted\n"],
+        ),
+        ("import os; os.kill(os.getpid(), 9)", (KILLED, None), []),
     ],
 )
-def test_it_tells_how_it_ended(code, end, run):
+def test_it_tells_how_it_ended(code, end, complaint, run, until):
     heard = run(code)
-    heard.until(lambda: heard.ends)
+    until(lambda: heard.ends)
     assert heard.ends == [end]
+    assert heard.complained[:1] == complaint
 
 
-def test_a_program_that_is_missing(run):
+def test_a_program_that_is_missing(run, until):
     heard = run("", program="/no/such/program")
     assert heard.ends == []
-    heard.until(lambda: heard.ends)
+    until(lambda: heard.ends)
     ((reason, status),) = heard.ends
     assert reason.startswith("It could not be started: ")
     assert status is None
 
 
-def test_a_crash_tells_where(run):
-    heard = run("import os; os.abort()")
-    heard.until(lambda: heard.ends)
-    assert heard.complained[0] == b"Fatal Python error: Aborted\n"
-
-
-def test_closing_ends_what_does_not_listen(run):
+def test_closing_ends_what_does_not_listen(run, until):
     heard = run("import signal; signal.signal(15, signal.SIG_IGN);" + SAY_AND_WAIT)
-    heard.until(lambda: heard.said)
+    until(lambda: heard.said)
     heard.child.close()
     assert heard.ends == [(KILLED, None)]
 
 
-def test_closing_hears_the_last_words(run):
+def test_closing_hears_the_last_words_and_starts_no_other(run, until):
     heard = run("print('ready', flush=True); input_ = __import__('sys').stdin.read(); print('bye')")
-    heard.until(lambda: heard.said)
+    until(lambda: heard.said)
+    heard.child.ended.connect(lambda: heard.child.start())
     heard.child.close()
     assert heard.said == [b"ready\n", b"bye\n"]
     assert heard.ends == [("It ended with status 0.", 0)]
+    assert len(heard.pids) == 1
 
 
-def test_others_have_their_turn_while_a_flood_is_told(run):
-    heard = run(f"print('x\\n' * 200, end=''); {SAY_AND_LISTEN}")
+def test_others_have_their_turn_while_a_flood_is_told(run, until):
+    """Else the window would hear nothing but the engine, one portion right after the other."""
+    heard = run(f"print('x\\n' * 200, end='', flush=True); {SAY_AND_LISTEN}")
     heard.child.said.connect(lambda line: time.sleep(0.002))
     turns = set()
     timer = QTimer()
     timer.timeout.connect(lambda: turns.add(len(heard.said)))
     timer.start(0)
-    heard.until(lambda: len(heard.said) == 201)
+    until(lambda: heard.said)
+    count = len(heard.said)
+    heard.child._read()  # as if more had come
+    assert len(heard.said) == count < 200
+    until(lambda: len(heard.said) == 201)
     timer.stop()
     assert heard.said == [b"x\n"] * 200 + [b"ready\n"]
     assert len(turns) > 5
 
 
-def test_what_comes_in_a_flood_waits_for_its_turn(run):
-    """Else the window would hear nothing but the engine, one portion right after the other."""
-    heard = run(f"print('x\\n' * 200, end='', flush=True); {SAY_AND_LISTEN}")
-    heard.child.said.connect(lambda line: time.sleep(0.002))
-    heard.until(lambda: heard.said)
-    count = len(heard.said)
-    heard.child._read()  # as if more had come
-    assert len(heard.said) == count < 200
-    heard.until(lambda: len(heard.said) == 201)
+@pytest.mark.parametrize("kill", [True, False])
+def test_another_starts_once_the_first_has_ended(kill, run, until):
+    heard = run(SAY_AND_LISTEN)
+    until(lambda: heard.said)
+    heard.child.replace(kill=kill)
+    heard.child.replace(kill=kill)
+    assert heard.child.pid == 0
+    until(lambda: len(heard.said) == 2)
+    assert len(heard.pids) == 2
+    assert heard.child.death is None
+
+
+def test_a_killed_one_says_nothing_more(run, until):
+    heard = run("print('first', flush=True); print('second', flush=True); " + SAY_AND_WAIT)
+    heard.child.said.connect(lambda line: heard.child.stop(kill=True))
+    until(lambda: heard.ends)
+    assert heard.said == [b"first\n"]
+
+
+def test_one_that_does_not_work_is_killed_and_started_again(run, until):
+    heard = run(SAY_AND_WAIT, 0.0)
+    until(lambda: heard.said)
+    assert heard.child.fail().count == 1
+    assert heard.child.fail() is None
+    until(lambda: len(heard.said) == 2)
+    assert heard.child.fail(for_good=True) is not None
+    until(lambda: not heard.child.running)
+    assert heard.supervisor.plan == "given up"
+
+
+def test_a_stop_ends_the_wait_for_another(run, until, qtbot):
+    heard = run("raise SystemExit(3)", 0.01)
+    heard.child.ended.connect(lambda: heard.child.stop())
+    until(lambda: heard.ends)
+    qtbot.wait(50)
+    assert len(heard.pids) == 1
+
+
+@pytest.mark.slow
+def test_the_end_of_patience_with_one_is_not_that_with_the_next(run, until, qtbot):
+    heard = run(SAY_AND_LISTEN)
+    until(lambda: len(heard.said) == 1)
+    heard.child.replace()
+    until(lambda: len(heard.said) == 2)
+    qtbot.wait(2_000)
+    assert psutil.pid_exists(heard.pids[-1])

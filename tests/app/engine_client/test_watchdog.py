@@ -55,16 +55,6 @@ def test_asking_for_more_is_no_answer(dog, heard, tick):
     assert heard == ["silent 3"]
 
 
-def test_patience_may_change(dog, heard, tick):
-    dog.expect(3 * HOUR)
-    tick(2)
-    dog.expect(5 * HOUR)
-    tick(2)
-    assert heard == []
-    tick(1)
-    assert heard == ["silent 5"]
-
-
 def test_at_rest_it_never_barks(dog, heard, tick):
     tick(9)
     dog.expect(3 * HOUR)

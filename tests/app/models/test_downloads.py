@@ -110,21 +110,6 @@ def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(download
     assert downloading.requests == {}
 
 
-def test_a_running_one_is_cancelled(downloading):
-    downloading.downloads.pull("a/a")
-    pull = downloading.commands.asked("pull")
-    pull.download(A)
-    downloading.downloads.cancel("a/a")
-    asked = downloading.commands.asked("--cancel")
-    asked.download(replace(A, request="cancel"))
-    asked.answer()
-    pull.download(replace(A, request="cancel", done_bytes=20))
-    assert downloading.requests == {"a/a": "cancel"}
-    pull.download(replace(A, status="cancelled"))
-    downloading.look()
-    assert downloading.statuses == {}
-
-
 def test_an_older_answer_forgets_nothing(downloading):
     downloading.library.refresh()
     look = downloading.commands.asked("list")
@@ -140,16 +125,6 @@ def test_an_older_answer_forgets_nothing(downloading):
     assert downloading.statuses == {"b/b": "queued"}
 
 
-def test_downloads_of_another_process_are_recognized(downloading):
-    downloading.look(A)
-    assert downloading.downloads.elsewhere
-    downloading.look(replace(A, status="paused"))
-    assert not downloading.downloads.elsewhere
-    downloading.downloads.pull("a/a")
-    downloading.commands.asked("pull").download(A)
-    assert not downloading.downloads.elsewhere
-
-
 def test_what_another_process_does_is_seen(downloading):
     downloading.look(A, B)
     downloading.downloads.pause("a/a")
@@ -161,14 +136,6 @@ def test_what_another_process_does_is_seen(downloading):
     assert downloading.statuses == {"a/a": "paused", "b/b": "running"}
     downloading.look(replace(A, status="paused"), replace(B, status="failed"))
     assert downloading.broken == [replace(B, status="failed")]
-
-
-def test_what_waits_for_nobody_can_be_resumed(downloading):
-    downloading.look(B)
-    assert downloading.statuses == {"b/b": "paused"}
-    downloading.downloads.pull("b/b")
-    assert downloading.statuses == {"b/b": "queued"}
-    assert downloading.commands.waits("pull", "b/b")
 
 
 def test_a_request_that_fails_is_reported_and_forgotten(downloading):
@@ -203,6 +170,10 @@ def test_a_command_that_was_refused_leaves_nothing(downloading):
     downloading.commands.asked("pull").fail("a b is not a name.", "Write organization/model.")
     assert downloading.statuses == {}
     assert [problem.message for problem in downloading.problems] == ["a b is not a name."]
+    downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").tell(Progressed(1, 2))  # which is no answer of its own
+    assert downloading.statuses == {"a/a": "queued"}
+    assert len(downloading.problems) == 1
 
 
 def test_a_failure_that_the_queue_knows_is_told_once(downloading):
@@ -213,10 +184,3 @@ def test_a_failure_that_the_queue_knows_is_told_once(downloading):
     assert downloading.statuses == {"a/a": "failed"}
     assert [one.problem for one in downloading.broken] == ["Damaged."]
     assert downloading.problems == []
-
-
-def test_a_line_about_something_else_is_skipped(downloading):
-    downloading.downloads.pull("a/a")
-    downloading.commands.asked("pull").tell(Progressed(1, 2))
-    assert downloading.problems == []
-    assert downloading.statuses == {"a/a": "queued"}

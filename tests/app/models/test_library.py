@@ -5,7 +5,6 @@ import pytest
 from app.models.library import Library
 from models.answers import Found, Freed, Offered, Rated
 from models.errors import Problem
-from models.records import Inventory
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import (
     CANDIDATES,
@@ -14,7 +13,6 @@ from tests.support.app.library_samples import (
     INSTALLED,
     INVENTORY_ANSWER,
     OFFERS,
-    inventory_answer,
 )
 
 
@@ -29,6 +27,9 @@ def library(commands):
 
 
 def test_every_answer_is_decoded(commands, library):
+    library.search("   ")
+    assert commands.started == []
+    assert not library.found.answered
     library.refresh()
     library.refresh_offers()
     library.search("  qwen   3 ")
@@ -74,31 +75,17 @@ def test_only_the_latest_answer_counts(commands, library):
     look = commands.asked("list")
     library.refresh()
     assert look.dropped
-
-
-def test_a_failure_keeps_the_last_answer(commands, library):
-    library.refresh()
     commands.asked("list").answer(INVENTORY_ANSWER)
     library.refresh()
     commands.asked("list").fail("The disk is gone.", "Plug it in.")
-    assert library.inventory.value.installed == INSTALLED
+    assert library.inventory.value.installed == INSTALLED, "the last answer is kept"
     assert library.inventory.problem is not None
     library.refresh()
     assert library.inventory.problem is None
-
-
-def test_an_empty_search_asks_nothing(commands, library):
-    library.search("   ")
-    assert commands.started == []
-    assert not library.found.answered
-
-
-def test_another_target_forgets_the_candidates(commands, library):
     library.refresh_candidates("/models/a")
     commands.asked("--target").answer(Rated("", CANDIDATES))
     library.refresh_candidates("/models/b")
-    assert library.candidates.value == ()
-    assert library.candidates.asking
+    assert library.candidates.value == (), "which are those of another target"
 
 
 @pytest.mark.parametrize("answer", [None, Freed(3), Offered(())])
@@ -145,11 +132,3 @@ def test_closing_waits_for_the_downloads_alone(commands, library):
     assert commands.closed == (pull,)
     pull.answer()
     assert len([one for one in commands.started if "list" in one.words]) == 1  # no more
-
-
-def test_models_are_found_by_name_or_folder():
-    found = Inventory(INSTALLED)
-    assert found.find("SMOLLM2-135m-instruct") == INSTALLED[0]
-    assert found.find(INSTALLED[1].path) == INSTALLED[1]
-    assert found.find("qwen") is None
-    assert inventory_answer().installed == ()

@@ -32,13 +32,8 @@ def test_what_is_chosen_is_loaded_and_kept(window, until):
     assert window.settings.unload_minutes == 15
     again = ask(window)
     assert (again.context.value, again.caches.value, again.rest.value) == ("2048", "8", "15")
-    again.reject()
-
-
-def test_what_is_the_same_is_not_loaded_again(window):
-    dialog = ask(window)
-    dialog.accept()
-    assert window.engine.state is EngineState.LOADED
+    again.accept()
+    assert window.engine.state is EngineState.LOADED, "the same is not loaded again"
 
 
 def test_an_unloaded_model_is_loaded_with_the_next_message(window, until):

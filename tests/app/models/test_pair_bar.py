@@ -8,11 +8,8 @@ from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWid
 from app.choice_box import Choice
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar, Pill, drafter_choices, target_choices
-from app.theme.palette import DARK
-from app.theme.style import qt_palette
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
-from tests.support.app.window_use import ink_of
 
 STARTER = Choice("starter", "smollm2-135m-instruct", "The starter model")
 SNAPSHOT = f"/hub/models--someone--Large/snapshots/{'a' * 40}"
@@ -73,16 +70,13 @@ def test_each_choice_emits_the_whole_pair(bar, chosen):
     choose(bar, "Model", "Other")
     choose(bar, "Draft model", "Lookup")
     choose(bar, "How far ahead", "16 tokens")
+    choose(bar, "How far ahead", "Tree of 8")
     assert chosen == [
         ("/models/other", "auto", "auto"),
         ("/models/other", "lookup", "auto"),
         ("/models/other", "lookup", "16"),
+        ("/models/other", "lookup", "tree:8"),
     ]
-
-
-def test_the_keyboard_skips_disabled_choices(bar, chosen):
-    QTest.keyClick(box(bar, "Model"), Qt.Key.Key_Down)
-    assert chosen == [("/models/other", "auto", "auto")]
 
 
 def test_setting_the_pair_or_a_new_list_emits_nothing(bar, chosen):
@@ -92,14 +86,10 @@ def test_setting_the_pair_or_a_new_list_emits_nothing(bar, chosen):
     assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
     bar.set_targets(())
     assert (bar.target, box(bar, "Model").currentText(), chosen) == ("/models/other", "other", [])
-
-
-def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar):
     bar.set_pair("/elsewhere/Mine/", drafter="/heads/best", length="3")
     assert box(bar, "Model").currentText() == "Mine"
     assert box(bar, "Model").toolTip() == "/elsewhere/Mine/"
     assert box(bar, "Draft model").currentText() == "best"
-    assert bar.target == "/elsewhere/Mine/"
 
 
 @pytest.mark.parametrize("head", [True, False])
@@ -161,34 +151,12 @@ def test_the_pair_changes_between_answers_only(bar):
     bar.set_answering(False)
     assert all(box(bar, name).isEnabled() for name in names)
     assert not any("when the answer has finished" in line for line in shown(bar.page))
+    for drafter, possible in (("None", False), ("Automatic", True)):
+        choose(bar, "Draft model", drafter)
+        assert box(bar, "How far ahead").isEnabled() == possible
 
 
-def test_without_a_drafter_there_is_no_draft_length(bar):
-    choose(bar, "Draft model", "None")
-    assert not box(bar, "How far ahead").isEnabled()
-    choose(bar, "Draft model", "Automatic")
-    assert box(bar, "How far ahead").isEnabled()
-
-
-def test_draft_lengths_are_automatic_from_0_to_16_or_trees(bar, chosen):
-    chooser = box(bar, "How far ahead")
-    texts = [chooser.itemText(place) for place in range(chooser.count())]
-    chains = (f"{n} token{'' if n == 1 else 's'}" for n in range(17))
-    assert texts == ["Automatic", *chains, *(f"Tree of {n}" for n in (4, 8, 16, 32))]
-    choose(bar, "How far ahead", "Tree of 8")
-    assert chosen[-1][2] == bar.length == "tree:8"
-
-
-def test_nothing_moves_while_it_loads(bar):
-    bar.set_loaded(precision="4-bit", context_length=4096, exact="exact")
-    height = bar.sizeHint().height()
-    place = pill(bar).geometry()
-    bar.set_loading("A model with a name that is far too long to be shown next to all of this")
-    assert bar.sizeHint().height() == height
-    assert pill(bar).geometry() == place
-
-
-def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar):
+def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar, qtbot):
     QTest.mouseClick(pill(bar), Qt.MouseButton.LeftButton)
     assert bar.page.isVisible()
     assert bar.page.focusWidget() is box(bar, "Model")
@@ -198,6 +166,14 @@ def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar):
         assert bar.page.focusWidget() is box(bar, name)
     QTest.keyClick(bar.page, Qt.Key.Key_Escape)
     assert not bar.page.isVisible()
+    for button, signal in (
+        (bar.page.library, bar.library_asked),
+        (bar.page.memory, bar.memory_asked),
+    ):
+        bar.open()
+        with qtbot.waitSignal(signal):
+            QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert not bar.page.isVisible()
 
 
 def test_the_pill_names_the_pair(bar):
@@ -216,28 +192,6 @@ def test_the_pill_names_the_pair(bar):
         assert said in pill(bar).accessibleName()
 
 
-def test_the_page_leads_to_the_library_and_to_the_memory(bar, qtbot):
-    for button, signal in (
-        (bar.page.library, bar.library_asked),
-        (bar.page.memory, bar.memory_asked),
-    ):
-        bar.open()
-        with qtbot.waitSignal(signal):
-            QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-        assert not bar.page.isVisible()
-
-
-def test_it_follows_a_dark_window(bar):
-    bar.set_failed("<b>No</b>", "")
-    bar.setPalette(qt_palette(DARK))
-    (label,) = (one for one in bar.findChildren(QLabel) if one.text() == "<b>No</b>")
-    assert ink_of(label) == DARK.warning
-    assert {one.textFormat() for one in bar.findChildren(QLabel) if one.text()} == {
-        Qt.TextFormat.PlainText
-    }
-    assert not bar.grab().isNull()
-
-
 def test_targets_are_listed_once_and_drafters_are_not():
     here = (*INSTALLED, installed("someone/Large", path=SNAPSHOT))
     choices = target_choices(here, starter=STARTER, opened=("/files/a.gguf", SNAPSHOT))
@@ -253,23 +207,11 @@ def test_targets_are_listed_once_and_drafters_are_not():
     assert choices[-1].value == SNAPSHOT
     assert choices[-2].reason.startswith("It has no tokenizer. Put")
     assert not any(choice.reason for choice in choices if choice is not choices[-2])
-
-
-def test_a_hub_model_has_its_name_before_the_list_is_known():
-    (_, choice) = target_choices((), starter=STARTER, opened=(SNAPSHOT,))
-    assert (choice.value, choice.name) == (SNAPSHOT, "Large")
-    assert target_name(SNAPSHOT) == "Large"
-    assert target_name("/models/plain") == "plain"
-    assert target_name("") == "the starter model"
-
-
-def test_every_drafter_can_be_chosen_before_the_candidates_are_known():
-    choices = drafter_choices((), opened=("/drafters/mine",))
-    assert [choice.value for choice in choices] == [
-        *("auto", "lookup", "suffix", "lookahead", "head", "early-exit", "none"),
-        "/drafters/mine",
+    (_, unlisted) = target_choices((), starter=STARTER, opened=(SNAPSHOT,))
+    assert (unlisted.value, unlisted.name) == (SNAPSHOT, "Large")
+    assert [target_name(path) for path in (SNAPSHOT, "/a/plain", "")] == [
+        *("Large", "plain", "the starter model")
     ]
-    assert not any(choice.reason for choice in choices)
 
 
 def test_what_can_draft_and_why_the_rest_cannot():
@@ -283,3 +225,9 @@ def test_what_can_draft_and_why_the_rest_cannot():
         "mlx-community/Llama-3.2-3B-Instruct-4bit",
     }
     assert choices["head"].reason.startswith("No head was trained")
+    unknown = drafter_choices((), opened=("/drafters/mine",))
+    assert [choice.value for choice in unknown] == [
+        *("auto", "lookup", "suffix", "lookahead", "head", "early-exit", "none"),
+        "/drafters/mine",
+    ]
+    assert not any(choice.reason for choice in unknown)

@@ -1,13 +1,10 @@
 """A choice in the pair bar is loaded and kept, and taken back if it fails."""
 
-from PySide6.QtCore import Qt
-
 from app.settings import Pair
 from models.answers import Offered, Rated
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
-    DRAFTER,
     installed,
     inventory_answer,
 )
@@ -53,43 +50,17 @@ def test_another_target_is_listed_and_loaded(open_window, until, tmp_path):
     assert window.settings.pair.target == ""
 
 
-def test_drafters_that_do_not_work_say_why(open_window, until):
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
-    asked = commands_of(window).asked("pair", "--target", "/models/tiny")
-    asked.answer(Rated("", CANDIDATES))
-    chooser = box(window, "Draft model")
-    role = Qt.ItemDataRole.AccessibleTextRole
-    lines = [str(chooser.itemData(row, role)) for row in range(chooser.count())]
-    assert any(
-        line.startswith("Llama-3.2-3B-Instruct-4bit, not available. It has other tokens")
-        for line in lines
-    )
-    assert any(line.startswith("Head, not available. No head was trained") for line in lines)
-    assert any(line.startswith("Qwen3-1.7B-4bit, not available.") for line in lines)
-    choose(window, "Draft model", "Qwen3-0.6B-4bit")
-    until(lambda: drafting(window)[0] == DRAFTER)
-
-
-def test_a_folder_that_vanished_is_not_listed(open_window, until, tmp_path):
-    window = open_window()
-    for name in ("there", "gone"):
-        window.settings.remember_path("drafters", str(tmp_path / name))
-    (tmp_path / "there").mkdir()
-    until(lambda: window.pair_bar.status == "loaded")
-    chooser = box(window, "Draft model")
-    assert chooser.findText("there") >= 0
-    assert chooser.findText("gone") == -1
-
-
 def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     commands_of(window).asked("--target").answer(Rated("", CANDIDATES))
+    window.settings.remember_path("drafters", str(tmp_path / "gone"))
     for kind in ("targets", "drafters"):
         (tmp_path / kind).mkdir()
         window.settings.remember_path(kind, str(tmp_path / kind))
     window.pair_controller.show_choices()
+    assert box(window, "Draft model").findText("gone") == -1
+    assert box(window, "Draft model").findText("drafters") >= 0
     assert box(window, "Model").findText("targets") >= 0
     window.open_library("drafters")
     view = window.library_controller.view
@@ -97,17 +68,9 @@ def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
     button_of(row_of(view.drafters.rows, f"opened:{tmp_path / 'drafters'}"), "forget").click()
     view.show_page("disk")
     button_of(row_of(view.disk.rows, f"opened:{tmp_path / 'targets'}"), "forget").click()
-    assert window.settings.paths("drafters") == window.settings.paths("targets") == ()
+    assert window.settings.opened_paths("drafters") == window.settings.paths("targets") == ()
     assert box(window, "Model").findText("targets") == -1
     assert box(window, "Draft model").findText("drafters") == -1
-
-
-def test_combined_drafters_of_the_settings_are_named(open_window, until):
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
-    window.loader.draft(drafter="early-exit:4+lookup")
-    until(lambda: drafting(window)[0] == "early-exit:4+lookup")
-    assert box(window, "Draft model").currentText() == "Early exit (4 layers), then Lookup"
 
 
 def test_progress_is_shown_while_the_starter_downloads(open_window, until):

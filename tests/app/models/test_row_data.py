@@ -169,6 +169,9 @@ def test_offers_and_how_far_they_are():
         pending="",
     )
     assert (here.in_use, bool(here.action.reason)) == (True, True)
+    assert [formatting.format_licence(one) for one in ("lfm1.0", "cc-by-nc-4.0")] == [
+        *("License: LFM 1.0", "License: CC BY NC 4.0")
+    ]
     for macs in (1, 2):
         assert ("this machine" in memory_line(offer("o/large", macs=macs))) == (macs == 1)
 
@@ -240,23 +243,3 @@ def test_nothing_is_greyed_out_without_a_reason(
         refused = one.reason and inventory.find(one.repository) is None
         row = by_key(found_rows([one], inventory=inventory, downloads=()))[one.repository]
         assert actions(row).get("get") is (not refused if "get" in actions(row) else None)
-
-
-def test_counts_and_names_in_words():
-    for said, expected in (
-        (formatting.format_count(812), "812"),
-        (formatting.format_count(9_120), "9.1 k"),
-        (formatting.format_count(182_400), "182 k"),
-        (formatting.format_count(2_310_000), "2.3 M"),
-        (formatting.format_context(40_960), "Context: 40k tokens"),
-        (formatting.format_context(512), "Context: 512 tokens"),
-        (formatting.format_licence("apache-2.0"), "License: Apache 2.0"),
-        (formatting.format_licence("lfm1.0"), "License: LFM 1.0"),
-        (formatting.format_licence("llama3.2"), "License: Llama 3.2"),
-        (formatting.format_licence("cc-by-nc-4.0"), "License: CC BY NC 4.0"),
-        (formatting.format_licence("mistral-research"), "License: Mistral research"),
-        (formatting.format_licence(""), "License: not stated"),
-        (formatting.short_name("a/b"), "b"),
-        (formatting.short_name("b"), "b"),
-    ):
-        assert said == expected

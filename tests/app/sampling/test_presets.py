@@ -6,10 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sampling.presets import (
-    BUILT_IN,
-    MODELS_DEFAULT,
     Preset,
-    find_preset,
     presets_from_json,
     presets_to_json,
     stops_from_text,
@@ -53,13 +50,6 @@ def test_an_invalid_preset_leaves_the_others_and_a_name_is_one_line():
     assert presets_from_json("[" * 100_000) == ()
     assert tidy_name(" a\n\u202eb\t c\x00 ") == "a b c"
     assert tidy_name("x" * 100) == "x" * 60
-
-
-def test_settings_are_recognized_as_their_preset():
-    assert find_preset(Sampling(), BUILT_IN) == BUILT_IN[1]
-    assert find_preset(None, BUILT_IN) is MODELS_DEFAULT
-    assert find_preset(Sampling(temperature=0.123), BUILT_IN) is None
-    assert len({str(preset.sampling) for preset in BUILT_IN}) == len(BUILT_IN)
 
 
 @given(st.lists(st.text(min_size=1)))

@@ -144,18 +144,6 @@ def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve):
     assert not one.engine.answering
 
 
-def test_off_and_on_again_there_is_one(serve):
-    one = serve(IDLE, "listen RECORD")
-    one.server.switch(True)
-    one.until_state(ServerState.ON)
-    one.server.switch(False)
-    assert one.server.state is ServerState.ENDING
-    one.server.switch(True)
-    one.until_state(ServerState.ON)
-    assert one.server.on
-    one.until(lambda: len(one.received()) == 4)  # each process got the current state
-
-
 def test_a_taken_port_is_said(serve):
     one = serve(IDLE, "listen:Port_8737_is_in_use. exit:1 -- listen RECORD")
     one.server.switch(True)
@@ -177,17 +165,21 @@ def test_no_process_is_started_where_others_can_read_the_key(serve):
     assert one.server.state is ServerState.OFF
 
 
-def test_a_program_that_cannot_be_started_is_a_problem(serve, monkeypatch):
-    one = serve(IDLE, "listen RECORD")
-    monkeypatch.setattr(one.server, "_command", ("/no/such/program",))
-    one.server.switch(True)
-    one.until_state(ServerState.FAILED)
-    assert one.server.problem
-
-
 def test_no_prompt_gets_into_its_log(serve, tmp_path):
     one = serve(BUSY, "listen generate:1 take take take quote complain:after RECORD")
     one.server.switch(True)
     log = tmp_path / "server.log"
     one.until(lambda: log.exists() and "after" in log.read_text())
     assert "treasure" not in log.read_text()
+
+
+def test_off_and_on_again_there_is_one(serve):
+    one = serve(IDLE, "listen RECORD")
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.server.switch(False)
+    assert one.server.state is ServerState.ENDING
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    assert one.server.on
+    one.until(lambda: len(one.received()) == 4)  # each process got the current state

@@ -1,55 +1,26 @@
 """The panel shows the server and its requests, and passes on the user's choices."""
 
-from collections.abc import Callable
-
 import psutil
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractSpinBox,
-    QComboBox,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QTabWidget,
-)
+from PySide6.QtWidgets import QPushButton, QTabWidget
 
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
 from app.settings import Settings
-from app.window import Window
-from tests.support.app.window_maker import (
-    fake_host,
-    fake_server,
-    make_window,
-)
-
-OpenPanel = Callable[..., tuple[Window, ServerPanel]]
+from tests.support.app.window_maker import fake_server
 
 
 @pytest.fixture
-def open_panel(plain_application, tmp_path, request, until):
+def open_panel(open_window, tmp_path, until):
     """Opens a window and the panel over it; the engine and the server take these steps."""
 
     def open_panel(server, steps="ready take load serve"):
-        window = make_window(
-            plain_application,
-            tmp_path,
-            fake_host(tmp_path, steps),
-            server=fake_server(tmp_path, server),
-        )
-        request.addfinalizer(plain_application.processEvents)
-        request.addfinalizer(window.deleteLater)
-        request.addfinalizer(window.close)
-        window.show()
-        window.begin()
+        window = open_window(steps, server=fake_server(tmp_path, server))
         until(lambda: window.loader.loaded)
         window.menus.actions["server"].trigger()
-        panel = window.findChild(ServerPanel)
-        return window, panel
+        return window, window.findChild(ServerPanel)
 
     return open_panel
 
@@ -60,25 +31,16 @@ def rows(tree):
     return {item.text(0): item.text(1) for item in items}
 
 
-def test_the_switch_switches(open_panel, until):
-    window, panel = open_panel("listen take take rest")
+def test_the_switch_switches_and_what_is_asked_meanwhile_is_shown(open_panel, until, tmp_path):
+    over = tmp_path / "over"
+    told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:<b>Codex</b>"
+    window, panel = open_panel(f"listen {told} wait:{over} over take take rest")
     server = window.application.server
     assert not panel.switch.isChecked()
     panel.switch.click()
-    until(lambda: server.state is ServerState.ON)
+    until(lambda: panel.requests.topLevelItemCount() == 3)
     assert panel.switch.isChecked()
     assert (panel.line.tone, panel.switch.failed) == ("good", False)
-    panel.switch.click()
-    until(lambda: server.state is ServerState.OFF)
-    assert not panel.switch.isChecked()
-    assert panel.line.tone == "muted"
-
-
-def test_what_is_asked_is_shown(open_panel, until):
-    told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:<b>Codex</b>"
-    _, panel = open_panel(f"listen {told} rest")
-    panel.switch.click()
-    until(lambda: panel.requests.topLevelItemCount() == 3)
     asked = "/chat/completions \u00b7 tiny \u00b7 "
     assert rows(panel.requests) == {
         "Zed": f"{asked}7 tokens written",
@@ -86,46 +48,107 @@ def test_what_is_asked_is_shown(open_panel, until):
         "<b>Codex</b>": f"{asked}waiting",
     }
     assert all(name in panel.clients.words for name in ("Zed", "Aider", "Codex"))
-    panel.grab()
-
-
-def test_what_is_over_leaves(open_panel, until, tmp_path):
-    over = tmp_path / "over"
-    window, panel = open_panel(
-        f"listen request:1:waiting request:2:waiting wait:{over} over take take rest"
-    )
-    panel.switch.click()
-    until(lambda: panel.requests.topLevelItemCount() == 2)
     over.touch()
     until(lambda: not rows(panel.requests))
     panel.switch.click()
-    until(lambda: window.application.server.state is ServerState.OFF)
+    until(lambda: server.state is ServerState.OFF)
+    assert not panel.switch.isChecked()
+    assert panel.line.tone == "muted"
 
 
-def test_a_death_is_told_and_offers_a_restart(open_panel, until):
-    window, panel = open_panel("listen kill -- listen rest")
+def test_a_death_is_told_and_offers_a_restart_also_where_no_panel_is_open(
+    open_panel, until, tmp_path
+):
+    die = tmp_path / "die"
+    window, panel = open_panel(f"listen kill -- listen wait:{die} kill -- listen rest")
+    server = window.application.server
     panel.switch.click()
-    until(lambda: window.application.server.state is ServerState.FAILED)
+    until(lambda: server.state is ServerState.FAILED)
     assert (panel.line.tone, panel.switch.failed) == ("warning", True)
     assert "SIGKILL" in panel.line.text
     assert panel.restart.isVisible()
     panel.restart.click()
-    until(lambda: window.application.server.state is ServerState.ON)
+    until(lambda: server.state is ServerState.ON)
     assert not panel.restart.isVisible()
-
-
-def test_a_death_is_told_where_no_panel_is_open(open_panel, until, tmp_path):
-    die = tmp_path / "die"
-    window, panel = open_panel(f"listen wait:{die} kill -- listen rest")
-    panel.switch.click()
-    until(lambda: window.application.server.state is ServerState.ON)
     panel.close()
     die.touch()
-    until(lambda: "server" in window.notices.texts)
-    assert "SIGKILL" in window.notices.texts["server"]
-    window.application.server.restart()
-    until(lambda: window.application.server.state is ServerState.ON)
+    until(lambda: "SIGKILL" in window.notices.texts.get("server", ""))
+    server.restart()
+    until(lambda: server.state is ServerState.ON)
     assert "server" not in window.notices.texts
+
+
+def test_another_port_and_other_models_start_it_with_them(open_panel, until):
+    alone = "listen model:loaded:tiny rest"
+    several = (
+        "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
+        "rest"
+    )
+    window, panel = open_panel(f"{alone} -- {alone} -- {several}")
+    server = window.application.server
+    panel.switch.click()
+    until(lambda: [*rows(panel.models)] == ["tiny"])
+    assert "--allow" not in psutil.Process(server.pid).cmdline()
+    panel.port.setValue(9123)
+    panel.port.editingFinished.emit()
+    until(lambda: server.status.address.endswith(":9123"))
+    assert panel.address.field.text() == "http://127.0.0.1:9123/v1"
+    assert window.settings.server_port == 9123
+    panel.other_models.click()
+    until(lambda: len(rows(panel.models)) == 3)
+    assert window.settings.server_models
+    assert "--allow" in psutil.Process(server.pid).cmdline()
+    assert "2 other models" in panel.line.text
+    assert rows(panel.models) == {
+        "tiny": "Loaded, 4.20 GB",
+        "org/big": "Loading…",
+        "small": "Not loaded",
+    }
+
+
+def test_address_key_and_lines_are_copied(open_panel):
+    window, panel = open_panel("rest")
+    clipboard = QGuiApplication.clipboard()
+    panel.address.button.click()
+    assert clipboard.text() == "http://127.0.0.1:8737/v1"
+    panel.key.button.click()
+    key = window.application.server.key
+    assert clipboard.text() == key
+    for shown in (False, True, False):  # others may look at the screen
+        assert (key in panel.key.field.displayText()) == shown
+        panel.key.show_button.click()
+    names = [panel.programs.itemText(place) for place in range(panel.programs.count())]
+    assert {"Zed", "Continue", "Aider", "Codex", "Claude Code", "Xcode"} <= set(names)
+    panel.programs.setCurrentIndex(names.index("Aider"))
+    panel.programs.activated.emit(names.index("Aider"))
+    panel.findChild(QTabWidget).setCurrentIndex(1)
+    (copy,) = (
+        one for one in panel.findChildren(QPushButton) if one.accessibleName() == "Copy the lines"
+    )
+    copy.click()
+    assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
+
+
+def test_there_is_one_panel_and_it_is_on_from_the_start_where_that_was_chosen(open_panel, until):
+    window, panel = open_panel("listen rest")
+    window.menus.actions["server"].trigger()
+    assert window.findChildren(ServerPanel) == [panel]
+    assert not panel.isModal()
+    assert not window.settings.server_at_start
+    panel.at_start.click()
+    assert window.settings.server_at_start
+    window.close()
+    again, _ = open_panel("listen rest")
+    until(lambda: again.application.server.state is ServerState.ON)
+    again.close()
+    assert again.application.server.pid == 0, "quitting ends it"
+
+
+def test_settings_of_the_server_are_checked(tmp_path):
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    for wrong in ("80", "70000", "x"):
+        stored.setValue("server/port", wrong)
+        assert Settings(stored).server_port == 8737
 
 
 def test_it_says_whether_there_is_a_model(open_panel, until):
@@ -154,110 +177,3 @@ def test_a_model_that_rests_is_not_shown_as_loaded(open_panel, until):
     until(lambda: shown() == ["Not loaded", "Loaded"])
     window.loader.wake()
     until(lambda: shown() == ["Loaded", "Loaded"])
-
-
-def test_another_port_starts_it_there(open_panel, until):
-    window, panel = open_panel("listen rest")
-    panel.switch.click()
-    until(lambda: window.application.server.state is ServerState.ON)
-    panel.port.setValue(9123)
-    panel.port.editingFinished.emit()
-    until(lambda: window.application.server.status.address.endswith(":9123"))
-    assert panel.address.field.text() == "http://127.0.0.1:9123/v1"
-    assert window.settings.server_port == 9123
-
-
-def test_other_models_are_offered_where_that_was_chosen(open_panel, until):
-    alone = "listen model:loaded:tiny rest"
-    several = (
-        "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
-        "rest"
-    )
-    window, panel = open_panel(f"{alone} -- {several}")
-    server = window.application.server
-    panel.switch.click()
-    until(lambda: [*rows(panel.models)] == ["tiny"])
-    assert "--allow" not in psutil.Process(server.pid).cmdline()
-    panel.other_models.click()
-    until(lambda: len(rows(panel.models)) == 3)
-    assert window.settings.server_models
-    assert "--allow" in psutil.Process(server.pid).cmdline()
-    assert "2 other models" in panel.line.text
-    assert rows(panel.models) == {
-        "tiny": "Loaded, 4.20 GB",
-        "org/big": "Loading…",
-        "small": "Not loaded",
-    }
-    panel.findChild(QTabWidget).setCurrentIndex(2)
-    panel.grab()
-
-
-def test_address_key_and_lines_are_copied(open_panel):
-    window, panel = open_panel("rest")
-    clipboard = QGuiApplication.clipboard()
-    panel.address.button.click()
-    assert clipboard.text() == "http://127.0.0.1:8737/v1"
-    panel.key.button.click()
-    key = window.application.server.key
-    assert clipboard.text() == key
-    assert key not in panel.key.field.displayText(), "others may look at the screen"
-    panel.key.show_button.click()
-    assert panel.key.field.displayText() == key
-    panel.key.show_button.click()
-    assert key not in panel.key.field.displayText()
-    names = [panel.programs.itemText(place) for place in range(panel.programs.count())]
-    assert {"Zed", "Continue", "Aider", "Codex", "Claude Code", "Xcode"} <= set(names)
-    panel.programs.setCurrentIndex(names.index("Aider"))
-    panel.programs.activated.emit(names.index("Aider"))
-    panel.findChild(QTabWidget).setCurrentIndex(1)
-    (copy,) = (
-        one for one in panel.findChildren(QPushButton) if one.accessibleName() == "Copy the lines"
-    )
-    copy.click()
-    assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
-
-
-def test_there_is_one_panel_which_remembers_whether_it_is_on_at_start(open_panel):
-    window, panel = open_panel("listen rest")
-    window.menus.actions["server"].trigger()
-    assert window.findChildren(ServerPanel) == [panel]
-    assert not panel.isModal()
-    assert not window.settings.server_at_start
-    panel.at_start.click()
-    assert window.settings.server_at_start
-
-
-def test_it_is_on_from_the_start_where_that_was_chosen(plain_application, tmp_path, until):
-    command, server = (
-        fake_host(tmp_path, "ready take load serve"),
-        fake_server(tmp_path, "listen rest"),
-    )
-    window = make_window(plain_application, tmp_path, command, server=server)
-    window.settings.server_at_start = True
-    window.begin()
-    until(lambda: window.application.server.state is ServerState.ON)
-    window.close()
-    assert window.application.server.pid == 0, "quitting ends it"
-    window.deleteLater()
-
-
-def test_everything_has_a_name_and_is_reached_by_tab(open_panel):
-    _, panel = open_panel("rest")
-    for kind in (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox):
-        for part in panel.findChildren(kind):
-            if part.focusPolicy() & Qt.FocusPolicy.TabFocus and part.isVisibleTo(panel):
-                assert part.accessibleName() or part.text(), part
-    assert {one.textFormat() for one in panel.findChildren(QLabel) if one.text()} == {
-        Qt.TextFormat.PlainText
-    }
-    assert panel.switch.focusPolicy() & Qt.FocusPolicy.TabFocus
-    assert not any(one.autoDefault() for one in panel.findChildren(QPushButton))
-
-
-def test_settings_of_the_server_are_checked(tmp_path):
-
-    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    settings = Settings(stored)
-    for wrong in ("80", "70000", "x"):
-        stored.setValue("server/port", wrong)
-        assert settings.server_port == 8737

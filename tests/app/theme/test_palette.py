@@ -59,11 +59,6 @@ def test_lines_and_bars_that_mean_something(colours):
             assert contrast(graphic, surface) >= GRAPHICS, graphic
 
 
-def test_a_tint_is_a_little():
-    assert tinted("#000000", "#ffffff") == "#1a1a1a"
-    assert tinted("#ffffff", "#000000") == "#e6e6e6"
-
-
 def test_contrast_is_that_of_the_guidelines():
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=0.001)

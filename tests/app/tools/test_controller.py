@@ -63,17 +63,6 @@ def tick(panel, place, until, *, on=True):
     QApplication.processEvents()
 
 
-def test_nothing_runs_before_a_person_looks(open_window, until, tmp_path):
-    (tmp_path / "tools.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
-    tools = window.application.tools
-    until(lambda: tools.set_up)
-    assert tools.process.pid == 0
-    window.menus.actions["tools"].trigger()
-    until(lambda: tools.process.state("files").state == "running")
-    assert tools.offered() == ()
-
-
 def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     open_panel, open_window, until, tmp_path
 ):
@@ -151,14 +140,33 @@ def test_a_server_is_added_edited_switched_off_and_removed(open_panel, until, tm
     until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
 
 
-def test_a_renamed_server_keeps_its_command(open_panel, until):
-    window, panel = open_panel(files="files", git="git")
+def test_nothing_runs_before_a_person_looks_and_a_renamed_server_keeps_its_command(
+    open_window, until, tmp_path
+):
+    have = {name: {"command": name} for name in ("files", "git")}
+    (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
+    window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve")))
+    tools = window.application.tools
+    until(lambda: tools.set_up)
+    assert tools.process.pid == 0
+    window.menus.actions["settings"].trigger()
+    (button,) = (
+        one for one in window.findChildren(QPushButton) if one.accessibleName() == "Set up tools"
+    )
+    button.click()
+    until(lambda: tools.process.state("files").state == "running")
+    assert tools.offered() == ()
+    window.menus.actions["tools"].trigger()
+    (panel,) = window.findChildren(ToolsPanel)
     choose(panel, Place("files"))
+    until(lambda: "It complains." in panel.text.toPlainText())
     panel.edit.click()
     dialog = dialog_of(panel, until)
     dialog.text.setPlainText(dialog.text.toPlainText().replace('"files": ', '"documents": '))
     dialog.ok.click()
-    servers = window.application.tools.configuration.servers
+    servers = tools.configuration.servers
     assert {(one.name, one.command) for one in servers} == {("git", "git"), ("documents", "files")}
     assert panel.chosen == Place("documents")
 
@@ -195,14 +203,6 @@ def test_folders_are_chosen_and_dropped(open_panel, until, tmp_path):
     choose(panel, Place(OWN, "folder", str(tmp_path)))
     panel.remove.click()
     assert tools.configuration.folders == ()
-
-
-def test_the_log_of_a_server_is_shown(open_panel, until, tmp_path):
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "tools-files.log").write_text("-- started\nIt complains.\n")
-    _, panel = open_panel(files="files")
-    choose(panel, Place("files"))
-    until(lambda: "It complains." in panel.text.toPlainText())
 
 
 def test_servers_of_other_programs_are_found(open_panel, until, tmp_path, monkeypatch):
@@ -250,13 +250,3 @@ def test_what_was_edited_by_hand_is_read_when_a_person_looks(open_panel, until, 
         assert [server.name for server in box.configuration.servers] == names
         (panel,) = window.findChildren(ToolsPanel)
     assert not (tmp_path / "tools.damaged.json").exists()
-
-
-def test_there_is_one_panel_and_settings_lead_to_it(open_panel, until):
-    window, panel = open_panel()
-    window.menus.actions["settings"].trigger()
-    (button,) = (
-        one for one in window.findChildren(QPushButton) if one.accessibleName() == "Set up tools"
-    )
-    button.click()
-    assert window.findChildren(ToolsPanel) == [panel]

@@ -88,10 +88,3 @@ def test_servers_are_copied_from_other_programs(parent):
     dialog.text.setPlainText("uvx notes")
     dialog.ok.click()
     assert made == [(Server("notes", "uvx", ("notes",)), WEB)]
-
-
-def test_nothing_is_offered_from_nowhere(parent):
-    dialog, made = open_dialog(parent)
-    assert not dialog.list.isVisible()
-    dialog.reject()
-    assert made == []

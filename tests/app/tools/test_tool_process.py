@@ -1,8 +1,6 @@
 """The process that runs tools restarts by itself, and each call has one result."""
 
 import json
-import os
-import signal
 
 import pytest
 
@@ -115,13 +113,6 @@ def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(tools, until):
     until(one.running)
 
 
-def test_another_version_is_not_started_again(tools, until):
-    one = tools("ready:99 hang")
-    one.process.use(Start((FILES,)))
-    until(lambda: one.process.state("files").state == "failed")
-    assert "version 99" in one.process.state("files").message
-
-
 def test_calls_end_with_the_application(tools, until):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
@@ -146,10 +137,8 @@ def test_keys_and_arguments_stay_out_of_the_log(tools, until, tmp_path):
     until(lambda: one.results())
 
 
-def test_it_outlives_a_kill_of_its_process(tools, until):
-    one = tools("ready serve")
+def test_another_version_is_not_started_again(tools, until):
+    one = tools("ready:99 hang")
     one.process.use(Start((FILES,)))
-    until(one.running)
-    os.kill(one.process.pid, signal.SIGKILL)
-    until(lambda: not one.running())
-    until(one.running)
+    until(lambda: one.process.state("files").state == "failed")
+    assert "version 99" in one.process.state("files").message
