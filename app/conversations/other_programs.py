@@ -83,7 +83,7 @@ def _chatgpt_entry(node: Any, parent: int | None) -> Entry | None:
     more = fields(found.get("metadata"))
     hidden = more.get("is_visually_hidden_from_conversation")
     to_a_tool = text(found.get("recipient")) not in ("", "all")
-    if role is None or hidden or to_a_tool or content.get("content_type") not in _KINDS:
+    if role is None or hidden or to_a_tool or text(content.get("content_type")) not in _KINDS:
         return None
     said = parts(content.get("parts")) or text(content.get("text"))
     for source in objects(more.get("content_references")):

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from io import BytesIO
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.exchange import parse, read_chats, to_json
+from app.conversations.exchange import parse, read_chats
 from models.errors import Problem
 from tests.support.app.store_samples import contents
 
@@ -161,34 +161,3 @@ def test_an_absurd_time_is_none(store):
         assert chat.created is chat.updated is chat.entries[0].created is None
         (added,) = store.add([chat]).result()
         assert added in store.conversations().result()
-
-
-values = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.text(max_size=3), max_size=2)
-names = st.sampled_from("abcdef")
-messages = st.fixed_dictionaries(
-    {},
-    optional={
-        "author": values | st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"])}),
-        "content": values
-        | st.fixed_dictionaries(
-            {"content_type": st.just("text") | values, "parts": values | st.lists(values)}
-        ),
-        "recipient": values,
-        "metadata": values,
-        "create_time": values | st.floats(),
-    },
-)
-nodes = values | st.fixed_dictionaries({}, optional={"parent": names, "message": messages})
-
-
-@example(mapping={"a": node(None, "user", "x")}, current="a")
-@given(mapping=st.dictionaries(names, nodes), current=names | values)
-def test_any_mapping_gives_a_chat_or_a_problem(mapping, current):
-    try:
-        found = parse(export(mapping, current_node=current))
-    except Problem as problem:
-        lines = [problem.message, problem.remedy]
-    else:
-        lines = [chat.branch()[-1].content for chat in found]
-        assert [parse(to_json(chat).encode()) for chat in found] == [(chat,) for chat in found]
-    assert all(lines)

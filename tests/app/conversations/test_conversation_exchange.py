@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import parse, read_chats, to_json, to_markdown
@@ -183,36 +183,3 @@ def test_a_huge_file_and_none_are_refused(tmp_path, monkeypatch):
     file.write_bytes(b" " * 101)
     with pytest.raises(Problem, match="larger than"):
         read_chats(file)
-
-
-NAMES = [
-    *("role", "content", "messages", "parts", "text", "type", "title", "created", "settings"),
-    *("slipstream", "tree", "leaf", "parent", "state", "mapping", "message", "author"),
-]
-jsons = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda values: (
-        st.lists(values, max_size=4)
-        | st.dictionaries(
-            st.text(max_size=3) | st.sampled_from(NAMES),
-            values | st.sampled_from(["user", "assistant", "system", "complete", 1, 0, None]),
-            max_size=6,
-        )
-    ),
-    max_leaves=30,
-)
-
-
-@example({"messages": [{"role": "user", "content": "x"}]})
-@given(jsons | jsons.map(lambda value: [value]) | jsons.map(lambda value: {"messages": [value]}))
-def test_any_json_gives_chats_or_a_problem(value):
-    data = json.dumps(value).encode()
-    try:
-        found = parse(data)
-    except Problem as problem:
-        lines = [problem.message, problem.remedy]
-    else:
-        lines = [to_markdown(chat) for chat in found]
-        for chat in found:
-            assert parse(to_json(chat).encode()) == (chat,)
-    assert all(lines)

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from app.conversations import exchange
-from app.conversations.records import Entry
+from app.conversations.records import (
+    Entry,
+    ExportedChat,
+    settings_from_json,
+    settings_to_json,
+)
+from engine.request import Request, Sampling
 from models.errors import Problem
 
 MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
@@ -110,7 +116,7 @@ def spoilt(value):
             yield from places(part[key], (*way, key))
 
     for way in places(value, ()):
-        for odd in (None, 1, "odd", [], {}, [[]], True, -1e99):
+        for odd in (None, "odd", {}, [[]], -1e99):
             copy = deepcopy(value)
             inner = copy
             for key in way[:-1]:
@@ -129,8 +135,46 @@ def refusal(read):
     return ""
 
 
-@pytest.mark.parametrize("value", [LM_STUDIO, [CLAUDE]])
+def said_by(role, text, **more):
+    return {"author": {"role": role}, "content": {"content_type": "text", "parts": [text]}, **more}
+
+
+MORE = {
+    "attachments": [{"name": "a.pdf"}],
+    "content_references": [{"matched_text": "W", "alt": "w"}],
+}
+CHATGPT = {
+    "title": "Primes",
+    "current_node": "b",
+    "create_time": 1.7e9,
+    "mapping": {
+        "a": {"parent": None, "message": said_by("user", "Which?", recipient="all", metadata=MORE)},
+        "b": {"parent": "a", "message": said_by("assistant", "Two", create_time=1.7e9)},
+    },
+}
+SETTINGS = settings_to_json(Request(sampling=Sampling(temperature=0.5), stops=("x",)))
+OURS = json.loads(
+    exchange.to_json(
+        ExportedChat(
+            "Primes",
+            (Entry(None, "user", "Which?", created=MADE), Entry(0, "assistant", "Two", "length")),
+            leaf=1,
+            settings=settings_from_json(SETTINGS),
+            updated=MADE,
+        )
+    )
+)
+OPENAI = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Which?"}]}]}
+
+
+@pytest.mark.parametrize("value", [LM_STUDIO, [CLAUDE], [CHATGPT], OURS, OPENAI])
 def test_damaged_files_give_what_is_whole_or_one_clear_line(value):
+    assert exchange.parse(json.dumps(value).encode())
     for damaged in spoilt(value):
         data = json.dumps(damaged).encode()
-        assert "\n" not in refusal(lambda data=data: exchange.parse(data))
+        if said := refusal(lambda data=data: exchange.parse(data)):
+            assert "\n" not in said
+            continue
+        for chat in exchange.parse(data):
+            assert exchange.parse(exchange.to_json(chat).encode()) == (chat,)
+            assert exchange.to_markdown(chat)

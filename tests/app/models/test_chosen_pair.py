@@ -7,7 +7,7 @@ import pytest
 from app.settings import Pair
 from models.errors import Problem
 from tests.support.app.fake_commands import OpeningCommands
-from tests.support.app.window_use import box, choose, drafting
+from tests.support.app.window_use import box
 
 
 def test_loading_waits_for_the_end_of_the_answer(open_window, until):
@@ -89,19 +89,6 @@ def test_a_damaged_gguf_file_leaves_the_old_model_loaded(open_window, until, tmp
     window.composer.send()
     until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
     assert window.transcript.messages[1].written == "served"
-
-
-def test_a_drafter_folder_is_listed_from_then_on(open_window, until, tmp_path):
-    (tmp_path / "small").mkdir()
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
-    window.loader.open_drafter(tmp_path / "small")
-    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
-    assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
-    choose(window, "Draft model", "None")
-    until(lambda: drafting(window)[0] == "none")
-    choose(window, "Draft model", "small")
-    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
 
 
 @pytest.mark.parametrize(

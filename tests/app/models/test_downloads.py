@@ -77,27 +77,6 @@ def test_progress_is_reported_until_a_download_completes(downloading):
     assert not downloading.downloads.running
 
 
-def test_a_running_one_is_paused_and_resumed(downloading):
-    downloading.downloads.pull("a/a")
-    pull = downloading.commands.asked("pull")
-    pull.download(A)
-    downloading.downloads.pause("a/a")
-    asked = downloading.commands.asked("--pause")
-    assert asked.words == ("pull", "--json", "--pause", "a/a")
-    assert downloading.requests == {"a/a": "pause"}  # by the command, before the queue has it
-    pull.download(replace(A, done_bytes=20))
-    assert downloading.requests == {"a/a": "pause"}
-    asked.download(replace(A, request="pause"))
-    asked.answer()
-    assert downloading.requests == {"a/a": "pause"}  # by the queue
-    pull.download(replace(A, status="paused"))
-    assert (downloading.requests, downloading.statuses) == ({}, {"a/a": "paused"})
-    pull.answer()
-    downloading.downloads.pull("a/a")
-    assert downloading.statuses == {"a/a": "queued"}
-    assert downloading.commands.waits("pull", "a/a", "--with-parent")
-
-
 def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(downloading):
     downloading.downloads.pull("a/a", "b/b")
     for queued in (replace(A, status="queued"), B, A):  # as the command reports at once
