@@ -9,15 +9,17 @@ from models.answers import ANSWERS, Opened
 from tests.support.children import children_with
 
 
-def test_a_closed_window_asks_nothing_of_its_store(open_window, until):
+def test_it_begins_once_and_a_closed_window_asks_nothing_of_its_store(
+    open_window, until, monkeypatch
+):
     # A backup that was due five minutes later ended as a traceback.
     window = open_window("ready take load take")
     until(lambda: window.loader.loaded)
     assert window.application.backups.isActive()
-    asked = []
-    window.loader.load_requested.connect(lambda: asked.append(None))
+    begun = []
+    monkeypatch.setattr(window.loader, "begin", lambda: begun.append(None))
     window.application.begin()
-    assert (window.application.begun, asked) == (True, []), "it begins once"
+    assert (window.application.begun, begun) == (True, [])
     window.close()
     assert not window.application.backups.isActive()
 

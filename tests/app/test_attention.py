@@ -99,12 +99,3 @@ def test_nobody_else_is(begin, window, messages, monkeypatch, why):
         talk.conversation.stop()
     talk.until_told("saved")
     assert (messages.shown, messages.alerted) == ([], [])
-
-
-def test_where_there_is_no_place_for_messages_nothing_happens(begin, window):
-    assert not QSystemTrayIcon.isSystemTrayAvailable()
-    attention = Attention(
-        begin("ready take load serve").answers, windows=lambda: [window], parent=window
-    )
-    attention.show_message("A title", "A line.", 1)
-    assert attention.findChild(QSystemTrayIcon) is None

@@ -1,8 +1,6 @@
 """CommandRunner on models run as children: their lines, their ends, and their deaths."""
 
-import os
 import sys
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -10,8 +8,6 @@ import pytest
 from app.commands import CommandRunner
 from models.answers import ANSWERS, Freed, Refused
 from models.errors import Problem
-
-Start = Callable[[str], "Heard"]
 
 
 class Heard:
@@ -107,8 +103,3 @@ def test_closing_lets_downloads_finish_their_writes(commands, start, until, tmp_
     assert not not_killed.exists()
     assert not any(one.is_running() for one in children)
     assert patient.ends == other.ends == []
-
-
-def test_the_real_command_runs_this_python():
-    assert CommandRunner().command == (sys.executable, "-m", "engine", "models")
-    assert os.path.isabs(sys.executable)

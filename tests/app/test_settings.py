@@ -18,28 +18,29 @@ def opened(folder):
 
 
 def test_everything_comes_back(tmp_path):
-    first = opened(tmp_path)
-    first.pair = Pair("/models/a, b", "lookup+head", "4")
-    first.font_points = 13.5
-    first.starter_name = "small"
-    first.theme, first.font_family, first.enter_sends = "dark", "Nimbus Sans", False
-    first.new_system_prompt, first.new_settings = "Be\nbrief, \\n", '{"max_tokens": 5}'
+    first, target = opened(tmp_path), "/models/a, b"
+    chosen = {
+        "pair": Pair(target, "lookup+head", "4"),
+        "font_points": 13.5,
+        "starter_name": "small",
+        "theme": "dark",
+        "font_family": "Nimbus Sans",
+        "enter_sends": False,
+        "new_system_prompt": "Be\nbrief, \\n",
+        "new_settings": '{"max_tokens": 5}',
+        "unload_minutes": 15,
+    }
+    for name, value in chosen.items():
+        setattr(first, name, value)
     first.open_windows = (2, 1)
-    first.keep_memory("/models/a, b", Memory(2048, 8))
+    first.keep_memory(target, Memory(2048, 8))
     first.keep_memory("", Memory(4096))
-    first.unload_minutes = 15
-    first.keep_read_seconds("/models/a, b", 0.02)
+    first.keep_read_seconds(target, 0.02)
     first.save()
     again = opened(tmp_path)
-    assert again.pair == Pair("/models/a, b", "lookup+head", "4")
-    assert again.font_points == 13.5
-    assert again.starter_name == "small"
-    assert (again.theme, again.font_family, again.enter_sends) == ("dark", "Nimbus Sans", False)
-    assert (again.new_system_prompt, again.new_settings) == ("Be\nbrief, \\n", '{"max_tokens": 5}')
-    assert again.memory("/models/a, b") == Memory(2048, 8)
-    assert again.memory("") == Memory(4096)
-    assert again.unload_minutes == 15
-    assert (again.read_seconds("/models/a, b"), again.read_seconds("/models/b")) == (0.02, 0.0)
+    assert {name: getattr(again, name) for name in chosen} == chosen
+    assert (again.memory(target), again.memory("")) == (Memory(2048, 8), Memory(4096))
+    assert (again.read_seconds(target), again.read_seconds("/models/b")) == (0.02, 0.0)
     assert again.open_windows == (1, 2)
 
 

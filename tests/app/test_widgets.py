@@ -2,13 +2,11 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QStyleOptionViewItem, QTreeWidgetItem
+from PySide6.QtGui import QColor
 
 from app.switch import Switch
 from app.theme.labels import ElidedLabel, PartsLabel, StatusLine, ToneLabel, plain_label
 from app.theme.palette import DARK, LIGHT
-from app.theme.row_tree import RowTree
 from app.theme.style import qt_palette
 
 
@@ -53,17 +51,3 @@ def test_a_switch_that_cannot_be_pressed_is_fainter(qtbot, on):
     before = strength()
     switch.setEnabled(False)
     assert 0 < strength() < before
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_only_the_line_about_a_row_is_muted(qtbot, colours):
-    tree = RowTree("Rows", wide=100)
-    qtbot.addWidget(tree)
-    QTreeWidgetItem(tree, ["name", "about it"])
-    inks = []
-    for column in range(2):
-        option = QStyleOptionViewItem()
-        option.palette = qt_palette(colours)
-        tree.itemDelegate().initStyleOption(option, tree.model().index(0, column))
-        inks.append(option.palette.color(QPalette.ColorRole.Text).name())
-    assert inks == [colours.text, colours.muted]

@@ -16,7 +16,6 @@ from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
 
-SERVE = "ready take load serve"
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
 
 

@@ -1,17 +1,13 @@
 """Backups: when they are made, which are kept, and that they are sound."""
 
-import shutil
-from collections import namedtuple
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations import backup
 from app.conversations.backup import Backup, backups, is_due, to_drop
-from models.errors import Problem
 from tests.support.app.store_samples import asked, raw
 
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
@@ -58,15 +54,6 @@ def test_other_files_are_no_backups(store):
     left = {path.name for path in store.backups.iterdir()}
     assert left >= {"notes.txt", "mine.sqlite", "20260101.sqlite"}
     assert "x.partial" not in left
-
-
-def test_no_backup_fills_the_disk(store, monkeypatch):
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(free=5 << 20))
-    with pytest.raises(Problem, match=r"the disk has 5\.24 MB"):
-        store.back_up_if_due().result()
-    assert list(store.backups.iterdir()) == []
-    assert asked(store).content  # and the store goes on
 
 
 def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week():

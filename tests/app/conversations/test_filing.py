@@ -70,16 +70,6 @@ def test_a_folder_keeps_what_begins_in_it_and_leaves_it_when_it_is_deleted(store
             attempt.result()
 
 
-def test_2001_are_deleted_and_restored_at_once(store):
-    ids = made(store, 2_001)
-    deletion = store.delete(*ids).result()
-    assert store.conversations().result() == ()
-    store.undo(deletion).result()
-    assert set(filed(store)) == set(ids)
-    store.pin(*ids, pinned=True).result()
-    assert all(conversation.pinned for conversation in store.conversations().result())
-
-
 def test_a_change_of_many_is_made_whole_or_not_at_all(store):
     ids = made(store, 3)
     with pytest.raises(Problem):

@@ -1,7 +1,6 @@
 """An engine that misbehaves: a script in its place that dies, hangs, spews and sends garbage."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +25,6 @@ HELLO = [ChatMessage("user", "Hello, and tell me about the treasure under the oa
 MODEL = Path("/models/some")
 TO_A_LOADED_MODEL = ["STARTING", "EMPTY", "ready", "LOADING", "loading", "LOADED", "loaded"]
 SHORT_DELAYS = (0.01, 0.02, 0.03)
-
-Start = Callable[..., Listener]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A command prepares a target: its progress, its folder, its problems."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,9 +42,6 @@ class Loading:
         self.loader = ModelLoader(engine, settings, commands=commands)
         self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
         self.loader.failed.connect(self.failed.append)
-
-
-Load = Callable[..., Loading]
 
 
 @pytest.fixture

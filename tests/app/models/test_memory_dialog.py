@@ -20,7 +20,7 @@ def ask(window):
     return window.findChildren(MemoryDialog)[-1]
 
 
-def test_what_is_chosen_is_loaded_and_kept(window, until):
+def test_what_is_chosen_is_loaded_and_kept(window, until, monkeypatch):
     dialog = ask(window)
     dialog.context.set_value("2048")
     dialog.caches.set_value("8")
@@ -32,8 +32,10 @@ def test_what_is_chosen_is_loaded_and_kept(window, until):
     assert window.settings.unload_minutes == 15
     again = ask(window)
     assert (again.context.value, again.caches.value, again.rest.value) == ("2048", "8", "15")
+    loads = []
+    monkeypatch.setattr(window.loader, "load", loads.append)
     again.accept()
-    assert window.engine.state is EngineState.LOADED, "the same is not loaded again"
+    assert loads == [], "the same is not loaded again"
 
 
 def test_an_unloaded_model_is_loaded_with_the_next_message(window, until):
