@@ -51,14 +51,6 @@ def test_a_dialog_starts_in_documents_and_then_where_it_was_last(qtbot, tmp_path
     assert last_folder() == documents
 
 
-def test_a_file_is_replaced_whole(tmp_path):
-    path = tmp_path / "out.md"
-    write_text(path, "one")
-    write_text(path, "zwei, zwölf")
-    assert path.read_text(encoding="utf-8") == "zwei, zwölf"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_what_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(Problem) as caught:
         write_text(tmp_path / "missing" / "out.md", "one")

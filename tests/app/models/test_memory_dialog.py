@@ -49,15 +49,12 @@ def test_an_unloaded_model_is_loaded_with_the_next_message(window, until):
     until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
     assert window.transcript.messages[1].written == "served"
     assert not window.loader.resting
-
-
-def test_a_model_that_is_not_asked_rests(window, until):
     timer = window.loader.findChild(QTimer)
     assert not timer.isActive()
     window.loader.rest_after(5)
     assert timer.isActive()
     assert timer.interval() == 5 * 60_000
-    timer.timeout.emit()
+    timer.timeout.emit()  # it is not asked for so long
     until(lambda: window.loader.loaded is None)
     window.loader.rest_after(0)
     assert not timer.isActive()

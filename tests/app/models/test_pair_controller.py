@@ -20,6 +20,10 @@ def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):
     choose(window, "How far ahead", "4 tokens")
     until(lambda: drafting(window)[1] == "4")
     assert window.settings.pair == Pair("", "lookup", "4")
+    window.loader.fetch_began.emit()
+    window.loader.fetch_progress.emit(25_000_000, 100_000_000)
+    assert "25%" in window.pair_bar.status_text
+    assert window.pair_bar.status == "loading"
 
 
 def test_a_drafter_that_fails_is_taken_back(open_window, until):
@@ -71,12 +75,3 @@ def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
     assert window.settings.opened_paths("drafters") == window.settings.paths("targets") == ()
     assert box(window, "Model").findText("targets") == -1
     assert box(window, "Draft model").findText("drafters") == -1
-
-
-def test_progress_is_shown_while_the_starter_downloads(open_window, until):
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
-    window.loader.fetch_began.emit()
-    window.loader.fetch_progress.emit(25_000_000, 100_000_000)
-    assert "25%" in window.pair_bar.status_text
-    assert window.pair_bar.status == "loading"

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.models import formatting
 from app.models.offers import memory_line, offer_key, offer_rows, offer_states
@@ -21,10 +19,7 @@ from models.records import (
     PROGRAM_NAMES,
     Candidate,
     Download,
-    Installed,
     Inventory,
-    PairOffer,
-    SearchResult,
 )
 from tests.support.app.kept import kept
 from tests.support.app.library_samples import (
@@ -41,10 +36,6 @@ from tests.support.app.library_samples import (
 )
 
 INVENTORY = Inventory(INSTALLED, INCOMPLETE, DOWNLOADS, ("/folder",), 102 * GB)
-
-
-def by_key(rows):
-    return {row.key: row for row in rows}
 
 
 def actions(row):
@@ -115,6 +106,11 @@ def test_each_page_has_these_rows():
         ),
         "offers": offer_rows(offer_states(OFFERS, inventory=Inventory(), **offers)),
     }
+    for row in (row for rows in pages.values() for row in rows):
+        assert row.title in row.accessible_text
+        assert row.progress is None or 0 <= row.progress <= 1
+        for action in row.actions:
+            assert not action.reason or row.reasons or action.reason == row.line
     found = "".join("\n".join((f"== {name}", *look(rows))) + "\n" for name, rows in pages.items())
     assert found + disk_summary(INVENTORY) == kept(
         "library_rows.txt", found + disk_summary(INVENTORY)
@@ -174,72 +170,3 @@ def test_offers_and_how_far_they_are():
     ]
     for macs in (1, 2):
         assert ("this machine" in memory_line(offer("o/large", macs=macs))) == (macs == 1)
-
-
-texts = st.sampled_from(("", "It cannot be used."))
-statuses = st.sampled_from(("queued", "running", "paused", "failed", "done"))
-downloads = st.lists(
-    st.builds(
-        Download,
-        repository=st.sampled_from((TARGET, DRAFTER, "a/b")),
-        status=statuses,
-        done_bytes=st.integers(0, 1 << 50),
-        total_bytes=st.integers(0, 1 << 50),
-        bytes_per_second=st.floats(0, 1e12),
-        seconds_left=st.none() | st.floats(0, 1e9),
-    ),
-    unique_by=lambda one: one.repository,
-)
-models = st.lists(
-    st.builds(
-        Installed,
-        name=st.sampled_from((TARGET, DRAFTER, "c")),
-        path=st.sampled_from(("/t", "/d", "/c")),
-        size_bytes=st.integers(0, 1 << 50),
-        last_used=st.none() | st.floats(0, 1e11),
-        problem=texts,
-    )
-)
-loadeds = st.builds(
-    LoadedPair, st.sampled_from(("", "/t")), st.sampled_from(("auto", "/d", DRAFTER))
-)
-
-
-@given(
-    st.lists(
-        st.builds(SearchResult, repository=st.sampled_from((TARGET, "a/b", "x/y")), reason=texts)
-    ),
-    st.lists(
-        st.builds(
-            Candidate, drafter=st.sampled_from(("head", DRAFTER)), reason=st.just("It says why.")
-        )
-    ),
-    st.lists(
-        st.builds(PairOffer, target=st.just(TARGET), drafter=st.just(DRAFTER), reason=texts),
-        max_size=2,
-    ),
-    models,
-    downloads,
-    loadeds,
-)
-def test_nothing_is_greyed_out_without_a_reason(
-    found, candidates, offers, installed, going, loaded
-):
-    inventory = Inventory(tuple(installed), INCOMPLETE, tuple(going), ("/x",))
-    states = offer_states(offers, inventory=inventory, downloads=going, loaded=loaded, pending="")
-    rows = (
-        *found_rows(found, inventory=inventory, downloads=going),
-        *candidate_rows(candidates, loaded, inventory=inventory, downloads=going),
-        *offer_rows(states),
-        *disk_rows(inventory, loaded),
-        *download_rows(going),
-    )
-    for row in rows:
-        assert row.title in row.accessible_text
-        assert row.progress is None or row.progress >= 0
-        for action in row.actions:
-            assert not action.reason or row.reasons or action.reason == row.line
-    for one in found:
-        refused = one.reason and inventory.find(one.repository) is None
-        row = by_key(found_rows([one], inventory=inventory, downloads=()))[one.repository]
-        assert actions(row).get("get") is (not refused if "get" in actions(row) else None)

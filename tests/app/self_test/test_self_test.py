@@ -28,6 +28,7 @@ from app.self_test.served import ServedAnswer
 from app.self_test.window import WindowTest
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, fake_host, make_window
+from tests.support.app.window_use import let_go
 
 WINDOW = WindowFacts(
     painted_at=12.5, pid=1, platform="offscreen", width=8, height=6, pyside6="6", qt="6.1"
@@ -220,7 +221,7 @@ def test_a_window_is_tested_and_closed(steps, last, tmp_path, plain_application,
     until(lambda: not window.isVisible())
     output = capsys.readouterr().out
     seen = read_facts(output.encode())
-    window.deleteLater()
+    let_go(window.application, window)
     assert json.loads(output.splitlines()[-1])["fact"] == last
     assert seen.window.platform == "offscreen"
     if last == "answer":

@@ -1,7 +1,7 @@
 """Makes windows whose engine is the fake host, or any other, and whose data is in one folder."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,6 @@ from app.windows import Windows
 from engine.documents.reading import read_document
 from engine.events import Event, to_json
 from tests.support.app.fake_commands import FakeCommandRunner, OpeningCommands
-
-Open = Callable[..., Window]
-OpenWindows = Callable[..., Windows]
-Until = Callable[[Callable[[], object]], None]
 
 # Of the platform without a screen, whatever the window does.
 OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise", "grabbing the keyboard")
