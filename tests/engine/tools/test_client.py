@@ -1,9 +1,6 @@
-"""Each call of a tool has one result, in whatever order calls, lines and deaths come."""
+"""Each call of a tool has one result. `engine/process/test_client.py` tries any order."""
 
 from dataclasses import replace
-
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.tools.client import ToolClient
 from engine.tools.protocol import (
@@ -55,7 +52,10 @@ def test_each_process_is_asked_for_the_servers_of_now():
     assert sent(client) == [Start((FILES,))]
     client.want(Start((CLOCK,), ("/notes",)))
     assert sent(client) == [Start((CLOCK,), ("/notes",))]
+    client.restart("clock")
+    assert sent(client) == [Restart("clock")]
     client.lose("m", another=True)
+    client.restart("clock")
     client.begin()
     assert sent(client) == [Start((CLOCK,), ("/notes",))]
 
@@ -69,16 +69,6 @@ def test_states_are_of_servers_that_are_wanted_and_of_this_process():
     assert [*client.states] == ["clock"]
     client.lose("m", another=True)
     assert client.states == {}
-
-
-def test_a_server_is_started_again():
-    client = started(FILES)
-    client.restart("files")
-    assert sent(client) == [Restart("files")]
-    client.lose("m", another=True)
-    client.restart("files")
-    client.begin()
-    assert sent(client) == [Start((FILES,))]
 
 
 def test_a_call_waits_for_a_process_that_will_begin():
@@ -119,86 +109,26 @@ def test_a_call_that_is_too_long_fails_alone():
     assert sent(client) == []
 
 
-class Calls(RuleBasedStateMachine):
-    """Calls, cancels, responses true and false, processes that begin and die."""
-
-    def __init__(self):
-        super().__init__()
-        self.client = ToolClient()
-        self.client.want(Start((FILES,)))
-        self.made = 0
-        self.open = set()
-        self.sent = set()
-        self.ended = set()
-        self.running = self.expected = False
-
-    def end(self, result):
-        if result is not None:
-            assert result.id in self.open, "a call has one result"
-            self.open.discard(result.id)
-            self.ended.add(result.id)
-
-    def write(self):
-        for command in sent(self.client):
-            if isinstance(command, Call):
-                assert command.id not in self.sent, "a call is sent once"
-                assert self.running
-                self.sent.add(command.id)
-
-    @rule()
-    def ask(self):
-        self.made += 1
-        self.open.add(str(self.made))
-        self.end(self.client.call(call(str(self.made))))
-        self.write()
-        assert (str(self.made) in self.open) == self.expected
-
-    @rule(number=st.integers(1, 8))
-    def stop(self, number):
-        self.end(self.client.cancel(str(number)))
-        self.write()
-
-    @rule(number=st.integers(1, 8), ending=st.sampled_from(["done", "failed", "cancelled"]))
-    def tell_result(self, number, ending):
-        result = Result(str(number), ending, "")
-        heard = hear(self.client, result)
-        assert (heard == result) == (str(number) in self.open & self.sent)
-        self.end(heard if isinstance(heard, Result) else None)
-
-    @rule(number=st.integers(1, 8))
-    def tell_progress(self, number):
-        heard = hear(self.client, Progress(str(number), 1.0))
-        assert (heard is not None) == (str(number) in self.open & self.sent)
-
-    @precondition(lambda self: not self.running)
-    @rule()
-    def expect(self):
-        self.client.expect()
-        self.expected = True
-
-    @precondition(lambda self: not self.running)
-    @rule()
-    def begin(self):
-        self.client.begin()
-        self.running = self.expected = True
-        self.write()
-        assert self.open <= self.sent
-        assert (self.client.due_seconds is not None) == bool(self.open)
-
-    @rule(another=st.booleans())
-    def die(self, another):
-        for result in self.client.lose("It died.", another=another):
-            assert another <= (result.id in self.sent)
-            self.end(result)
-        assert self.client.due_seconds is None
-        assert not self.open & self.sent
-        assert another or not self.open
-        self.running, self.expected = False, another
-
-    def teardown(self):
-        for result in self.client.lose("It ended.", another=False):
-            self.end(result)
-        assert self.ended == {str(number) for number in range(1, self.made + 1)}
-
-
-TestCalls = Calls.TestCase
+def test_a_call_has_one_result_and_what_was_sent_ends_with_its_process():
+    client = started(FILES)
+    for id in "ab":
+        assert client.call(call(id)) is None
+    assert sent(client) == [call("a"), call("b")]
+    for response, own in (
+        (Result("x", "done", ""), False),
+        (Progress("a", 1.0), True),
+        (Result("a", "done", ""), True),
+        (Progress("a", 1.0), False),
+        (Result("a", "done", ""), False),
+    ):
+        assert hear(client, response) == (response if own else None)
+    client.cancel("b")
+    (lost,) = client.lose("It died.", another=True)
+    assert (lost.id, lost.ending) == ("b", "cancelled")
+    assert client.call(call("c")) is None
+    assert hear(client, Result("c", "done", "")) is None
+    assert client.lose("It died.", another=True) == []
+    client.begin()
+    assert sent(client)[1:] == [call("c")]
+    assert client.lose("It died.", another=False) == [Result("c", "failed", "It died.")]
+    assert client.due_seconds is None

@@ -2,12 +2,9 @@
 
 import json
 import stat
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.tools.configuration import (
     Configuration,
@@ -21,25 +18,12 @@ from engine.tools.configuration import (
     save,
     written,
 )
-from engine.tools.protocol import OWN, Offered, Server
+from engine.tools.protocol import Offered, Server
 from models.errors import Problem
-from tests.support.mostly_slow import examples
 
 GIT = Server("git", "uvx", ("mcp-server-git",), {"TOKEN": "abcdefgh"}, "/work")
 WEB = Server("web", url="https://example.org/mcp", headers={"Authorization": "Bearer s3cret-key"})
 LOG = Offered("git", "log", description="Show the log", schema='{"type":"object"}')
-
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=9)
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
-PROGRAMS = st.builds(
-    Server,
-    NAMES.filter(lambda name: name != OWN),
-    TEXTS.filter(bool).map(lambda text: text.replace(" ", "-")),
-    st.lists(TEXTS, max_size=3).map(tuple),
-    st.dictionaries(NAMES, TEXTS, max_size=2),
-    TEXTS,
-)
-
 
 PASTED = (
     '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "theme": 1}',
@@ -72,6 +56,12 @@ PASTED = (
 def test_it_reads_what_people_have():
     expected = (Server("git", "uvx", ("mcp-server-git",)),)
     assert {text: read(text).servers for text in PASTED} == dict.fromkeys(PASTED, expected)
+    for key in ("url", "serverUrl", "httpUrl"):
+        entry = {key: WEB.url, "headers": WEB.headers, "type": "http"}
+        assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
+    looks_like_comments = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
+    text = json.dumps({"mcpServers": {"a": {"command": "x", "args": looks_like_comments}}})
+    assert read(text).servers == (Server("a", "x", looks_like_comments),)
 
 
 def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_path):
@@ -82,18 +72,6 @@ def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_pat
         assert (server.command, server.args) == (command, ())
     (server,) = read(json.dumps({"a": {"command": f"{'x' * 5000} 'b c'"}})).servers
     assert server.args == ("b c",)
-
-
-def test_what_never_ends_takes_no_longer():
-    for text in ("/*", ",/**/", '\\"', ', "', ",//\n"):
-        with pytest.raises(Problem):
-            read(text * 100_000)
-
-
-def test_it_reads_servers_over_http_under_each_name_of_the_address():
-    for key in ("url", "serverUrl", "httpUrl"):
-        entry = {key: WEB.url, "headers": WEB.headers, "type": "http"}
-        assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
 
 
 LIMITS = (
@@ -114,12 +92,6 @@ def test_limits_and_the_older_kind_are_read_in_the_words_of_other_programs():
     found = [read(json.dumps({"a": {"url": "https://a/mcp", **each}})) for each in older]
     assert [each.servers[0].is_older for each in found] == [True, True, True, False]
     assert read(written(found[0])) == found[0]
-
-
-def test_a_string_may_look_like_a_comment_or_a_last_comma():
-    args = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
-    text = json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}})
-    assert read(text).servers == (Server("a", "x", args),)
 
 
 def test_a_server_that_is_disabled_is_kept_and_does_not_run():
@@ -156,6 +128,7 @@ BAD = (
     ('\n\n{"a": // x\n {"command": "x"}}}', "Line 4"),
     ("{" * 5000, "Line 1"),
     ("[" * 200_000, ""),
+    *((text * 100_000, "") for text in ("/*", ",/**/", '\\"', ', "', ",//\n")),
     ('{"mcpServers": {}, "slipstream": {"folders": "x"}}', "slipstream.folders"),
 )
 
@@ -164,43 +137,21 @@ def test_bad_input_is_one_problem_that_names_the_line_or_the_key():
     for text, names in BAD:
         with pytest.raises(Problem) as caught:
             read(text)
-        assert names in caught.value.message, text
+        assert names in caught.value.message, text[:100]
         assert caught.value.remedy
         assert "\n" not in str(caught.value)
 
 
-ANY = st.recursive(
-    st.sampled_from(["x", "", "uvx", 1, None, True]),
-    lambda inside: (
-        st.lists(inside, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(["mcpServers", "servers", "a", "command", "env", "slipstream"]),
-            inside,
-            max_size=3,
-        )
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=examples(200))
-@given(st.text('{}[]",:/* \\\n1a', max_size=30) | ANY.map(json.dumps))
-def test_any_text_is_read_or_is_one_problem(text):
-    with suppress(Problem):
-        assert all(server.name for server in read(text).servers)
-
-
-@given(
-    st.lists(PROGRAMS, max_size=3, unique_by=lambda server: server.name),
-    st.lists(TEXTS, max_size=2).map(tuple),
-    st.data(),
-)
-def test_our_file_keeps_all_that_was_decided(servers, folders, data):
-    names = st.frozensets(st.sampled_from([each.name for each in servers] or ["none"]))
-    configuration = Configuration(
-        tuple(servers), data.draw(names), data.draw(names), {"git": {"log": digest(LOG)}}, folders
+def test_our_file_keeps_all_that_was_decided():
+    odd = Server("ä'b", "x", ('a "b" //', "\n", ""), {"K": "ü,}"}, "/my work")
+    decided = Configuration(
+        (odd, WEB),
+        frozenset({"web"}),
+        frozenset({odd.name}),
+        {"git": {"log": digest(LOG)}},
+        ("/a",),
     )
-    assert read(written(configuration)) == configuration
+    assert read(written(decided)) == decided
 
 
 def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it():

@@ -1,4 +1,4 @@
-"""Servers that behave and servers that do not: each call ends once, and the host goes on."""
+"""Programs and servers over HTTP, well and ill behaved: each call ends once, the host goes on."""
 
 import asyncio
 import json
@@ -6,11 +6,14 @@ import os
 import signal
 
 import anyio
+import httpx2
 import psutil
 import pytest
 
+from engine.tools.http import LimitedBody
 from engine.tools.protocol import OWN, Call, Cancel, Progress, Restart, Result, Server, Start, State
 from tests.support.tools.hosted import TIMEOUT_SECONDS, hosted, scripted
+from tests.support.tools.http_server import KEY, http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -18,16 +21,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
-
-
-async def test_a_server_is_started_asked_and_ended(tmp_path):
-    async with hosted(tmp_path) as host:
-        [state] = await host.start(scripted())
-        assert (state.state, state.version) == ("running", "scripted 1.0")
-        assert state.tools[0].name == "echo"
-        assert json.loads(state.tools[0].schema)["properties"] == {"text": {"type": "string"}}
-        result = await host.call("echo", "hello")
-        assert (result.ending, result.text, result.bytes) == ("done", "hello", 5)
 
 
 async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path):
@@ -169,6 +162,8 @@ async def test_what_a_server_describes_has_limits(tmp_path):
         assert len(huge.tools[0].description) == 8000
         assert [each.name for each in odd.tools] == ["read", "forgot"]
         assert odd.tools[0].description == "ab"
+        assert json.loads(odd.tools[0].schema)["properties"] == {"text": {"type": "string"}}
+        assert odd.version == "scripted 1.0"
         left_out = {"bare", "list", "7", "word"}
         assert {name for name in left_out if name in odd.message} == left_out
         assert (odd.tools[0].title, odd.tools[0].read_only) == ("Read", True)
@@ -262,21 +257,6 @@ async def test_a_program_gets_what_it_needs_and_none_of_our_keys(tmp_path, monke
         assert str(tmp_path / ".local" / "bin") in places
 
 
-async def test_complaints_are_kept_within_limits_and_without_keys(tmp_path):
-    async with hosted(tmp_path) as host:
-        await host.start(scripted(env={"TOKEN": "very-secret"}))
-        await host.call("complain", "2000000")
-        await host.send(Call("x", "s", "die", "{}"))
-        state = await host.until(State, lambda each: each.state == "failed")
-        assert "it hurts" in state.message
-    files = sorted(tmp_path.glob("tools-s*"))
-    assert [each.name for each in files] == ["tools-s.log", "tools-s.old.log"]
-    assert all(each.stat().st_size <= 600_000 for each in files)
-    kept = "".join(each.read_text() for each in files)
-    assert "a complaint •••" in kept
-    assert "very-secret" not in kept
-
-
 async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path):
     (tmp_path / "a.txt").write_text("the text")
     async with hosted(tmp_path / "logs") as host:
@@ -292,3 +272,70 @@ async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path):
         await host.settled(OWN)
         await host.send(Call("y", OWN, "read_file", json.dumps({"path": "a.txt"})))
         assert (await host.result("y")).ending == "failed"
+
+
+@pytest.fixture
+def address():
+    with http_server() as address:
+        yield address
+
+
+async def test_a_server_over_http_is_called_with_its_key(tmp_path, address):
+    async with hosted(tmp_path) as host:
+        [state] = await host.start(Server("s", url=address, headers={"Authorization": KEY}))
+        assert (state.state, state.version) == ("running", "web 1")
+        for tool, text in (("json", "as JSON"), ("events", "as an event"), ("progress", "done")):
+            result = await host.call(tool)
+            assert (result.ending, result.text) == ("done", text)
+        assert [each.done for each in host.heard if isinstance(each, Progress)] == [1.0]
+
+
+async def test_what_it_does_wrong_fails_that_call(tmp_path, address):
+    server = Server("s", url=address, headers={"Authorization": KEY})
+    async with hosted(tmp_path) as host:
+        await host.start(server)
+        for tool in ("big", "endless", "lists", "packed", "refused", "nonsense", "closed"):
+            result = await host.call(tool)
+            assert result.ending == "failed", tool
+            assert result.text, tool
+            assert (await host.call("json")).text == "as JSON", tool
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+async def test_small_events_without_end_are_read_however_they_are_cut(end, monkeypatch):
+    monkeypatch.setattr("engine.tools.limits.LONGEST_MESSAGE_BYTES", 100)
+
+    async def blocks():
+        for _ in range(50):
+            yield b"data: small" + end
+            yield end
+        yield b"data: " + b"x" * 200
+
+    body = aiter(LimitedBody(blocks(), events=True))
+    for _ in range(100):
+        await anext(body)
+    with pytest.raises(httpx2.StreamError):
+        await anext(body)
+
+
+async def test_a_server_that_floods_is_ended(tmp_path, address):
+    async with hosted(tmp_path) as host:
+        await host.start(Server("s", url=address, headers={"Authorization": KEY}))
+        assert (await host.call("ask_back")).ending == "failed"
+        await host.until(State, lambda each: each.state == "failed")
+
+
+async def test_no_connection_and_no_key_are_told(tmp_path, address):
+    async with hosted(tmp_path) as host:
+        nowhere = "http://127.0.0.1:9"
+        states = await host.start(
+            Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
+            Server("nobody", url=f"{nowhere}/mcp"),
+            Server("called so", url=f"{nowhere}/x", type="sse"),
+            Server("named so", url=f"{nowhere}/sse"),
+            Server("with a key", url=f"{nowhere}/sse/?key=1"),
+        )
+        for number, state in enumerate(states):
+            assert (state.state, bool(state.message)) == ("failed", True)
+            assert ("mcp-remote" in state.remedy) == (number > 1)
+            assert "other-key" not in state.message

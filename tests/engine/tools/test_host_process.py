@@ -1,13 +1,11 @@
 """The process itself: however it ends, nothing that it started goes on."""
 
 import json
-import time
 from contextlib import closing
 
 import psutil
 import pytest
 
-from engine.tools.client import host_command
 from engine.tools.protocol import OWN, Call, Result, Start
 from tests.support.tools.host_process import HostProcess
 from tests.support.tools.hosted import TIMEOUT_SECONDS, scripted
@@ -53,24 +51,6 @@ def test_nothing_is_left_running(host, how):
     assert not alive
 
 
-@pytest.mark.slow
-def test_a_killed_host_closes_the_input_of_its_servers(host, tmp_path):
-    """So a server that ends with its input does, even if nothing else ended it."""
-    noted = tmp_path / "noted"
-    code = f"import sys; f = open({str(noted)!r}, 'w'); sys.stdin.read(); f.write('x')"
-    host.send(Start((scripted(name="s", script=("-c", code)),)))
-    found = []
-    while len(found) < 2 or not noted.exists():
-        found = psutil.Process(host.process.pid).children()
-        time.sleep(0.01)
-    guardian, server = sorted(found, key=lambda each: each.name() != "sh")
-    guardian.kill()
-    host.process.kill()
-    host.process.wait()
-    server.wait(TIMEOUT_SECONDS)
-    assert noted.read_text() == "x"
-
-
 def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host):
     long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
     host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
@@ -80,10 +60,3 @@ def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host):
         assert (result.id, result.ending) == (id, "failed")
     host.stdin.close()
     assert host.process.wait(TIMEOUT_SECONDS) == 0
-
-
-@pytest.mark.slow
-def test_it_is_a_command(tmp_path):
-    with closing(HostProcess(tmp_path, host_command()[1:])) as host:
-        host.stdin.close()
-        assert host.process.wait(TIMEOUT_SECONDS) == 0

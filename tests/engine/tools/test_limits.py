@@ -1,11 +1,12 @@
-"""What a session gets of the messages of a server, and what it does not."""
+"""What a session gets of the messages of a server, and what is shown and read of them."""
 
 import anyio
 import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from engine.tools.limits import LONGEST_MESSAGE_BYTES, Allowance, Ended, LimitedStreams, Unreadable
+from engine.tools.limits import Ended, LimitedStreams, Unreadable
+from engine.tools.results import LONGEST_RESULT_BYTES, offered, result_text, short, shown
 
 pytestmark = pytest.mark.anyio
 
@@ -50,19 +51,9 @@ class Ends:
         found = []
         while True:
             item = await self.session.receive()
-            assert isinstance(item, SessionMessage)
             if getattr(item.message, "id", None) == -1:
                 return found
             found.append(item.message)
-
-
-def test_bytes_add_up_before_they_are_parsed():
-    allowance = Allowance()
-    half = b"x" * (LONGEST_MESSAGE_BYTES // 2)
-    assert not allowance.refusal(half)
-    assert not allowance.refusal(half)
-    assert allowance.refusal(b"x")
-    assert Allowance().refusal(b"[{" * 300_000)
 
 
 async def test_results_of_too_many_values_fail_alone():
@@ -99,6 +90,25 @@ async def test_of_what_it_is_told_unasked_little_is_let_through():
         )
         assert ping.params is change.params is log.params is None
         assert progress.params == {"progressToken": 1, "progress": 0.5}
+
+
+def test_there_is_a_most_of_the_texts_of_all_tools():
+    large = [types.Tool(name=f"t{n}", input_schema={"x": "y" * 90_000}) for n in range(100)]
+    assert 0 < len(offered("s", large)[0]) < 20
+
+
+def test_a_long_result_is_cut_between_characters_and_says_so():
+    text, total = result_text(types.CallToolResult(content=[types.TextContent(text="xé" * 10**6)]))
+    assert total == 3 * 10**6
+    assert len(text.encode()) < LONGEST_RESULT_BYTES + 100
+    assert text.endswith("[cut: the first 1.05 MB of 3.00 MB]")
+
+
+def test_lone_surrogates_and_long_lines_do_no_harm():
+    assert short("a\ud800\n b") == "a� b"
+    assert len(shown("x" * 10**6)) == 8000
+    block = types.ResourceLink(name="n" * 10**5, uri="u\n" * 10**5)
+    assert len(result_text(types.CallToolResult(content=[block]))[0]) < 1000
 
 
 async def test_a_server_that_does_not_read_its_answers_is_given_up():

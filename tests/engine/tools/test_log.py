@@ -1,13 +1,24 @@
-"""A log of bounded size, without the keys."""
+"""How a server's program is found, and its log: of bounded size, with a reason, without keys."""
+
+from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.tools.log import ServerLog
+from engine.tools.programs import login_path
 from engine.tools.protocol import Server
+from engine.tools.reason import reason
 
 KEY = "very-secret-key"
+KEPT = Path(__file__).parents[2] / "data" / "complaints.txt"
 PEM = "first line of it\nsecond line of it"
+
+SHELLS = {
+    "greets": ('echo Welcome; export PATH=/their/bin:/bin; eval "$2"; echo Bye', "/their/bin:/bin"),
+    "hangs": ("sleep 600", ""),
+    "fails": ("exit 3", ""),
+}
 
 
 def log_in(folder):
@@ -59,3 +70,23 @@ def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path):
     log.add(b"a line\n")
     log.note("on")
     assert log.reason == "a line"
+
+
+def test_the_line_of_the_error_is_found_among_what_surrounds_it():
+    logs = KEPT.read_text(encoding="utf-8").split("==> ")[1:]
+    expected = {log: why for why, _, log in (each.partition("\n") for each in logs)}
+    assert len(expected) == 19
+    assert {log: reason(log) for log in expected} == expected
+    assert not reason("")
+    assert not reason("\n\n")
+
+
+def test_a_login_shell_is_asked_for_the_path_and_not_waited_for_long(tmp_path):
+    found = {}
+    for name, (script, _) in SHELLS.items():
+        shell = tmp_path / name
+        shell.write_text(f"#!/bin/sh\n{script}\n")
+        shell.chmod(0o755)
+        found[name] = login_path({"SHELL": str(shell)}, seconds=0.3 if name == "hangs" else 60.0)
+    assert found == {name: path for name, (_, path) in SHELLS.items()}
+    assert not login_path({"SHELL": str(tmp_path / "none")})

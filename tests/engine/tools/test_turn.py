@@ -1,4 +1,4 @@
-"""The rules of an answer that calls tools."""
+"""The rules of an answer that calls tools, and its steps, as they are given back to the model."""
 
 import json
 import re
@@ -10,8 +10,19 @@ from hypothesis import strategies as st
 
 from engine.events import CallPiece
 from engine.replies.tools import tools_of
+from engine.request import ChatMessage, ToolCall
+from engine.stretches import Stretch
 from engine.tools.protocol import Offered, Result
-from engine.tools.steps import MOST_CALLS, MOST_SECONDS, Step, StepCall
+from engine.tools.steps import (
+    CALL_STATES,
+    MOST_CALLS,
+    MOST_SECONDS,
+    Step,
+    StepCall,
+    line_of,
+    messages_of,
+    must_answer,
+)
 from engine.tools.turn import (
     CALL_SECONDS,
     MOST_RESULT_TOKENS,
@@ -62,28 +73,22 @@ def test_each_tool_has_a_name_of_its_own_that_models_accept(offered):
     assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", tool.name) for tool in tools)
 
 
-@given(st.lists(st.builds(Offered, names, st.sampled_from(["read", "write", "find"])), max_size=6))
-def test_the_server_is_named_only_where_two_tools_share_a_name(offered):
-    tools = given_tools(offered)
-    for tool in tools:
-        shared = sum(other.offered.name == tool.offered.name for other in tools) > 1
-        assert shared == (tool.name != tool.offered.name)
-
-
 def test_tools_are_offered_as_the_engine_reads_them():
     (tool, _) = tools_of(tools_json(TOOLS))
     assert (tool.name, tool.parameters, tool.strict) == ("read_file", PATH, True)
     assert tools_json(()) == ""
+    offered = [READ, replace(READ, server="mail"), SEND]
+    assert [tool.name for tool in given_tools(offered)] == [
+        "files_read_file", "mail_read_file", "send",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "schema",
-    ["", "no", "[]", "3", '{"type": "string"}', "[" * 100_000, '{"a": "' + "x" * 2**20 + '"}'],
-)
-def test_a_schema_that_is_none_takes_any_arguments(schema):
-    (tool,) = given_tools([replace(READ, schema=schema, description="bomb " * 2**18)])
-    assert len(tools_json([tool])) < 3000
-    assert unfit('{"any": 1}', tool) == ""
+def test_a_schema_that_is_none_takes_any_arguments():
+    long = '{"a": "' + "x" * 2**20 + '"}'
+    for schema in ("", "no", "[]", "3", '{"type": "string"}', "[" * 100_000, long):
+        (tool,) = given_tools([replace(READ, schema=schema, description="bomb " * 2**18)])
+        assert len(tools_json([tool])) < 3000, schema[:100]
+        assert unfit('{"any": 1}', tool) == "", schema[:100]
 
 
 # What becomes of a call
@@ -132,11 +137,7 @@ def test_a_decision_runs_a_call_or_refuses_it():
     assert (edited.arguments, edited.ran) == (FITTING, '{"path": "b"}')
     for decision in ("refuse", "never"):
         refused = decided(call, decision)
-        assert refused.state == "refused"
-        assert refused.result
-
-
-def test_a_tool_that_nobody_knows_is_named_with_those_there_are():
+        assert (refused.state, bool(refused.result)) == ("refused", True)
     (call,) = judged([called("rm\x1b[2J")], TOOLS, ASKING)
     assert (call.state, call.server, call.tool) == ("refused", "", "")
     assert "read_file, send" in call.result
@@ -206,19 +207,96 @@ def test_a_result_says_how_the_call_ended():
 
 
 def test_a_long_result_is_given_in_passages_for_the_question():
-    lines = [f"Room {n} is painted in colour {n % 7}." for n in range(3000)]
-    lines[2345] = "The treasure is under the stairs."
+    lines = [f"Room {n} is painted in colour {n % 7}." for n in range(600)]
+    lines[423] = "The treasure is under the stairs."
     text = "\n".join(lines)
     found = shortened(text, question="Where is the treasure?", name="read_file", count=count)
     first, _, rest = found.partition("\n")
     assert "passages" in first
-    assert lines[2345] in rest
+    assert lines[423] in rest
     assert count(found) < MOST_RESULT_TOKENS + 50
     short = "\n".join(lines[:200])
     assert shortened(short, question="Where?", name="read_file", count=count) == short
 
 
-@pytest.mark.slow
-def test_a_flood_is_shortened():
-    found = shortened("spam and eggs\n" * 500_000, question="Eggs?", name="t", count=count)
-    assert count(found) < MOST_RESULT_TOKENS + 50
+CALL = StepCall("g_0", "read_file", '{"path": "notes.md"}', "files", "read_file", result="Text.")
+WRITTEN = '<think>Hm.</think>I look.<tool_call>{"name": "read_file"}</tool_call>'
+KINDS = (
+    Stretch("mark", 7),
+    Stretch("reasoning", 3),
+    Stretch("mark", 8),
+    Stretch("content", 7),
+    Stretch("call", len(WRITTEN) - 25),
+)
+
+
+def test_a_step_is_a_message_with_its_calls_and_the_results():
+    two = Step(len(WRITTEN), (CALL, StepCall("g_1", "other", "{}", state="cancelled")))
+    asked, first, second, last = messages_of(WRITTEN + "Done.", KINDS, [two])
+    calls = (ToolCall("g_0", "read_file", CALL.arguments), ToolCall("g_1", "other", "{}"))
+    assert asked == ChatMessage("assistant", "I look.", "Hm.", calls, written=WRITTEN)
+    assert first == ChatMessage("tool", "Text.", tool_call_id="g_0", name="read_file")
+    assert second.tool_call_id == "g_1"
+    assert second.content
+    assert last == ChatMessage("assistant", "Done.", written="Done.")
+    assert messages_of(WRITTEN, KINDS, [two])[-1].role == "tool"
+
+
+@given(st.text(max_size=30), st.lists(st.integers(0, 30), max_size=4), st.lists(st.integers(1, 9)))
+def test_nothing_that_was_written_is_lost(text, places, kinds):
+    steps = [Step(min(place, len(text)), (CALL,)) for place in sorted(places)]
+    stretches = [Stretch("reasoning" if n % 2 else "content", n) for n in kinds]
+    messages = messages_of(text, stretches, steps)
+    assert "".join(message.written for message in messages) == text
+    assert sum(message.role == "tool" for message in messages) == len(steps)
+
+
+def test_limits_end_the_calls_of_an_answer():
+    def step(count, seconds):
+        return Step(1, (replace(CALL, state="done", seconds=seconds),) * count)
+
+    assert [must_answer([step(most, 0)]) for most in (MOST_CALLS, MOST_CALLS - 1)] == [True, False]
+    assert [must_answer([step(3, each)]) for each in (MOST_SECONDS / 3, 99)] == [True, False]
+
+
+def test_calls_that_lead_nowhere_end_in_an_answer():
+    def ran(arguments, result):
+        return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
+
+    first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
+    refused = Step(1, (replace(CALL, arguments="{}", state="refused"),))
+    assert not must_answer(())
+    assert not must_answer([first])
+    assert must_answer([first, spaced])
+    again = Step(1, (replace(first.calls[0], state="refused", result="No."),))
+    assert must_answer([first, again]), "a person sees that it is the same call"
+    assert must_answer([first, refused, spaced])
+    assert not must_answer([first, ran('{"path": "a"}', "red")])
+    assert not must_answer([first, ran('{"path": "b"}', "blue")])
+    assert not must_answer([first, Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))])
+    assert not must_answer([first, refused])
+    assert must_answer([refused, refused])
+
+
+def test_a_model_that_is_to_answer_is_asked_to_behind_the_results():
+    done = replace(CALL, state="done")
+    once, twice = (messages_of("ab", (), [Step(1, (done,))] * n) for n in (1, 2))
+    assert once[1].content == CALL.result
+    assert twice[1].content == CALL.result
+    assert twice[3].content != CALL.result
+    assert twice[3].content.startswith(CALL.result)
+
+
+def test_a_call_is_said_in_a_line():
+    done = StepCall(
+        *("g", "files_read_file", '{"path": "notes.md", "head": [1]}', "files", "read_file"),
+        *("", "done", "", 0.123, 2048),
+    )
+    assert line_of(done) == "read_file notes.md …, 2.05 kB, 0.1 s"
+
+
+@given(st.text(), st.text(), st.sampled_from(CALL_STATES))
+def test_the_line_is_one_and_harmless(name, arguments, state):
+    line = line_of(StepCall("g", name, arguments, state=state))
+    assert "\n" not in line
+    assert "\x1b" not in line
