@@ -1,4 +1,5 @@
-"""Replies of each family, as its models write them: calls, reasoning and text apart."""
+"""How a template shows its family, and replies of each, as its models write them: calls, reasoning
+and text apart."""
 
 import json
 from pathlib import Path
@@ -8,19 +9,68 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.replies.families import FAMILIES, pieces
-from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax
+from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax, syntax_of
 from engine.replies.writing import write_call
 from tests.engine.replies.reading import cut, read
+from tests.engine.replies.rendering import CASES, arguments_for, syntax_in
 
 THINK = REASONING[0]
 BONN = {"city": "Bonn", "days": 3}
 DATA = Path(__file__).parents[2] / "data" / "replies"
 WRITTEN = json.loads((DATA / "written.json").read_text(encoding="utf-8"))
+QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
 def syntax(family):
     return ReplySyntax(family, FAMILIES[family].reasoning)
+
+
+def test_the_template_shows_the_family():
+    for template, family in (
+        ("{{ messages }}", "hermes"),  # and it is told of tools as Hermes is
+        ("{{ messages }}{{ tools }}", "none"),
+        (QWEN, "hermes"),
+        ("<|start_header_id|>" + QWEN + "tool_calls", "hermes"),
+        ("<tool_call>\n<function=example>", "qwen xml"),
+        ('<|start_header_id|>{% if m.tool_calls %}{"name": "", "parameters": {}}', "llama"),
+        ("<|start_header_id|>{{ m.content }}", "hermes"),
+        ("{{ tools }}<minimax:tool_call><invoke name=", "minimax"),
+        ("{{ tools }}<|tool_call|>[", "granite"),
+        ("<|tool_calls_section_begin|><|tool_call_begin|>", "kimi"),
+        ("{{ tools }}<run>{{ name }}", "none"),
+        ("[TOOL_CALLS] [", "mistral"),
+        ("[TOOL_CALLS]{{ name }}[ARGS]", "mistral args"),
+        ("List of tools: <|tool_list_start|>", "lfm"),
+    ):
+        assert syntax_of(template, knows_tools=family != "hermes").family == family
+
+
+def test_the_tokenizer_shows_what_the_template_does_not():
+    tokens = ["<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>"]
+    syntax = syntax_of("{{ messages }}", tokens=tokens, special=tokens[:2])
+    assert syntax.family == "lfm"
+    assert syntax.reasoning == REASONING[0]
+    assert syntax.special == ("<|tool_call_end|>", "<|tool_call_start|>")
+
+
+def test_where_a_reply_begins():
+    for marks in REASONING:
+        syntax = syntax_of(f"{marks.opening}{{{{ reasoning }}}}{marks.closing}")
+        assert syntax.reasoning == marks
+        assert syntax.begins_inside(f"<user>why?<assistant>{marks.opening}\n")
+        assert not syntax.begins_inside(f"{marks.opening}<assistant>")
+        assert syntax.reasoning_is_over(f"<assistant>{marks.opening}\n\n{marks.closing}\n\n")
+        assert not syntax.reasoning_is_over("<assistant>")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@given(data=st.data())
+def test_a_written_call_is_read(case, data):
+    arguments = data.draw(arguments_for(case))
+    text = write_call(case.family, "get_weather", arguments)
+    found = read(syntax_in(case), [text], inside_reasoning=False)
+    assert (found.calls, found.content) == ([("get_weather", arguments)], "")
 
 
 @pytest.mark.parametrize("family", WRITTEN)

@@ -1,8 +1,6 @@
 """Marks of calls and reasoning, found in what a template wrote."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.replies.families import FAMILIES, FamilyRow, ReasoningMarks
 from engine.replies.found import (
@@ -65,23 +63,11 @@ def test_an_answer_without_marks_shows_no_row():
         assert call_row(text) is None
 
 
-@given(texts=st.tuples(*[st.text(f'<>{{}}[]": \n/{NAME[0]}') | st.just(NAME + KEY + VALUE)] * 3))
-def test_no_text_raises(texts):
-    one, two, wide = texts
-    call_row(one, two=two, wide=wide)
-    answer_in(one, two)
-    reasoning_marks(one, two)
-
-
 def test_an_answer_is_cut_at_whole_tags():
     chat = "<user>why?</user><{}></end>"
     assert answer_in(chat.format("call>x</call"), chat.format("text>y</text")) == "<call>x</call>"
-
-
-def test_the_marks_of_reasoning_are_the_next_tags():
-    assert reasoning_marks("<role><thought>\n", "\n</thought>\n") == ReasoningMarks(
-        "<thought>", "</thought>"
-    )
+    marks = ReasoningMarks("<thought>", "</thought>")
+    assert reasoning_marks("<role><thought>\n", "\n</thought>\n") == marks
     assert reasoning_marks("Thought:", "\n") is None
 
 

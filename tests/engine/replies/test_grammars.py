@@ -50,24 +50,16 @@ SPECIAL = {  # of the models' tokenizers
 }  # fmt: skip
 
 
-class Family:
-    """A family's syntax, and grammars over a tokenizer that has its special tokens."""
+class Held:
+    """Grammars over a tokenizer that has these special tokens."""
 
-    def __init__(self, case, folder, *, special):
+    def __init__(self, folder, special):
         byte_tokenizer(folder)
-        self.case = case
-        self.tokenizer = load_tokenizer(folder, eos_token_ids=[EOS])
-        names = SPECIAL.get(case.name, ()) if special else ()
-        self.tokenizer.add_special_tokens({"additional_special_tokens": [*names]})
-        self.syntax = syntax_of(template_of(case), special=names)
+        self.tokenizer, self.special = load_tokenizer(folder, eos_token_ids=[EOS]), tuple(special)
+        self.tokenizer.add_special_tokens({"additional_special_tokens": [*special]})
         self.grammars = Grammars(
             self.tokenizer, vocabulary=len(self.tokenizer), ends=frozenset({EOS})
         )
-
-    def grammar(self, tools=STRICT, **chosen):
-        found = grammar_for(self.syntax, tools, **{"choice": "required", **chosen})
-        assert found
-        return found
 
     def passes(self, grammar, text):
         """Whether this is a whole reply."""
@@ -78,6 +70,20 @@ class Family:
     def begins(self, grammar, text):
         tokens = self.tokenizer.encode(text, add_special_tokens=False)
         return self.grammars.constrain(grammar).allowed(tokens) == len(tokens)
+
+
+class Family(Held):
+    """A family's syntax, with grammars of it."""
+
+    def __init__(self, case, folder, *, special):
+        super().__init__(folder, SPECIAL.get(case.name, ()) if special else ())
+        self.case = case
+        self.syntax = syntax_of(template_of(case), special=self.special)
+
+    def grammar(self, tools=STRICT, **chosen):
+        found = grammar_for(self.syntax, tools, **{"choice": "required", **chosen})
+        assert found
+        return found
 
     def reply(self, *calls, reasoning=""):
         told = tuple(ToolCall(f"call{n}", one, json.dumps(a)) for n, (one, a) in enumerate(calls))
@@ -140,13 +146,9 @@ def test_what_templates_render_passes_and_is_read(family, data):
 @pytest.fixture(scope="module", params=[True, False], ids=["special", "all text"])
 def any_family(request, tmp_path_factory):
     """A tokenizer that has the marks of all families as special tokens, or none of them."""
-    folder = tmp_path_factory.mktemp("tokenizer")
-    byte_tokenizer(folder)
-    tokenizer = load_tokenizer(folder, eos_token_ids=[EOS])
     marks = {mark for row in FAMILIES.values() for mark in row.marks} if request.param else ()
     names = {name for mark in marks for name in re.findall(r"<[^<>\s\"={}]+>|\[[A-Z_]+\]", mark)}
-    tokenizer.add_special_tokens({"additional_special_tokens": sorted(names)})
-    return tokenizer, sorted(names)
+    return Held(tmp_path_factory.mktemp("tokenizer"), sorted(names))
 
 
 def syntax_with(name, special):
@@ -159,24 +161,17 @@ def syntax_with(name, special):
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_written_call_passes_in_every_family(any_family, name):
-    tokenizer, special = any_family
-    row = FAMILIES[name]
-    syntax = syntax_with(name, special)
-    if row.calls[0].form == "nested":
+    syntax = syntax_with(name, any_family.special)
+    if FAMILIES[name].calls[0].form == "nested":
         with pytest.raises(Problem):
             grammar_for(syntax, FREE, choice="required")
         return
-    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
     for tools, days, right in ((STRICT, 3, True), (STRICT, "x", False), (FREE, "x", True)):
         grammar = grammar_for(syntax, tools, choice="required", parallel=False)
-        assert grammar
         text = write_call(name, "get_weather", {"city": "Bonn", "days": days})
-        tokens = tokenizer.encode(text.removesuffix("<|call|>"), add_special_tokens=False)
-        allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
-        assert (tools, allowed == len(tokens) + 1) == (tools, right)
-    auto = grammar_for(syntax, STRICT, choice="auto")
-    assert auto
-    assert grammars.constrain(auto).allowed(tokens) < len(tokens)
+        text = text.removesuffix("<|call|>")
+        assert (tools, any_family.passes(grammar, text)) == (tools, right)
+    assert not any_family.begins(grammar_for(syntax, STRICT, choice="auto"), text)
 
 
 def test_strict_arguments_are_those_of_the_schema(family):
@@ -315,15 +310,6 @@ def test_whatever_passes_is_read(family, tools, choice):
                 assert isinstance(arguments.get("days", 0), int)
 
 
-def test_where_there_is_no_grammar():
-    for family, tools, choice in (
-        ("hermes", FREE, "auto"),
-        ("hermes", (), "required"),
-        ("none", STRICT, "auto"),
-    ):
-        assert grammar_for(ReplySyntax(family), tools, choice=choice) is None
-
-
 def _nested(depth):
     schema = {"type": "integer"}
     for _ in range(depth):
@@ -345,6 +331,12 @@ def test_what_a_reply_cannot_be_held_to_is_refused():
             grammar_for(ReplySyntax(name), tools, choice="required", form=schema)
     for name in marked:
         assert grammar_for(ReplySyntax(name), (Tool("f", limited),), choice="required")
+    for name, tools, choice in (
+        ("hermes", FREE, "auto"),
+        ("hermes", (), "required"),
+        ("none", STRICT, "auto"),
+    ):
+        assert grammar_for(ReplySyntax(name), tools, choice=choice) is None
 
 
 def test_schemas_that_refer_to_themselves(family):
@@ -377,8 +369,7 @@ AWKWARD = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     """Whatever a server of tools writes into it, a required argument stays required."""
-    tokenizer, special = any_family
-    syntax = ReplySyntax(name, special=tuple(special))
+    syntax = ReplySyntax(name, special=any_family.special)
     function = {"name": "open", "parameters": AWKWARD, "strict": True}
     tools = json.dumps([{"type": "function", "function": function}])
     grammar = grammar_of_reply(syntax, tools, prompt_ending="")
@@ -389,7 +380,7 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     held = strict_where_possible(syntax, Tool("open", AWKWARD, strict=True))
     assert held.strict
     assert held.parameters["required"] == ["url"]
-    Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(grammar)
+    any_family.grammars.constrain(grammar)
     loose = tools.replace('"strict": true', '"strict": false')
     assert grammar_of_reply(syntax, loose, prompt_ending="") is None
 
@@ -427,16 +418,11 @@ def test_a_reply_is_held_to_the_calls_and_the_form_that_are_asked_for():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_prose_says_something_and_has_no_call(any_family, name):
-    tokenizer, special = any_family
-    row = FAMILIES[name]
-    syntax = syntax_with(name, special)
-    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
+    row, syntax = FAMILIES[name], syntax_with(name, any_family.special)
     final = "<|channel|>final<|message|>" if name == "harmony" else ""
 
     def passes(text, prompt_ending=""):
-        tokens = tokenizer.encode(text, add_special_tokens=False)
-        grammar = grammar_of_prose(syntax, prompt_ending=prompt_ending)
-        return grammars.constrain(grammar).allowed([*tokens, EOS]) == len(tokens) + 1
+        return any_family.passes(grammar_of_prose(syntax, prompt_ending=prompt_ending), text)
 
     assert passes(f"{final}It is {{7391}}.\n\n```json\n[1]\n```")
     calls = [write_call(name, "get_weather", {"city": "Bonn"}).removesuffix("<|call|>")]
@@ -460,13 +446,7 @@ def test_prose_says_something_and_has_no_call(any_family, name):
 
 def test_a_call_without_its_first_mark_is_held_too(any_family):
     """As Qwen3-Coder writes it behind a sentence."""
-    tokenizer, special = any_family
-    syntax = syntax_with("qwen xml", special)
-    grammar = grammar_for(syntax, STRICT)
-    assert grammar
-    constraint = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS})).constrain(
-        grammar
-    )
+    grammar = grammar_for(syntax_with("qwen xml", any_family.special), STRICT)
     right = write_call("qwen xml", "get_weather", {"city": "Bonn", "days": 3})
     bare = right.removeprefix("<tool_call>\n")
     for call, passes in (
@@ -475,17 +455,13 @@ def test_a_call_without_its_first_mark_is_held_too(any_family):
         (bare.replace("3", "x"), False),
         (bare.replace("get_weather", "get_whether"), False),
     ):
-        tokens = tokenizer.encode(f"I look.\n{call}", add_special_tokens=False)
-        assert (call, constraint.allowed([*tokens, EOS]) > len(tokens)) == (call, passes)
+        assert (call, any_family.passes(grammar, f"I look.\n{call}")) == (call, passes)
 
 
 def test_a_call_without_its_marks_is_held_too(any_family):
     """As Qwen2.5-Coder writes Hermes' calls; other JSON stays free."""
-    tokenizer, _ = any_family
     syntax = ReplySyntax("hermes")
-    grammars = Grammars(tokenizer, vocabulary=len(tokenizer), ends=frozenset({EOS}))
     grammar = grammar_for(syntax, STRICT)
-    assert grammar
     right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'
     doubled = f"{{{right}}}"
     fenced = f"```json\n{right}\n```"
@@ -508,9 +484,7 @@ def test_a_call_without_its_marks_is_held_too(any_family):
         ('{"city": "Bonn"}', True),
         (f"I write {right}", True),
     ):
-        tokens = tokenizer.encode(text, add_special_tokens=False)
-        allowed = grammars.constrain(grammar).allowed([*tokens, EOS])
-        assert (text, allowed == len(tokens) + 1) == (text, passes)
+        assert (text, any_family.passes(grammar, text)) == (text, passes)
     for written in (right, fenced, spaced, doubled, f"<tool_call>\n{doubled}\n</tool_call>"):
         assert read(syntax, [written]).calls == [("get_weather", {"city": "Bonn", "days": 3})]
     for written in ("```json\n[1]\n```", fenced.replace("get_weather", "get_whether"), "`a`"):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import CallPiece
@@ -135,14 +135,6 @@ def test_nothing_is_lost(syntax, reply, data):
     assert re.fullmatch(told + marks, _black(text), re.DOTALL)
 
 
-@every_family
-def test_a_reply_of_every_family(syntax, reply):
-    found = read(syntax, reply)
-    assert found.reasoning.startswith("Well.") == syntax.reasons
-    assert bool(found.calls) == (syntax.family != "none")
-    assert not found.broken
-
-
 @given(data=st.data())
 def test_nothing_of_harmony_is_lost_but_its_headers(data):
     text = data.draw(altered(REPLIES[-1][1]))
@@ -155,37 +147,8 @@ def test_nothing_of_harmony_is_lost_but_its_headers(data):
         assert re.sub(ends, "", _black(told)) == wanted
 
 
-@given(text=st.text() | altered(REPLIES[1][1]))
-def test_content_is_the_text_where_nothing_is_looked_for(text):
-    assert read(ReplySyntax(), [text]).content == text
-    assert read(ReplySyntax("hermes"), [text], tools=()).content == text
-
-
 def _black(text):
     return "".join(text.split())
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-ARGUMENTS = st.dictionaries(st.text(max_size=6), JSON, max_size=4)
-
-
-@given(calls=st.lists(st.tuples(st.sampled_from(TOOLS), ARGUMENTS), min_size=1, max_size=3))
-@example([(TOOLS[0], {"city": "</tool_call>", "days": 2**63})])
-def test_calls_that_are_written_are_read(calls):
-    wanted = [(tool.name, arguments) for tool, arguments in calls]
-    objects = [json.dumps({"name": name, "arguments": given}) for name, given in wanted]
-    hermes = "\n".join(f"<tool_call>\n{one}\n</tool_call>" for one in objects)
-    llama = "; ".join(json.dumps({"name": name, "parameters": given}) for name, given in wanted)
-    for syntax, text in [(HERMES, hermes), (LLAMA, llama), (LLAMA, "<|python_tag|>" + llama)]:
-        reply = read(syntax, text)
-        assert reply.calls == wanted
-        assert reply.content == ""
 
 
 def timed(arguments):
@@ -205,6 +168,7 @@ TOLD_APART = (
     (timed("null"), "", "", [("get_time", {})]),
     (timed("{}"), "", "", [("get_time", {})]),
     (timed('{"zone": "a\nb"}'), "", "", [("get_time", {"zone": "a\nb"})]),
+    (timed('{"zone": "\\u00e9"}'), "", "", [("get_time", {"zone": "é"})]),
 )
 
 
@@ -326,11 +290,6 @@ IN_OTHER_CLOTHES = (
     ('a:"x" b: <|"|>y<|"|>c:[1] d:{} "e":2', {"a": "x", "b": "y", "c": [1], "d": {}, "e": 2}),
     ('a:"say "b: hi"",b:"it\'s x:y"', {"a": 'say "b: hi"', "b": "it's x:y"}),
 )
-PYTHONS = (
-    ('opts={"mode": "fast", other: \'x\', 1: true,}', {"mode": "fast", "other": "x", "1": True}),
-    ("opts={mode: {a: [1_000, +2, 007]}}", {"mode": {"a": [1000, 2, "007"]}}),
-    ("opts: {'of'=(1, None)}", {"of": [1, None]}),
-)
 
 
 @pytest.mark.parametrize(("text", "wanted"), IN_OTHER_CLOTHES)
@@ -377,16 +336,22 @@ def test_calls_of_other_notations_and_numbers_between_gemmas_marks(
     assert (after.content, len(after.calls)) == ("call: me", 1)
 
 
-@pytest.mark.parametrize(("text", "wanted"), PYTHONS)
-def test_pythons_values_in_the_clothes_of_javascript(text, wanted):
-    found = read(LFM, f"<|tool_call_start|>[get_time({text})]<|tool_call_end|>")
-    assert found.calls == [("get_time", {"opts": wanted})]
+PYTHONS = (
+    ('opts={"mode": "fast", other: \'x\', 1: true,}', {"mode": "fast", "other": "x", "1": True}),
+    ("opts={mode: {a: [1_000, +2, 007]}}", {"mode": {"a": [1000, 2, "007"]}}),
+    ("opts: {'of'=(1, None)}", {"of": [1, None]}),
+)
 
 
-def test_calls_in_json_between_the_marks_of_lfm():
-    call = '{"name": "get_time", "arguments": {"zone": "x"}}'
-    found = read(LFM, f"So <|tool_call_start|>[{call}, {call}]<|tool_call_end|>")
-    assert (found.content, found.calls) == ("So", [("get_time", {"zone": "x"})] * 2)
+def test_calls_between_the_marks_of_lfm_in_the_clothes_of_javascript_or_json():
+    call = '{"name": "get_time", "arguments": {"opts": 1}}'
+    for text, wanted in (
+        *((f"get_time({text})", [opts]) for text, opts in PYTHONS),
+        (f"{call}, {call}", [1, 1]),
+    ):
+        found = read(LFM, f"So <|tool_call_start|>[{text}]<|tool_call_end|>")
+        calls = [("get_time", {"opts": opts}) for opts in wanted]
+        assert (found.content, found.calls) == ("So", calls)
 
 
 def test_a_call_in_clothes_that_cannot_be_read_is_shown_whole():
@@ -426,19 +391,6 @@ def test_a_reply_is_read_on_from_anywhere(syntax, reply, data):
     going_on = list(divided(text[place:], joined(stretches(rest, [text[place:]]))))
     letters = [(kind, letter) for kind, part in divided(text, joined(whole)) for letter in part]
     assert [(kind, letter) for kind, part in going_on for letter in part] == letters[place:]
-
-
-def test_what_a_person_reads_of_a_reply():
-    for syntax, ending, text, thought, answer in (
-        (HARMONY, "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final"
-         "<|message|>Four.", "Hm.", "Four."),
-        (HERMES, "<think>\n", "Hm.\n</think>\n\nFour.", "Hm.", "Four."),
-        (HERMES, "", "<think>\n\n</think>\n\nFour.", "", "Four."),
-        (ReplySyntax(), "", "<think>Hm.</think>Four.", "", "<think>Hm.</think>Four."),
-    ):  # fmt: skip
-        found = joined(stretches(ReplyReader(syntax, prompt_ending=ending), [text]))
-        assert said(text, found, "reasoning") == thought
-        assert said(text, found) == answer
 
 
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["tools", "no tools"])
