@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.cluster.states import RankState
-from engine.events import Done, Failed, Stats, Text, Waiting
+from engine.events import Done, Failed, Stats, Text
 from engine.exactness import Exactness
 from engine.process.asking import Garbled, OtherVersion
 from engine.process.client import EngineClient
@@ -103,13 +103,6 @@ def test_what_was_unloaded_is_not_loaded_again():
     assert targets(client) == []
 
 
-def test_a_load_that_makes_room_first_is_not_done():
-    client = with_model()
-    client.ask(Load("next", "/b"))
-    hear(client, Unloaded("next"))
-    assert client.next == Load("next", "/b")
-
-
 def test_what_is_loaded_again_is_as_it_was_asked_for():
     client = started()
     asked = Load(
@@ -118,6 +111,7 @@ def test_what_is_loaded_again_is_as_it_was_asked_for():
         memory=Memory(2048, 8),
         parallel=2,
         exact="on",
+        measure=True,
         learn=True,
         keep_bytes=0,
         macs=Macs("/hosts.json", mode="tensor"),
@@ -133,8 +127,8 @@ def test_what_is_loaded_again_is_as_it_was_asked_for():
         sent(client)
         client.begin()
         (load,) = sent(client)
-        assert isinstance(load, Load)
-        assert load == replace(asked, id=load.id, drafter="lookup", draft_length="4")
+        again = {"drafter": "lookup", "draft_length": "4", "measure": False}
+        assert load == replace(asked, id=load.id, **again)
         hear(client, replace(loaded(load.id, "/a"), drafter="lookup", draft_length="4"))
 
 
@@ -181,18 +175,6 @@ def test_what_a_process_says_of_itself_is_known_until_another_begins():
     assert client.own_failure == "m"
     client.begin()
     assert client.own_failure == ""
-
-
-def test_what_is_over_is_stale():
-    client = with_model()
-    client.ask(generate("g"))
-    assert client.generating
-    assert hear(client, Text("other", "a")) is None
-    assert hear(client, Text("g", "a")) == (Text("g", "a"), generate("g"))
-    assert hear(client, DONE) == (DONE, generate("g"))
-    assert not client.generating
-    for late in (Text("g", "b"), DONE, Failed("g", "m", "r")):
-        assert hear(client, late) is None
 
 
 def test_the_plain_answer_of_a_race_is_over_with_the_other():
@@ -289,55 +271,6 @@ def test_a_death_loses_generations_and_what_had_begun():
     assert targets(client) == ["/a"]
 
 
-def test_a_load_that_had_not_begun_is_done_by_the_next():
-    client = with_model("/a")
-    client.ask(Load("b", "/b"))
-    assert lost(client) == []
-    assert targets(client) == ["/b"]
-    assert lost(client, another=False) == ["b"]
-    assert targets(client) == ["/a"]
-
-
-def test_what_is_loaded_again_was_asked_for_by_nobody():
-    client = with_model("/a")
-    assert lost(client) == []
-    for _ in range(3):
-        assert targets(client) == ["/a"]
-        assert lost(client) == []
-    client.begin()
-    (load,) = sent(client)
-    assert isinstance(load, Load)
-    assert hear(client, loading(load.id, "/a")) == (loading(load.id, "/a"), load)
-    assert lost(client) == []
-    assert targets(client) == ["/a"]
-
-
-def test_what_could_not_be_loaded_again_is_tried_by_the_next():
-    client = with_model("/a")
-    lost(client)
-    client.begin()
-    (load,) = sent(client)
-    assert isinstance(load, Load)
-    assert hear(client, Failed(load.id, "There is no room.", "r"))
-    lost(client)
-    assert targets(client) == ["/a"]
-
-
-def test_the_drafter_of_the_last_answer_is_loaded_again():
-    client = with_model("/a", measure=True)
-    client.ask(SetDrafter("d", "lookup", "4"))
-    hear(client, Loading("d", "/a", "lookup", "4", 0.0))
-    hear(client, replace(loaded("d", "/a"), drafter="lookup", draft_length="4"))
-    client.ask(SetDrafter("e", "nonsense"))
-    hear(client, Failed("e", "m", "r"))
-    lost(client)
-    sent(client)
-    client.begin()
-    (load,) = sent(client)
-    assert isinstance(load, Load)
-    assert load == Load(load.id, "/a", "lookup", "4"), "without measuring it again"
-
-
 def test_what_made_room_for_a_load_that_failed_stays_away():
     client = with_model("/a")
     client.ask(Load("b", "/b"))
@@ -348,20 +281,6 @@ def test_what_made_room_for_a_load_that_failed_stays_away():
     hear(client, Failed("b", "m", "r"))
     lost(client)
     assert targets(client) == []
-
-
-def test_generations_end_in_any_order():
-    client = with_model()
-    for id in ("a", "b", "c"):
-        client.ask(generate(id))
-    assert hear(client, Waiting("c", 0))
-    assert hear(client, Done("b", "stop", Stats()))
-    assert hear(client, Text("b", "late")) is None
-    assert client.next == generate("a")
-    assert hear(client, Done("a", "stop", Stats()))
-    assert client.next == generate("c")
-    assert hear(client, Failed("c", "m", "r"))
-    assert not client.generating
 
 
 def test_a_count_is_answered_once_and_is_no_generation():

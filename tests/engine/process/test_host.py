@@ -5,13 +5,12 @@ import io
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import termios
 import time
 from array import array
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import mlx.core as mx
 import pytest
@@ -19,12 +18,14 @@ import pytest
 import engine.core.judging
 from engine import device, earlier_answers
 from engine.conversation.default_sampling import BALANCED_SMALL
+from engine.conversation.kept_blocks import kept_blocks_folder
+from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import load
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
+from engine.events import Done, Failed, Prefill, Text, Verdict
 from engine.exactness import ANY_ROWS, Exactness
 from engine.process import protocol
 from engine.process.host import CommandQueue, Host, quantized_caches
@@ -35,23 +36,27 @@ from engine.process.protocol import (
     Counted,
     Generate,
     Hurry,
+    Keep,
+    Kept,
     Load,
     Loaded,
     Loading,
     Memory,
     Quit,
     Ready,
-    Sampling,
     SetDrafter,
     Unload,
     Unloaded,
+    parse_command,
 )
-from engine.request import Prompt, Request, asked
+from engine.request import Prompt, Request, Sampling, asked, chat
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
-from tests.support.engine.child import ROOT, Child
+from tests.support.engine.child import Child
 from tests.support.engine.hosted import hosted
+from tests.support.engine.pictures import picture, said
+from tests.support.engine.seeing_folders import write_seeing
 from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
@@ -112,26 +117,7 @@ def test_it_writes_what_a_session_writes(child, folder):
     expected = list(session.answer([message], Request(max_tokens=64)))
     assert written(responses) == written(list(expected))
     assert isinstance(responses[0], Prefill)
-    assert isinstance(responses[-1], Done)
-    assert isinstance(expected[-1], Done)
     assert responses[-1].reason == expected[-1].reason
-
-
-def test_a_race_writes_the_same_twice_in_turns(child, folder):
-    race = Generate("r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=60), race=True)
-    responses = [*child.ask(race), child.next()]
-    names = [response.generation for response in responses]
-    plain = protocol.rival_of("r1")
-    assert set(names) == {"r1", plain}
-    texts = [
-        written([r for r in responses if r.generation == generation])
-        for generation in ("r1", plain)
-    ]
-    assert texts[0] == texts[1] != ""
-    assert [type(response) for response in responses[-2:]] == [Done, Done]
-    assert names[-2:] == [plain, "r1"]
-    again = child.ask(generate("r2"))
-    assert isinstance(again[-1], Done), "the session is as good as before"
 
 
 def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
@@ -140,14 +126,12 @@ def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
     race = replace(generate("g", max_tokens=30), race=True)
     load = Load("1", str(folder), drafter="early-exit", draft_length="3")
     same = hosted([load, race])[-1]
-    assert isinstance(same, Done)
     assert same.fork is None
     monkeypatch.setattr(
         engine.core.judging, "_compare", lambda rows, *a: compare(mx.roll(rows, 1, axis=0), *a)
     )
     other = hosted([load, race])
     done = other[-1]
-    assert isinstance(done, Done)
     assert not done.fork.near_tie
     plain, drafted = (
         [e.next.id for e in other if isinstance(e, Verdict) and e.generation == name and e.next]
@@ -155,21 +139,6 @@ def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
     )
     assert plain[done.fork.at] == done.fork.plain
     assert done.fork.written in drafted
-
-
-def test_a_race_is_cancelled_as_a_whole(child):
-    child.send(
-        Generate("r3", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=LONG), race=True)
-    )
-    while not isinstance(child.next(), Verdict):
-        pass
-    child.send(Cancel("r3"))
-    ends = []
-    while len(ends) < 2:
-        response = child.next()
-        if isinstance(response, Done):
-            ends.append(response)
-    assert {end.reason for end in ends} == {"cancelled"}
 
 
 @pytest.fixture
@@ -211,15 +180,7 @@ def test_models_go_by_their_names(home):
     told = hosted([Load("1", "by name", "by name", "3"), Load("2", "no/such")])
     (loaded,) = (each for each in told if isinstance(each, Loaded))
     assert loaded.target == str(folder)
-    assert isinstance(told[-1], Failed)
     assert "slipstream models pull no/such" in told[-1].remedy
-
-
-def test_a_prompt_is_not_read_twice(child):
-    child.ask(generate("g1"))
-    prefill = child.ask(generate("g2"))[0]
-    assert isinstance(prefill, Prefill)
-    assert prefill.reused == prefill.total - 1
 
 
 def test_the_drafter_can_be_changed(child, folder):
@@ -227,37 +188,28 @@ def test_the_drafter_can_be_changed(child, folder):
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
         before, after = child.ask(SetDrafter("d", drafter, length))
         assert isinstance(before, Loading)
-        assert isinstance(after, Loaded)
         assert (after.drafter, after.draft_length) == (drafter, length or "3")
         responses = child.ask(generate("g2", max_tokens=40))
         assert written(responses) == plain
-        assert isinstance(responses[-1], Done)
         assert responses[-1].stats.proposed > 0 or drafter == "lookup"
     for bad in (SetDrafter("d", "nonsense"), SetDrafter("d", "none", "17")):
         failed = child.ask(bad)[-1]
-        assert isinstance(failed, Failed)
         assert failed.generation == "d"
     after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
-    assert isinstance(after, Loaded)
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
 
-def test_a_conversation_can_be_given_less_memory(folder):
+def test_a_conversation_can_be_given_less_memory_and_a_sampling(folder):
     memory, wide = Memory(context=64), Memory(cache_bits=8)
     load_it = Load("1", str(folder), memory=memory)
-    told = hosted([load_it, generate("g"), replace(load_it, id="2", memory=wide)])
-    (loaded,) = (each for each in told if isinstance(each, Loaded))
+    warm = replace(load_it, id="2", sampling=Sampling(temperature=0.9))
+    told = hosted([load_it, generate("g"), warm, replace(load_it, id="3", memory=wide)])
+    loaded, other = (each for each in told if isinstance(each, Loaded))
     assert (loaded.context_length, loaded.memory) == (64, memory)
+    assert loaded.sampling != other.sampling == warm.sampling
     assert any(isinstance(each, Done) for each in told)
     assert isinstance(told[-1], Failed)  # its heads are too narrow to be quantized
-    assert told[-1].generation == "2"
-
-
-def test_a_load_says_how_answers_are_sampled(folder):
-    greedy, warm = Load("1", str(folder)), Sampling(temperature=0.9)
-    told = hosted([greedy, replace(greedy, id="2", sampling=warm)])
-    samplings = [each.sampling for each in told if isinstance(each, Loaded)]
-    assert samplings[0] != samplings[1] == warm
+    assert told[-1].generation == "3"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +245,6 @@ def test_a_running_generation_can_be_cancelled(child):
     child.until(Verdict)
     child.send(Cancel("g1"))
     done = child.until(Done)[-1]
-    assert isinstance(done, Done)
     assert done.reason == "cancelled"
     assert done.stats.committed < LONG
 
@@ -335,28 +286,6 @@ def test_generations_run_side_by_side(child, folder):
     assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
-def test_a_waiting_generation_can_be_cancelled(child, folder):
-    child.ask(Load("load", str(folder), parallel=1))
-    child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
-    ends = [child.until(Done)[-1]]
-    child.send(Cancel("g1"))
-    ends += [child.until(Done)[-1] for _ in range(2)]
-    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
-        ("g2", "cancelled"),  # at once
-        ("g1", "cancelled"),
-        ("g3", "length"),
-    ]
-    assert ends[0] == Done("g2", "cancelled", Stats())
-    assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
-
-
-def test_a_cancelled_id_may_be_used_again(child):
-    child.send(Cancel("g1"), Cancel("never"))
-    done = child.ask(generate("g1"))[-1]
-    assert isinstance(done, Done)
-    assert done.reason == "length"
-
-
 WRONG = {  # what is answered to, and says what
     "too long": (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
     "a field missing": (b'{"command": "generate", "id": "g"}', "g", "conversation"),
@@ -376,18 +305,6 @@ def test_what_is_wrong_has_one_answer(child):
             offenders[name] = failed
         assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done), name
     assert offenders == {}
-
-
-def test_a_bad_line_is_answered_during_a_generation(child):
-    child.send(generate("g1", max_tokens=LONG))
-    child.until(Verdict)
-    child.write(b'{"command": "cancel", "id": "g1", "now": true}\nnonsense\n')
-    for _ in range(2):
-        failed = child.until(Failed)[-1]
-        assert isinstance(failed, Failed)
-        assert failed.generation == ""  # g1 has not failed
-    child.send(Cancel("g1"))
-    child.until(Done)
 
 
 def test_the_terminal_cannot_interrupt_it(child):
@@ -430,7 +347,6 @@ ENDS = (
 def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
     child = fresh()
     ready = child.next()
-    assert isinstance(ready, Ready)
     assert ready.protocol == protocol.PROTOCOL
     assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
     answers = (generate(id, max_tokens=LONG) for id in ("g1", "g2"))
@@ -444,16 +360,6 @@ def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
     ]
     assert child.line(5.0) == b""
     assert child.end() == 0
-
-
-@pytest.mark.slow
-def test_it_ends_when_nobody_reads(fresh, folder):
-    child = fresh()
-    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
-    child.until(Verdict)
-    child.stdout.close()
-    assert child.end() == 0
-    assert child.log.read_bytes() == b""
 
 
 PIPE_BYTES, LONGEST_LINE = 1 << 16, 1 << 12
@@ -476,33 +382,6 @@ def test_it_ends_although_it_is_held_up(end, fresh, folder):
         time.sleep(0.01)
     end(child)
     assert child.end() == -signal.SIGALRM
-
-
-@pytest.mark.slow
-def test_it_does_not_outlive_its_parent(folder):
-    # A parent that is killed cannot say quit.
-    commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))
-    lines = "".join(COMMANDS.to_json(command) + "\n" for command in commands).encode()
-    program = (
-        "import subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'engine.process.host'],"
-        " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
-        f"child.stdin.write({lines!r}); child.stdin.flush()\n"
-        "while b'verdict' not in child.stdout.readline(): pass\n"
-        "print('running', flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    ) as parent:
-        assert parent.stdout is not None
-        assert parent.stderr is not None
-        assert parent.stdout.readline() == b"running\n"
-        parent.kill()
-        assert parent.stderr.read() == b""  # which the child shares: it ends with both
 
 
 @pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
@@ -531,7 +410,6 @@ def test_it_is_usable_after_a_failed_generation(error, folder, monkeypatch, caps
     )
     assert any(isinstance(response, Verdict) for response in broken)
     failed = broken[-1]
-    assert isinstance(failed, Failed)
     assert type(error).__name__ in failed.message
     assert str(error) in failed.message
     assert "Traceback" in capsys.readouterr().err
@@ -553,7 +431,6 @@ def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
     assert queue.waiting == waiting
     Host(queue, responses.append).run()
     done = responses[-1]
-    assert isinstance(done, Done)
     assert done.stats.proposed
     assert bool(done.stats.reference_seconds) != waiting
 
@@ -584,3 +461,110 @@ def test_answers_are_learned_where_that_is_asked_for(home, folder):
     content = file.read_bytes()
     assert ask("off at last", learn=False) == [file]
     assert file.read_bytes() == content
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_a_picture_is_seen_counted_and_missed(tmp_path):
+    folder = write_seeing("gemma3", tmp_path / "model")
+    shown = picture(tmp_path, 0)
+    lost = replace(shown, path=str(tmp_path / "lost.png"), digest="0" * 64)
+    request = Request(sampling=Sampling(), max_tokens=4)
+    seen, missed = (chat([said("So?", each)]) for each in (shown, lost))
+    sent = [
+        Load("load", str(folder), drafter="lookup", draft_length="2", keep_bytes=0),
+        Count("count", seen),
+        Generate("see", "chat", seen, request),
+        Generate("miss", "chat", missed, request),
+        Generate("again", "chat", seen, request),
+    ]
+    lines = [COMMANDS.to_json(each).encode() for each in sent]
+    assert all(len(line) < 2000 for line in lines)
+    responses = hosted([parse_command(line) for line in lines])
+    (loaded,) = [each for each in responses if isinstance(each, Loaded)]
+    assert loaded.sees
+    (counted,) = [each for each in responses if isinstance(each, Counted)]
+    read = [each for each in responses if isinstance(each, Prefill) and each.generation == "see"]
+    assert counted.tokens == read[-1].total > 9
+    failed = [each for each in responses if isinstance(each, Failed)]
+    assert [each.generation for each in failed] == ["miss"]
+    assert "missing" in failed[0].message
+    done = {each.generation for each in responses if isinstance(each, Done)}
+    assert done == {"see", "again"}
+    texts = [
+        "".join(e.delta for e in responses if isinstance(e, Text) and e.generation == name)
+        for name in ("see", "again")
+    ]
+    assert texts[0] == texts[1]
+
+
+def about_a_document(id):
+    """Of as many bytes as two blocks have."""
+    request = Request(sampling=Sampling(), max_tokens=4, keep_as=("a" * 64,))
+    return Generate(id, "chat", asked("A word, and another one. " * 45), request)
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """The files of what is kept."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    return lambda: sorted(kept_blocks_folder().glob("*/*.safetensors"))
+
+
+def test_documents_are_kept_after_the_answer(folder, kept):
+    seen = []
+    commands = (Load("1", str(folder)), about_a_document("g"), Load("2", str(folder)))
+    hosted(
+        [*commands, about_a_document("h")],
+        after=lambda response: seen.append((response, len(kept()))),
+    )
+    dones = [(done.stats.reused_tokens, files) for done, files in seen if isinstance(done, Done)]
+    assert dones == [(0, 0), (1024, 2)]
+
+
+def test_a_command_goes_before_what_is_to_be_kept(folder, kept, monkeypatch):
+    waiting = property(lambda _: len(kept()) == 1)
+    monkeypatch.setattr(CommandQueue, "waiting", waiting)
+    hosted([Load("1", str(folder)), about_a_document("g")])
+    assert len(kept()) == 1
+
+
+def test_what_is_kept_can_be_waited_for(folder, kept, monkeypatch):
+    asked = []
+
+    def commands():
+        yield Load("1", str(folder))
+        yield about_a_document("g")
+        asked.append("k")
+        yield Keep("k")
+
+    monkeypatch.setattr(CommandQueue, "waiting", property(lambda _: not asked))
+    monkeypatch.setattr("engine.conversation.pair_costs.PairCosts.learn", lambda *_, **__: True)
+    found = []
+    hosted(commands(), after=lambda response: found.append((response, len(kept()))))
+    assert found[-2][1] == 0
+    assert found[-1] == (Kept("k", (Remark.BUSY_ANSWERING.value,)), 2)
+
+
+def test_nothing_is_kept_where_nothing_may_be(folder, kept):
+    load_it = Load("1", str(folder), keep_bytes=0)
+    hosted([load_it, about_a_document("g")])
+    assert not kept()
+    with pytest.raises(Problem):
+        replace(load_it, keep_bytes=-1)
+
+
+def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "engine.conversation.kept_blocks.KeptBlocks.write", mock.Mock(side_effect=RuntimeError)
+    )
+    responses = hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
+    assert sum(isinstance(each, Done) for each in responses) == 2
+    assert "RuntimeError" in capsys.readouterr().err
+
+
+def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
+    monkeypatch.setattr("engine.core.cache_arrays.states", lambda *_: None)
+    told = hosted([Load("1", str(folder)), *map(about_a_document, "gh"), Keep("k")])
+    assert not kept()
+    assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
+    assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

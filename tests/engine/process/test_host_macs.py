@@ -170,6 +170,15 @@ def test_a_process_that_leads_loads_nowhere_else(made, two, folder):
     assert [each.id for each in made[0].written] == ["2"]
 
 
+def test_macs_that_cannot_be_joined_leave_the_model_here(made, two, folder):
+    FakeLaunch.refusal = LOST
+    told = hosted([Load("1", folder), Load("2", folder, "nonsense", macs=two), generate("g")])
+    assert [each.generation for each in of(Failed, told)] == ["2"]
+    assert of(Done, told)
+    told = hosted([Load("1", folder, macs=two)])
+    assert told[-1] == Failed("1", LOST.message, LOST.remedy, "request")
+
+
 def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
     load = Load("1", folder, macs=two)
     told = hosted([load, Unload("2"), generate("g"), load])
@@ -177,12 +186,6 @@ def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
     assert [each.ranks for each in of(Ranks, told)].count(()) == 1
     assert [each.generation for each in of(Failed, told)] == ["g"]
     assert len(made) == 2
-
-
-def test_macs_that_cannot_be_joined_are_said(made, two, folder):
-    FakeLaunch.refusal = LOST
-    told = hosted([Load("1", folder, macs=two)])
-    assert told[-1] == Failed("1", LOST.message, LOST.remedy, "request")
 
 
 @pytest.mark.parametrize(
@@ -201,13 +204,6 @@ def test_what_no_macs_can_do_is_said_before_they_are_joined(
     told = hosted([Load("1", str(tmp_path), drafter, macs=Macs(two.hosts, mode))])
     assert said in told[-1].message
     assert not made
-
-
-def test_what_no_macs_can_do_leaves_the_model_here(made, two, folder):
-    told = hosted([Load("1", folder), Load("2", folder, "nonsense", macs=two), generate("g")])
-    assert [each.generation for each in of(Failed, told)] == ["2"]
-    assert of(Done, told)
-    assert not of(Unloaded, told)
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["to the launcher", "to rank 0"])

@@ -26,24 +26,15 @@ def test_the_first_signal_is_noted_and_the_second_acts(number):
             assert acted == []
             signal.raise_signal(number)
             assert acted == [number]
+        signal.raise_signal(number)
+        assert acted == [number, number], "the handler is not put back"
+        with noting(number) as interruption:
+            for _ in range(3):
+                signal.raise_signal(number)
+            assert interruption.signal == number
+        assert acted == [number, number]
     finally:
         signal.signal(number, before)
-
-
-def test_handlers_are_put_back():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with stoppable():
-        assert signal.getsignal(signal.SIGINT) not in before
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_all_are_noted_where_none_shall_act():
-    before = signal.getsignal(signal.SIGINT)
-    with noting(signal.SIGINT) as interruption:
-        for _ in range(3):
-            signal.raise_signal(signal.SIGINT)
-        assert interruption.signal == signal.SIGINT
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_an_interrupt_comes_at_the_end_of_a_step():
@@ -54,10 +45,6 @@ def test_an_interrupt_comes_at_the_end_of_a_step():
         done.append("all of it")
     assert done == ["all of it"]
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_step_without_an_interrupt():
-    before = signal.getsignal(signal.SIGINT)
     with uninterrupted():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before

@@ -120,15 +120,6 @@ def test_deaths_before_a_child_that_worked_are_not_counted():
     assert supervisor.fail(for_good=True) == Death(2, None)
 
 
-def test_without_pauses_the_first_death_is_the_last():
-    supervisor = Supervisor()
-    supervisor.start()
-    assert died(supervisor) == Death(1, None)
-    assert not supervisor.due
-    supervisor.start()
-    assert supervisor.due
-
-
 @pytest.mark.parametrize(
     ("status", "said"), [(0, "status 0"), (3, "status 3"), (-9, "SIGKILL"), (-99, "signal 99")]
 )

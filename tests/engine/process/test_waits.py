@@ -67,17 +67,6 @@ def test_what_may_begin_too_much_waits_as_well(monkeypatch):
             assert until(waits.now)
 
 
-def test_whoever_listens_slowly_is_no_wait():
-    lock = Lock()
-
-    def show():
-        lock.acquire()
-
-    with standing(show, lock=lock) as waits:
-        for _ in range(1000):
-            assert waits.now() is None
-
-
 def test_a_drafter_that_reads_a_prompt_alone_is_no_wait(monkeypatch):
     lock, reads = Lock(), Event()
     decoder = Decoder(build("llama"))
