@@ -3,13 +3,9 @@
 import json
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from engine.conversation.default_sampling import BALANCED_SMALL, SMALL, default_sampling
 from engine.request import BALANCED, Sampling
 from models.model_folder import ModelFolder
-from tests.support.mostly_slow import examples
 
 LARGE = {
     "model_type": "llama",
@@ -68,6 +64,7 @@ STATED = (
 def test_the_folder_says_how_it_is_sampled(tmp_path):
     found = [(stated, *default_sampling(folder(tmp_path, stated))) for stated, _ in STATED]
     assert found == [(*each, "") for each in STATED]
+    assert default_sampling(ModelFolder(tmp_path / "empty")) == (BALANCED, "")
 
 
 def test_a_value_that_cannot_be_used_is_left_out_alone(tmp_path):
@@ -92,24 +89,3 @@ def test_small_models_are_penalized_for_repeating_themselves(tmp_path):
     assert SMALL > 30 * 576 * 1536
     stated = Sampling(temperature=0.5)
     assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small))[0] == stated
-
-
-def test_a_folder_without_files_is_balanced(tmp_path):
-    assert default_sampling(ModelFolder(tmp_path)) == (BALANCED, "")
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=4,
-)
-KEYS = st.sampled_from(
-    ["do_sample", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"]
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
-@given(st.dictionaries(KEYS, JSON))
-def test_whatever_the_file_says_there_is_a_sampling(tmp_path, stated):
-    sampling, _ = default_sampling(folder(tmp_path, stated))
-    assert sampling.greedy == (sampling.temperature == 0 and stated.get("do_sample") is not False)

@@ -81,18 +81,6 @@ def test_a_name_depends_on_all_tokens_up_to_its_end():
     assert chain([1, 23, 4, 5]) != chain([12, 3, 4, 5])
 
 
-def test_blocks_are_found_up_to_one_that_is_missing(folder):
-    names = NAMES[:3]
-    paths = write(KeptBlocks(folder), names)
-    again = KeptBlocks(folder)
-    assert again.find(names) == paths
-    assert all(map(again.is_whole, paths))
-    assert [path.read_bytes()[:SIZE] for path in paths] == [content(i) for i in range(3)]
-    assert held_bytes(folder) == sum(path.stat().st_size for path in paths)
-    paths[1].unlink()
-    assert again.find(names) == paths[:1]
-
-
 def test_a_state_ends_the_blocks_that_are_found(folder):
     blocks = KeptBlocks(folder)
     write(blocks, NAMES)
@@ -169,18 +157,6 @@ def test_the_block_that_was_used_longest_ago_goes_first_and_from_its_end(folder)
     blocks.find(one)
     write(blocks, third)
     assert files(folder) == {*one, other[0], *third}
-
-
-def test_blocks_that_two_texts_begin_with_stay_as_long_as_one_of_them(folder):
-    blocks = KeptBlocks(folder)
-    one, other = chain([*range(8), 1, 1, 1, 1]), chain([*range(8), 2, 2, 2, 2])
-    write(blocks, one)
-    size = held_bytes(folder) // 3
-    last = blocks.find(other)[0].with_name(f"{other[2]}.safetensors")
-    assert put(blocks, last, used_ns=used_ns(2, now=time.time_ns()))
-    (new,) = chain([9] * 4)
-    write(KeptBlocks(folder, most_bytes=4 * size), [new])
-    assert files(folder) == {*other, new}
 
 
 def test_by_default_a_part_of_the_disk_is_used(folder, monkeypatch):

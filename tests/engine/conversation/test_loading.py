@@ -15,12 +15,10 @@ from mlx_lm.utils import save_model
 
 from engine.conversation import loading
 from engine.conversation.loading import load
-from engine.device import GPU
 from engine.request import Sampling
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
-from tests.support.engine.backends import computing_as
 from tests.support.mostly_slow import mostly_slow
 
 PLENTY = 1 << 40
@@ -162,14 +160,6 @@ def test_half_of_the_free_memory_is_enough(bits, tmp_path, memory):
     assert "float32" in load(ModelFolder(tmp_path)).precision
 
 
-def test_on_metal_weights_stay_as_they_are(tmp_path):
-    tiny.write_folder("llama", tmp_path, layers=2, bits=4)
-    with computing_as(GPU):
-        loaded = load(ModelFolder(tmp_path))
-    assert loaded.precision == "4-bit"
-    assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
-
-
 # Beside the weights
 
 
@@ -188,14 +178,6 @@ def written(tmp_path_factory):
 @pytest.fixture
 def folder(written, tmp_path):
     return Path(shutil.copytree(written, tmp_path / "model"))
-
-
-def test_a_loaded_model(folder):
-    loaded = load(ModelFolder(folder))
-    assert loaded.folder.path == folder
-    assert loaded.ends == {256}
-    assert loaded.context_length == 4096
-    assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
 
 
 def test_the_tokenizer_is_read_while_the_weights_are(folder, monkeypatch):
@@ -254,17 +236,14 @@ def test_json_files_with_byte_order_marks(folder):
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
 
 
-def test_an_old_system_is_remarked(folder, monkeypatch):
+def test_there_are_remarks_on_an_old_system_and_on_the_makers_sampling(folder, monkeypatch):
     assert load(ModelFolder(folder)).remark == ""
     monkeypatch.setattr("engine.conversation.loading.macos_to_update", lambda: "26.1")
-    assert "Update to macOS 26.2" in load(ModelFolder(folder)).remark
-
-
-def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder):
     change_json(folder / "generation_config.json", temperature=0.3, top_p=7)
     loaded = load(ModelFolder(folder))
     assert loaded.sampling == Sampling(temperature=0.3)
     assert "top_p 7" in loaded.remark
+    assert "Update to macOS 26.2" in loaded.remark
 
 
 def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path):
@@ -315,22 +294,28 @@ def test_a_config_with_junk_is_a_problem_or_a_model(key, folder):
         assert "\n" not in told(folder), value
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-def test_tokenizer_files_with_junk(name, folder):
-    for data in (b"", b"[", b"{}", b"[]", b"3", b"\xff\xfe", b'{"model": 3}'):
-        (folder / name).write_bytes(data)
-        said = told(folder)
-        may_do = name == "tokenizer_config.json" and not said
-        assert may_do or "cannot be loaded" in said, data
+SPOILT = (
+    *(("tokenizer.json", data) for data in (b"", b"[", b"{}", b"[]", b"3", b"\xff\xfe")),
+    ("tokenizer.json", b'{"model": 3}'),
+    *(("tokenizer_config.json", data) for data in (b"", b"[", b"[]", b"3", b"\xff\xfe")),
+    *(
+        ("tokenizer_config.json", {key: "nonsense"})
+        for key in ("chat_template_type", "tool_parser_type")
+    ),
+    ("tokenizer_config.json", {"eos_token": 7}),
+)
 
 
-def test_a_tokenizer_config_with_junk(folder):
-    path = folder / "tokenizer_config.json"
-    whole = path.read_text()
-    for junk in ("chat_template_type", "tool_parser_type", "eos_token"):
-        path.write_text(whole)
-        change_json(path, **{junk: 7 if junk == "eos_token" else "nonsense"})
-        assert "cannot be loaded" in told(folder), junk
+def test_a_tokenizer_with_junk(folder):
+    for name, junk in SPOILT:
+        path = folder / name
+        whole = path.read_bytes()
+        if isinstance(junk, dict):
+            change_json(path, **junk)
+        else:
+            path.write_bytes(junk)
+        assert "cannot be loaded" in told(folder), (name, junk)
+        path.write_bytes(whole)
 
 
 def test_weights_that_are_missing(folder):

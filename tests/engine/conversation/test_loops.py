@@ -25,11 +25,6 @@ def test_a_circle_is_told_once_it_has_come_often_enough(before, circle, data):
     assert loops([*before, *circle * rounds, *circle[:behind]])
 
 
-@given(st.integers(0, 10_000), st.integers(0, 1000))
-def test_various_tokens_are_no_circle(seed, count):
-    assert not loops(various(count, seed=seed))
-
-
 @given(st.lists(TOKENS, min_size=64, max_size=150))
 def test_what_is_said_twice_is_no_circle(paragraph):
     distinct = [token * 200 + place for place, token in enumerate(paragraph)]

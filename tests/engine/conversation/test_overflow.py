@@ -15,11 +15,6 @@ def read(system, turns, gap):
     return system + sum(length for place, length in enumerate(turns) if place not in gap)
 
 
-@given(st.integers(0, 300), LENGTHS, st.integers(1, 2000))
-def test_a_conversation_that_stops_is_read_whole(system, turns, limit):
-    assert not left_out(system, turns, overflow="stop", limit=limit)
-
-
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 2000), DROPPING)
 def test_the_others_fit_or_only_the_last_turn_is_read(system, turns, limit, overflow):
     gap = left_out(system, turns, overflow=overflow, limit=limit)

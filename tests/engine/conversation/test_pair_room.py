@@ -15,21 +15,17 @@ from mlx_lm.utils import _get_classes, save_model
 from engine.conversation import loading, pair
 from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
-from engine.drafters.head_network import save_head
 from engine.events import Failed
 from engine.process.host import CommandQueue, Host
 from engine.process.protocol import Load, Loaded, SetDrafter
 from models.drafters.folders import describe_drafter, is_drafter
 from models.errors import Problem
-from models.files import models_folder
 from models.installed.resolve import resolve_drafters
 from models.limits import LONGEST_COPY, LONGEST_DRAFT
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
-from models.starter import STARTER
-from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import byte_tokenizer, configs, write_folder
 
 ROOT = Path(__file__).parents[3]
@@ -73,16 +69,6 @@ def test_drafters_are_found_as_they_are_written(folder, tmp_path):
     assert needed(folder, f"lookup + {other}").needed_bytes > alone.needed_bytes
 
 
-def test_a_head_is_found_by_its_target(folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
-    place = tmp_path / "drafters" / "llama-head"
-    head = untrained(load(ModelFolder(folder)).model)
-    save_head(head, place, target="llama", fingerprint=ModelFolder(folder).fingerprint)
-    assert needed(folder, "auto").drafter == "llama-head"
-    assert needed(folder, "lookup+head").drafter == "llama-head"
-    assert needed(folder, "lookup").drafter == ""
-
-
 def test_a_pair_without_room_is_refused(folder):
     with pytest.raises(
         Problem, match=r"The memory is too small for llama: it needs .* at 4,096 tokens"
@@ -114,31 +100,18 @@ def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
     assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
-def host_of():
-    answers = []
-    return Host(CommandQueue(answers.append), answers.append)._do, answers
-
-
-@pytest.mark.parametrize("fitting", [False, True])
-def test_the_host_refuses_before_loading(fitting, folder, machine, monkeypatch):
-    monkeypatch.setattr("engine.process.host.load", lambda folder: pytest.fail("it was loaded"))
-    machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
-    do, answers = host_of()
-    with pytest.raises(Problem, match="The memory is too small"):
-        do(Load("1", str(folder), "none", "0", fitting=fitting))
-    assert answers == []
-
-
 def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
     other = tmp_path / "other"
     write_folder("llama", other)
-    do, answers = host_of()
+    answers = []
+    do = Host(CommandQueue(answers.append), answers.append)._do
     do(Load("1", str(folder), "none", "0"))
     assert isinstance(answers[-1], Loaded)
     before = len(answers)
     machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
-    with pytest.raises(Problem, match="The memory is too small for other"):
-        do(Load("2", str(other), "none", "0"))
+    for fitting in (False, True):
+        with pytest.raises(Problem, match="The memory is too small for other"):
+            do(Load("2", str(other), "none", "0", fitting=fitting))
     with pytest.raises(Problem, match="The memory is too small for llama with other"):
         do(SetDrafter("3", drafter=str(other)))
     assert answers[before:] == []
@@ -237,14 +210,3 @@ def test_random_pairs_need_what_is_said(architecture, bits, context, drafts, tmp
         drafter = random_model(tmp_path / "drafter", architecture, layers=4, bits=bits)
     word = f"suffix+{drafter}" if drafter else "suffix"
     assert_measured(target, drafter, context, word=word, length=LONGEST_COPY)
-
-
-@pytest.mark.slow
-@pytest.mark.starter
-@pytest.mark.parametrize("context", [1024, 2048])
-def test_the_starter_pair_needs_what_is_said(context):
-    target = models_folder() / STARTER.name
-    if not target.is_dir():
-        pytest.skip("the starter model is not here")
-    head = ROOT / "resources" / "drafters" / "smollm2-135m"
-    assert_measured(target, head, context, word="head")

@@ -10,7 +10,6 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from engine.cli.doctor import diagnose
 from engine.conversation import proof
 from engine.conversation.proof import Stalls, settle
 from engine.conversation.session import Session
@@ -19,14 +18,12 @@ from engine.core.decoder import Decoder
 from engine.device import CPU, GPU
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Fixed
-from engine.events import Done, Verdict
+from engine.events import Verdict
 from engine.exactness import ANY_ROWS
 from engine.metal import alone, few_rows, trial
 from engine.request import Request, Sampling
-from models.model_folder import ModelFolder
 from tests.support.engine.backends import computing_as, on_a_mac
 from tests.support.engine.sessions import loaded, tiny_model, use
-from tests.support.engine.tiny import write_folder
 from tests.support.metal.device import MODELS, SHIM, model_of, on_metal
 from tests.support.metal.shim import needs_a_compiler
 from tests.support.mostly_slow import mostly_slow
@@ -117,7 +114,6 @@ def write(target, length):
     session.policy = Fixed(length)
     request = Request(sampling=Sampling(temperature=0.0), max_tokens=10, logprobs=0)
     events = list(session.complete(PROMPT, request))
-    assert isinstance(events[-1], Done)
     assert length == 0 or events[-1].stats.proposed > 0
     own = [
         each.logprob for event in events if isinstance(event, Verdict) for each in event.logprobs
@@ -179,48 +175,11 @@ def test_kernels_that_round_are_not_used(target, tmp_path):
     assert (found.rows, found.kernel) == (0, f"our kernel: tried; {ROUNDS}")
 
 
-@pytest.fixture(scope="module")
-def pair_in_4_bits(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pair") / "target"
-    write_folder("llama", folder, bits=4, layers=2)
-    return ModelFolder(folder)
-
-
 def child(script, **options):
     """The trial's child does this instead."""
     command = (sys.executable, "-I", "-S", "-c", script)
     trying = partial(trial.kernels_for, command=command, **options)
     return mock.patch.object(proof, "kernels_for", trying)
-
-
-SHAPE = few_rows.Shape(32, 256, 4, 32, "float32", "affine")
-HUNG = child("import time; time.sleep(60)", limit_seconds=0.1)
-
-
-@pytest.mark.parametrize(
-    ("device", "trying", "words"),
-    [
-        (
-            partial(computing_as, GPU),
-            HUNG,
-            "(checked on this machine): passes over up to 4 rows, by MLX's own kernels",
-        ),
-        (on_a_mac, HUNG, "off (the trial did not come back)"),
-        (on_a_mac, child("import os; os._exit(9)"), "off (the trial did not come back)"),
-        (on_a_mac, HUNG, f"equal up to near ties: {ROUNDS}"),
-    ],
-    ids=["does not round", "hangs", "dies", "rounds by rows"],
-)
-def test_doctor_says_what_a_device_has_shown(
-    pair_in_4_bits, device, trying, words, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(proof, "calibration_folder", lambda: tmp_path)
-    monkeypatch.setattr(trial, "has_metal", lambda: True)
-    monkeypatch.setattr(few_rows, "shapes_of", lambda _: [SHAPE])
-    with device(), ticking(), trying:
-        found = diagnose(lambda: pair_in_4_bits, str(tmp_path / "none"))
-    (line,) = [check.fact for check in found.checks if check.name == "text"]
-    assert words in line
 
 
 @pytest.mark.parametrize("failure", [SystemExit, RuntimeError("a lost device")])

@@ -1,5 +1,7 @@
 """A round is what its draft and its verdict say, and each is heard as it comes."""
 
+from dataclasses import replace
+
 from hypothesis import given
 
 from engine.conversation.rounds import Round, Rounds, Token, branches, committed, joined, judged
@@ -25,26 +27,9 @@ def test_rounds_agree_with_the_figures(events):
     assert [token.id for token in committed(events)] == tokens_of(events)
 
 
-@given(events=runs())
-def test_every_event_says_one_thing(events):
-    for event, happening in zip(events, joined(events), strict=True):
-        match event:
-            case Draft():
-                assert isinstance(happening, Round)
-                assert happening.number == event.round
-                assert happening.verdict is None
-                assert {token.fate for token in happening.tokens} == {"drafted"}
-                assert happening.committed == ()
-            case Verdict():
-                assert isinstance(happening, Round)
-                assert happening.verdict is event
-            case _:
-                assert happening is event
-
-
-def draft(number, *texts, source=None):
-    drafted = tuple(DraftedToken(7, text, 0.5) for text in texts)
-    return Draft("g", number, drafted, "model", source=source)
+def draft(number, *texts):
+    drafted = tuple(DraftedToken(7, text, 0.5, 0.25) for text in texts)
+    return Draft("g", number, drafted, "model", source=Source(2, 40))
 
 
 def verdict(number, proposed, accepted, own):
@@ -54,50 +39,24 @@ def verdict(number, proposed, accepted, own):
 
 def test_a_round_by_hand():
     rounds = Rounds()
-    drafted = rounds.push(draft(3, "The", " cat", " sat"))
-    assert drafted == Round(
-        3,
-        "model",
-        tuple(
-            Token(7, text, "drafted", 0.5, parent=number - 1)
-            for number, text in enumerate(("The", " cat", " sat"))
-        ),
-        None,
-    )
+    drafted = [
+        Token(7, text, "drafted", 0.5, confidence=0.25, parent=number - 1)
+        for number, text in enumerate(("The", " cat", " sat"))
+    ]
+    source = Source(2, 40)
+    whole = Round(3, "model", tuple(drafted), None, source)
+    assert rounds.push(draft(3, "The", " cat", " sat")) == whole
     event = verdict(3, 3, 1, WrittenToken(9, " dog", 0.75, "correction"))
     ended = rounds.push(event)
-    accepted = Token(7, "The", "accepted", 0.5, 0.0, 0.0)
-    own = Token(9, " dog", "correction", p=0.75)
-    assert ended == Round(
-        3,
-        "model",
-        (
-            accepted,
-            Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0),
-            Token(7, " sat", "discarded", 0.5, 0.2, 0.4, parent=1),
-            own,
-        ),
-        event,
+    accepted, rejected, discarded = (
+        replace(token, fate=fate, p=number / 10, chance=number / 5)
+        for number, (token, fate) in enumerate(
+            zip(drafted, ("accepted", "rejected", "discarded"), strict=True)
+        )
     )
-    assert isinstance(ended, Round)
+    own = Token(9, " dog", "correction", p=0.75)
+    assert ended == Round(3, "model", (accepted, rejected, discarded, own), event, source)
     assert (ended.own, ended.committed) == (own, (accepted, own))
-
-
-def test_a_drafters_own_confidence_stays_with_its_token():
-    rounds = Rounds()
-    drafted = rounds.push(Draft("g", 1, (DraftedToken(7, "a", 0.5, 0.25),), "DSpark"))
-    ended = rounds.push(verdict(1, 1, 1, None))
-    for item in (drafted, ended):
-        assert isinstance(item, Round)
-        assert [token.confidence for token in item.tokens] == [0.25]
-
-
-def test_a_round_keeps_the_source_of_its_draft():
-    source = Source(2, 40)
-    drafted, ended = joined([draft(1, "so", source=source), verdict(1, 1, 1, None)])
-    assert isinstance(drafted, Round)
-    assert isinstance(ended, Round)
-    assert drafted.source == ended.source == source
 
 
 def test_drafts_behind_an_end_of_text_were_not_rejected():
@@ -146,13 +105,9 @@ def test_the_most_promising_branch_has_the_most_tokens_to_expect():
     assert first(("copied", -1, 1.0), ("too", -1, 1.0), ("longer", 1, 1.0)) == ["copied"]
 
 
-def test_a_draft_of_another_round_is_not_judged():
-    own = WrittenToken(3, "x", 0.9, "plain")
-    (one,) = judged([draft(1, "lost"), verdict(2, 0, 0, own)])
-    assert (one.drafted, one.drafter) == ((), "")
-
-
 def test_a_draft_is_judged_once():
     own = WrittenToken(3, "x", 0.9, "plain")
     events = [draft(1, "a"), verdict(1, 1, 1, own), Text("g", "x"), verdict(1, 1, 1, own)]
     assert [len(one.drafted) for one in judged(events)] == [1, 0]
+    (other,) = judged([draft(1, "lost"), verdict(2, 0, 0, own)])
+    assert (other.drafted, other.drafter) == ((), "")

@@ -17,7 +17,7 @@ from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
 from tests.support.engine.backends import computing_as
-from tests.support.engine.helpers import CORE, EVERYWHERE, Known, Scripted, now_and_then
+from tests.support.engine.helpers import CORE, Known, Scripted, now_and_then
 from tests.support.engine.sessions import (
     DRAFTERS,
     END,
@@ -30,7 +30,6 @@ from tests.support.engine.sessions import (
     lengths_of,
     loaded,
     new_session,
-    reused_of,
     scripted,
     text_of,
     tiny_model,
@@ -79,18 +78,6 @@ def test_without_a_sampling_the_models_own_holds(tokenizer):
     assert answers[0] == answers[1] != answers[2]
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 8])
-def test_whole_text_and_its_end(length, tokenizer):
-    text = "Grüße, 日本, and 🙂!"
-    for wrong in ((), EVERYWHERE, now_and_then(2)):
-        session = scripted(tokenizer, text.encode(), prompt=4, length=length, wrong=wrong)
-        events = collect(session, session.complete(range(4)))
-        assert text_of(events) == text
-        assert done_of(events).reason == "stop"
-        assert done_of(events).cut == ""
-        assert tokens_of(events)[-1] == END
-
-
 # Stop strings
 
 
@@ -113,14 +100,6 @@ def test_stop_string_in_the_rejected_tail_does_not_stop(length, tokenizer):
     assert any("S" in token.text for e in events if isinstance(e, Draft) for token in e.tokens)
     assert text_of(events) == "abcdefghijkl"
     assert done_of(events).cut == ""
-
-
-def test_session_goes_on_after_a_stop_string(tokenizer):
-    session = scripted(tokenizer, b"abcdef o ghi", prompt=4, length=5)
-    request = Request(stops=["o"])
-    first, again = (collect(session, session.complete(range(4), request)) for _ in range(2))
-    assert text_of(first) == text_of(again) == "abcdef "
-    assert reused_of(again) == 3
 
 
 # Which token gave what
@@ -214,12 +193,6 @@ def test_calls_without_results_are_named(tokenizer):
         session.answer([ChatMessage("user", "Add."), calls])
 
 
-def test_an_empty_newest_message_goes_on_from_what_was_said(tokenizer):
-    session = new_session(tokenizer)
-    said = [*QUESTION, ChatMessage("assistant", "Yes."), ChatMessage("user", "")]
-    assert done_of(list(session.answer(said, Request(max_tokens=2)))).reason in ("length", "stop")
-
-
 def test_empty_prompt_is_refused(tokenizer):
     session = new_session(tokenizer)
     for empty in ([], [ChatMessage("user", " \n")]):
@@ -227,18 +200,6 @@ def test_empty_prompt_is_refused(tokenizer):
             session.answer(empty)
     with pytest.raises(Problem, match="empty"):
         session.complete([])
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
-def test_prompt_of_one_token(architecture, tokenizer):
-    expected = None
-    for kind in ("none", "model", "head", "trees"):
-        session = new_session(tokenizer, architecture, kind)
-        events = collect(session, session.complete([65], Request(max_tokens=6)))
-        expected = expected or tokens_of(events)
-        assert tokens_of(events) == expected
-        again = collect(session, session.complete([65], Request(max_tokens=6)))
-        assert tokens_of(again) == expected
 
 
 @pytest.mark.parametrize("kind", ["none", "model", "early-exit"])

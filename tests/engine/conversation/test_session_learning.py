@@ -9,7 +9,7 @@ import pytest
 from engine import earlier_answers
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.events import Done, Draft, Verdict
+from engine.events import Done, Verdict
 from engine.request import ChatMessage, Request
 from models.installed.resolve import Drafters, NamedDrafter
 from tests.support.engine.sessions import (
@@ -40,10 +40,6 @@ def learning(tokenizer, folder, architecture="llama"):
     return Session(target, drafter=DRAFTERS, policy=Fixed(4), earlier=folder)
 
 
-def drafted(events):
-    return sum(len(event.tokens) for event in events if isinstance(event, Draft))
-
-
 def plain(tokenizer, question, architecture="llama"):
     return tokens_of(list(new_session(tokenizer, architecture, "none").answer(question, REQUEST)))
 
@@ -65,24 +61,6 @@ def test_what_is_remembered_changes_no_token(folder, tokenizer, architecture):
             stats = done_of(events).stats
             passes.append(stats.committed / stats.rounds)
     assert min(passes[2:]) > 2 * passes[0], "it was asked before, and was copied"
-
-
-def test_sessions_side_by_side_share_what_each_learns(folder, tokenizer):
-    first = learning(tokenizer, folder)
-    second = first.another()
-    list(first.answer(QUESTION, REQUEST))
-    events = list(second.answer(QUESTION, REQUEST))
-    assert tokens_of(events) == plain(tokenizer, QUESTION)
-    stats = done_of(events).stats
-    assert stats.committed > 3 * stats.rounds
-
-
-def test_what_was_forgotten_is_not_drafted_from(folder, tokenizer):
-    session = learning(tokenizer, folder)
-    fresh = drafted(list(session.answer(QUESTION, REQUEST)))
-    assert drafted(list(session.another().answer(QUESTION, REQUEST))) > fresh
-    earlier_answers.forget(folder)
-    assert drafted(list(session.another().answer(QUESTION, REQUEST))) == fresh
 
 
 def test_a_cancelled_answer_is_not_learned(folder, tokenizer):

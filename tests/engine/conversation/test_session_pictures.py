@@ -10,9 +10,8 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters.copying import LookupDrafter, SuffixDrafter
+from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.earlier_answers import begin
 from engine.events import Failed, Prefill, Source
 from engine.process.host import failure
 from engine.request import ChatMessage, Request, Sampling, chat
@@ -78,14 +77,6 @@ def test_a_picture_is_its_rows_in_the_prompt(tokenizer, pictures):
     assert tokens[:2] + tokens[8:] == blind
     prepared = session.prepare(chat([said("", first)]), GREEDY)
     assert len(prepared.tokens) == len(tokens) - len("So?")
-
-
-def test_parts_of_a_picture_stand_apart(tokenizer, pictures):
-    session = new(tokenizer, parts=2)
-    tokens = session.encode(chat([said("So?", *pictures[:2])]))
-    assert [len(each) for each in pictures_in(tokens)] == [3, 3, 3, 3]
-    assert answer(session, [said("So?", *pictures[:2])])
-    assert tower_of(session).seen == 2
 
 
 def test_neighbours_are_told_apart(tokenizer, pictures):
@@ -166,49 +157,6 @@ def test_penalties_never_see_a_row(tokenizer, pictures):
     drafted = new(tokenizer)
     drafted.drafter = ModelDrafter(Decoder(drafted.target.model), vocabulary=VOCABULARY)
     assert tokens_of(answer(drafted, asked, request)) == expected
-
-
-def test_copies_end_before_a_picture(tokenizer, pictures):
-    """Even where the text before it is all that is ever written."""
-    for drafter in (LookupDrafter(), SuffixDrafter()):
-        session = new(tokenizer)
-        session.drafter = drafter
-        asked = [
-            said("((", pictures[0]),
-            TOLD,
-            said("((", pictures[1]),
-            TOLD,
-            said("(", pictures[2]),
-        ]
-        bias = Sampling(logit_bias={ord("("): 1000.0})
-        events = answer(session, asked, replace(GREEDY, sampling=bias))
-        assert tokens_of(events) == [ord("(")] * 12
-        assert done_of(events).stats.accepted > 0
-
-
-def test_a_drafting_model_reads_only_the_text(tokenizer, pictures):
-    session = new(tokenizer)
-    own = Decoder(session.target.model)
-    session.drafter = ModelDrafter(own, vocabulary=VOCABULARY)
-    answer(session, [said("So?", pictures[0])])
-    text = [token for token in session.tokens if not is_virtual(token)]
-    assert len(text) - 2 <= own.length <= len(text)
-
-
-def test_earlier_answers_are_kept_without_rows(tokenizer, pictures, tmp_path):
-    folder = tmp_path / "earlier"
-    begin(folder)
-    model = shallow("llama", vocabulary=VOCABULARY)
-    target = seeing(model, tokenizer, "llama")
-    grid = NoiseTower(0, 0).size_of(12, 8)
-    bare = replace(grid, text=grid.text.strip("()"))
-    with mock.patch.object(NoiseTower, "size_of", return_value=bare):
-        for _ in range(2):
-            session = Session(target, earlier=folder)
-            session.drafter, session.policy = SuffixDrafter(session._shared.earlier), Fixed(3)
-            events = answer(session, [said("", pictures[0])], replace(GREEDY, max_tokens=24))
-    assert len(session._shared.earlier.places.text) > 24
-    assert done_of(events).stats.accepted > 0
 
 
 # Several answers

@@ -172,12 +172,3 @@ def test_calls_are_told_if_there_are_tools(name, length, tmp_path):
         assert not tools or json.loads(arguments) == {"a": 1}
         assert ("f" in told(events)[1]) == (not tools)
         assert text_of(events) == CALLS[name]
-
-
-@pytest.mark.parametrize("way", [WAYS["gpt-oss"]])
-def test_a_text_is_not_read(tokenizer, way):
-    session = session_of(tokenizer, way.reply, length=0)
-    prompt = session.encode(Prompt(messages=tuple(QUESTION)))
-    events = list(session.complete(prompt))
-    assert stretches_of(events) == ()
-    assert text_of(events) == "analysisHm.assistantfinalFour."

@@ -6,12 +6,10 @@ import pytest
 
 from engine.conversation.session import Session
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS
-from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.draft_length.policy import Automatic
-from engine.drafters.model import ModelDrafter
-from engine.events import Done, Event, Text
+from engine.events import Event, Prefill, Text
 from engine.near_ties import alike
 from engine.request import ChatMessage, Request, chat
+from models.errors import Problem
 from tests.support.engine.helpers import CORE
 from tests.support.engine.sessions import (
     QUESTION,
@@ -24,7 +22,6 @@ from tests.support.engine.sessions import (
     tiny_model,
     tokens_of,
 )
-from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -110,28 +107,6 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(architecture, kind,
     assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
 
 
-def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer):
-    session = new_session(tokenizer)
-    asked = []
-
-    def compare():
-        asked.append(True)
-        return True
-
-    request = Request(max_tokens=24)
-    seen = []
-    for event in session.answer(QUESTION, request, compare=compare):
-        assert not asked or isinstance(event, Done), "measured before the last text"
-        seen.append(event)
-    done = seen[-1]
-    assert isinstance(done, Done)
-    assert len(done.stats.reference_seconds) == ENOUGH_PLAIN_ROUNDS
-    assert min(done.stats.reference_seconds) > 0
-    fresh = new_session(tokenizer)
-    assert tokens_of(seen) == tokens_of(list(fresh.answer(QUESTION, request)))
-    check_caches(session)
-
-
 @pytest.mark.parametrize("ending", ["cancelled", "at once", "meanwhile", "plain"])
 def test_nothing_is_measured_behind_an_answer_where_something_else_waits(ending, tokenizer):
     session = new_session(tokenizer, kind="none" if ending == "plain" else "model")
@@ -149,7 +124,6 @@ def test_nothing_is_measured_behind_an_answer_where_something_else_waits(ending,
     for event in answer:
         events.append(event)
     done = events[-1]
-    assert isinstance(done, Done)
     assert done.stats.reference_seconds == ()
     assert (done.reason == "cancelled") == (ending == "cancelled")
     assert asked == {"cancelled": 0, "at once": 1, "meanwhile": 4, "plain": 0}[ending]
@@ -168,64 +142,48 @@ def test_plain_rounds_need_room(tokenizer):
     assert len(session.plain_passes(passes=room)) == room
 
 
-@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["qwen3_5"]))
-def test_last_turn_but_one_is_still_remembered(architecture, tokenizer):
-    """Going back to the second of three questions reads nothing before it again."""
-    session, messages = conversation(tokenizer, architecture, "model")
-    second = messages[:3]
-    events = collect(session, session.answer(second, Request(max_tokens=12)))
-    assert reused_of(events) == len(session.encode(chat(second))) - 1
+def chatted(session, overflow, *, turns):
+    """The events of so many turns, each with a question of its own."""
+    messages = [ChatMessage("system", "Be brief.")]
+    seen = []
+    for number in range(turns):
+        messages.append(ChatMessage("user", f"Why {number}?"))
+        request = Request(max_tokens=4, overflow=overflow)
+        events = collect(session, session.answer(messages, request))
+        messages.append(ChatMessage("assistant", text_of(events) or "."))
+        seen.append(events)
+    return seen
 
 
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(["llama", "qwen3_5", "gemma3_text"], quick=["qwen3_5"])
-)
-def test_drafter_reads_no_more_than_is_new(architecture, tokenizer):
-    """Counted in rows of its prefill, by the lengths that it yields."""
-    session = new_session(tokenizer, architecture, "model")
-    drafter = session.drafter
-    assert isinstance(drafter, ModelDrafter)
-    own = drafter._decoder
-    request = Request(max_tokens=10)
-
-    answer = text_of(collect(session, session.answer(QUESTION, request)))
-    messages = [*QUESTION, reply(answer), ChatMessage("user", "Go on")]
-    before = list(session._tokens)
-    drafter.rewind(alike(before, session.encode(chat(messages))))
-    assert own.length >= len(session.encode(chat(QUESTION))) - 1
-    collect(session, session.answer(messages, request))
-
-    # Regenerating: the prompt is read but for its last token.
-    prompt = session.encode(chat(messages))
-    session.drafter.rewind(len(prompt) - 1)
-    assert own.length == len(prompt) - 1
-    assert list(drafter.prepare(prompt)) == []
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(("overflow", "first"), [("rolling", 1), ("middle", 3)])
+def test_a_conversation_goes_on_beyond_the_context(overflow, first, tokenizer):
+    session = Session(loaded(tiny_model("llama"), tokenizer, context=240))
+    turns = chatted(session, overflow, turns=24)
+    gaps = []
+    for events in turns:
+        told = {(e.left_out_from, e.left_out, e.context) for e in events if isinstance(e, Prefill)}
+        (gap,) = told
+        gaps.append(gap)
+        assert 0 < len(tokens_of(events)) <= 4
+    assert gaps[0] == (0, 0, 0)
+    wide = [gap for gap in gaps if gap[1]]
+    assert {(start, context) for start, _, context in wide} == {(first, 240)}
+    assert all(count % 2 == 0 for _, count, _ in wide)
+    # In large steps: most prompts begin as the one before, and of those little is read.
+    changes = [n for n in range(1, 24) if gaps[n] != gaps[n - 1]]
+    assert 0 < len(changes) <= 4
+    for number in range(3, 24):
+        whole = next(e.total for e in turns[number] if isinstance(e, Prefill))
+        assert (reused_of(turns[number]) > whole / 2) == (number not in changes)
 
 
-def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer):
-    session = new_session(tokenizer, "llama", "model")
-    dear = DraftCosts("model", 0.0, step_seconds=50.0, read_seconds=10.0)
-    passes = PassCosts(24, (1, 16), (0.01, 0.02))
-    session.policy = Automatic(Calibration(passes, (dear,)))
-    drafter = session.drafter
-    assert isinstance(drafter, ModelDrafter)
-    plain = new_session(tokenizer, "llama", "none")
-    read = []
-    for question in ("Why?", "And then?", "Tell me more."):
-        messages = [ChatMessage("user", question)]
-        events = collect(session, session.answer(messages, Request(max_tokens=8)))
-        assert tokens_of(events) == tokens_of(list(plain.answer(messages, Request(max_tokens=8))))
-        read.append(drafter._decoder.length > 0)
-        drafter.rewind(0)
-        if question == "And then?":
-            session.policy.restart()
-    assert read == [True, False, True], "nothing is known at first, and after a new start"
-
-
-def test_an_answer_goes_on_where_it_was_cut(tokenizer):
-    """No new turn begins: the prompt ends with what was written so far."""
-    session = new_session(tokenizer)
-    begun = "It depends, as"
-    prompt = session.encode(chat([*QUESTION, reply(begun)]))
-    assert prompt == session.encode(chat(QUESTION)) + tokenizer.encode(begun)
-    assert tokenizer.decode(prompt).endswith(f"<assistant>{begun}")
+@pytest.mark.parametrize("overflow", ["stop", "rolling", "middle"])
+def test_a_message_that_is_too_long_is_refused(overflow, tokenizer):
+    session = Session(loaded(tiny_model("llama"), tokenizer, context=100))
+    short = [ChatMessage("user", "a"), ChatMessage("assistant", "b")]
+    for before in ([], short, short * 20):
+        with pytest.raises(Problem, match="can look at 100"):
+            session.answer([*before, ChatMessage("user", "x" * 120)], Request(overflow=overflow))
+    with pytest.raises(Problem, match="can look at 100"):  # none may be left out
+        session.answer([*short * 20, *QUESTION])

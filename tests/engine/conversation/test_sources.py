@@ -13,8 +13,6 @@ from engine.conversation.session import Session
 from engine.conversation.sources import Sources
 from engine.conversation.template import encode_prompt
 from engine.conversation.text import TokenTexts
-from engine.documents import Document, Section
-from engine.documents.prompt import Attached, write_message
 from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.events import Draft
@@ -109,19 +107,6 @@ def test_all_that_is_said_is_found(tokenizer, messages, template):
         assert {each.offset for each in found if each.message == number} == wanted
 
 
-def test_what_stands_where(tokenizer):
-    tokenizer.chat_template = TEMPLATES["stripped"]
-    messages = (
-        ChatMessage("user", " \n see user here\n"),
-        ChatMessage("assistant", "see"),
-        ChatMessage("user", "see user here"),
-    )
-    sources, tokens = sources_of(tokenizer, messages)
-    found = [source for place in range(len(tokens)) if (source := sources.of(place))]
-    assert {each.message: each.offset for each in reversed(found)} == {0: 3, 1: 0, 2: 0}
-    assert sources.of(0) is None
-
-
 def test_tokens_where_messages_are_left_out(tokenizer):
     tokenizer.chat_template = TEMPLATES["as it is"]
     messages = [ChatMessage("user", text) for text in ("one", "two", "three", "four")]
@@ -171,34 +156,11 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter, tmp_path):
     known = [draft for draft in drafts if draft.source is not None]
     assert len(known) > 3
     for draft in known:
-        assert draft.source is not None
         copied = "".join(token.text for token in draft.tokens)
         content = messages[draft.source.message].content
         assert content.startswith(copied[: len(content) - draft.source.offset], draft.source.offset)
     # What it wrote itself is no message of the chat.
     assert any(draft.source is None for draft in drafts)
-
-
-def test_a_source_leads_to_the_document(tmp_path):
-    byte_tokenizer(tmp_path)
-    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
-    pages = ("Clause one says nothing.", "Clause two: the deposit is returned in May.")
-    sections = tuple(Section("page", number, text) for number, text in enumerate(pages, start=1))
-    document = Document("lease.pdf", "pdf", "0", sections)
-    sent = write_message("Quote clause two.", [Attached(1, document)])
-    messages = [ChatMessage("user", sent.text)]
-    prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
-    drafts = drafts_of(tokenizer, messages, [*prompt, *pages[1].encode()], LookupDrafter())
-
-    found = 0
-    for draft in drafts:
-        place = draft.source and sent.source(draft.source.offset)
-        if place:
-            number, offset = place
-            assert number == 1
-            assert document.text[offset:].startswith(draft.tokens[0].text)
-            found += document.section_at(offset) == 1
-    assert found > 3
 
 
 def test_a_copy_from_a_result_names_its_message(tmp_path):

@@ -109,9 +109,6 @@ def test_a_run_by_hand():
     assert (stats.acceptance_length, stats.tokens_per_second) == (2.0, 2.0)
 
 
-FEW = ENOUGH_PLAIN_ROUNDS - 1
-
-
 def _drafted(*, tokens_per_pass, seconds, **others):
     """Ten rounds with drafts, in so many seconds."""
     accepted = round(10 * (tokens_per_pass - 1))
@@ -128,33 +125,6 @@ def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took():
     assert against_plain(behind) == pytest.approx(1.25)
     within = replace(behind, plain_round_seconds=(0.05,) * ENOUGH_PLAIN_ROUNDS)
     assert against_plain(within) == pytest.approx(0.625)
-
-
-def test_there_is_a_reason_where_there_is_no_ratio():
-    answer = _drafted(tokens_per_pass=2.0, seconds=1.6)
-    assert against_plain(answer) is NoRatio.NOT_MEASURED
-    few = replace(answer, plain_round_seconds=(0.1,) * FEW)
-    assert against_plain(few) is NoRatio.NOT_MEASURED
-    some = replace(few, reference_seconds=(0.1,))
-    assert against_plain(some) == pytest.approx(1.25)
-    nothing = Stats(rounds=9, plain=9, decode_seconds=1.0)
-    assert against_plain(nothing, 0.1) is NoRatio.NOTHING_DRAFTED
-    assert against_plain(Stats(proposed=4), 0.1) is NoRatio.NOT_MEASURED
-
-
-def test_no_ratio_is_above_the_tokens_of_a_pass():
-    answer = _drafted(tokens_per_pass=2.0, seconds=1.0)
-    assert against_plain(answer, 0.1) == pytest.approx(2.0)
-    assert against_plain(answer, 0.105) == pytest.approx(2.0)  # so much clocks may err
-    assert against_plain(answer, 0.4) is NoRatio.NOT_COMPARABLE
-
-
-def test_what_drafting_took_cannot_be_won_back():
-    """Early-exit with nothing accepted and 62 % of the time spent on drafting was once shown as
-    0.92 times as fast."""
-    answer = _drafted(tokens_per_pass=1.0, seconds=1.0, draft_seconds=0.62)
-    assert against_plain(answer, 0.038) == pytest.approx(0.38)
-    assert against_plain(answer, 0.092) is NoRatio.NOT_COMPARABLE
 
 
 def test_a_hiccup_changes_little():

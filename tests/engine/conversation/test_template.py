@@ -22,6 +22,13 @@ from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
 
 
+REFUSED = (
+    ("{{ 'a' * 10 ** 15 }}", "memory"),
+    ("{{ 'all work and no play ' * 100_000 }}", "into 2,100,000"),
+    ("{{ raise_exception('no tools here') }}", "no tools here"),
+)
+
+
 def _with_template(tokenizer, template):
     tokenizer.chat_template = template
     return tokenizer
@@ -34,18 +41,13 @@ def own_tokenizer(tmp_path):
     return load_tokenizer(tmp_path, eos_token_ids=[256])
 
 
-def test_one_that_fills_the_memory(own_tokenizer):
-    template = "{{ 'a' * 10 ** 15 }}"
-    with pytest.raises(Problem, match="memory"):
-        render(_with_template(own_tokenizer, template), QUESTION)
-    assert abilities_for(own_tokenizer).notation is None
-
-
-def test_one_that_writes_a_book(own_tokenizer):
-    template = "{{ 'all work and no play ' * 100_000 }}"
-    with pytest.raises(Problem) as raised:
-        render(_with_template(own_tokenizer, template), QUESTION)
-    assert "into 2,100,000" in raised.value.message
+def test_a_template_that_refuses_fills_the_memory_or_writes_a_book(own_tokenizer):
+    for template, said in REFUSED:
+        with pytest.raises(Problem, match=said):
+            render(_with_template(own_tokenizer, template), QUESTION)
+        assert abilities_for(own_tokenizer).notation is None
+    with pytest.raises(Problem):
+        encode_prompt(own_tokenizer, _chat(ChatMessage("user", "half a character: \ud800")))
 
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
@@ -164,20 +166,6 @@ def test_what_a_template_is_given(own_tokenizer):
     assert mood == ["<eos>"]
 
 
-def test_ids_of_calls_are_made_such_as_mistrals_templates_take(own_tokenizer):
-    call = ToolCall("call_1234567890", "look", "{}")
-    prompt = _chat(
-        ChatMessage("assistant", "", tool_calls=(call, ToolCall("abcdefgh9", "look", ""))),
-        ChatMessage("tool", "seen", tool_call_id=call.id),
-    )
-    _with_template(own_tokenizer, SHOWING + "{# [TOOL_CALLS] #}")
-    calls, result = json.loads(render(own_tokenizer, prompt))[0]
-    first, second = (one["id"] for one in calls["tool_calls"])
-    assert len(first) == 9
-    assert first.isalnum()
-    assert (result["tool_call_id"], second) == (first, "abcdefgh9")
-
-
 NOT_GIVEN = (  # tools, options, and arguments of a call
     ("[", "", "{}"),
     ("{}", "", "{}"),
@@ -198,44 +186,12 @@ def test_what_a_template_is_not_given(own_tokenizer):
             pytest.fail(f"{tools, options, arguments}: {render(own_tokenizer, chat)}")
 
 
-def test_a_template_that_refuses_says_why(own_tokenizer):
-    _with_template(own_tokenizer, "{{ raise_exception('no tools here') }}")
-    with pytest.raises(Problem) as raised:
-        encode_prompt(own_tokenizer, QUESTION)
-    assert "no tools here" in raised.value.message
-
-
-def test_half_a_character_is_refused(own_tokenizer):
-    with pytest.raises(Problem):
-        encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a\ud800")))
-
-
 def test_a_chat_without_a_template(own_tokenizer):
     own_tokenizer.chat_template = None
     own_tokenizer.has_chat_template = False
     tokens = encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a<eos>"), *QUESTION.messages))
     assert own_tokenizer.decode(tokens, skip_special_tokens=False) == "a<eos>\n\nwhy?"
     assert 256 not in tokens
-
-
-def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer):
-    template = (
-        "{% for m in messages %}{% if m.tool_calls %}"
-        "{% if m.tool_calls | length > 1 or m.thinking and m.content %}"
-        "{{ raise_exception('one thing at a time') }}{% endif %}"
-        "[{{ m.content }}{{ m.thinking }}{{ m.tool_calls[0].id }}"
-        "{{ m.tool_calls[0].function.arguments.argumentword }}]"
-        "{% else %}({{ m.content }}){% endif %}{% endfor %}{{ tools or '' }}"
-    )
-    _with_template(own_tokenizer, template)
-    calls = (ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}"))
-    chat = (
-        ChatMessage("assistant", "so", reasoning="hm", tool_calls=calls),
-        ChatMessage("tool", "1", tool_call_id="a"),
-        ChatMessage("tool", "2", tool_call_id="b"),
-        *QUESTION.messages,
-    )
-    assert render(own_tokenizer, Prompt(messages=chat)) == "[soa](1)[b](2)(why?)"
 
 
 ABILITIES = (
@@ -309,30 +265,6 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer):
     assert (reply.content, reply.calls) == ("I look.", [("weather", {"city": "Rome"})])
 
 
-def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer):
-    """And the system text in front of the first question, where it takes no system message."""
-    said = (
-        ChatMessage("system", "Be brief."),
-        ChatMessage("user", "a"),
-        ChatMessage("user", "b"),
-        ChatMessage("assistant", "c"),
-        ChatMessage("assistant", "d"),
-        ChatMessage("user", "e"),
-    )
-    text = render(_with_template(own_tokenizer, STRICT), Prompt(messages=said))
-    assert text == "<user>Be brief.\n\na\n\nb<assistant>c\n\nd<user>e<model>"
-    text = render(own_tokenizer, Prompt(messages=CALLED, tools=json.dumps([WEATHER])))
-    assert all(word in text for word in ("<tools>", "weather", "Rome", "I look.", "42 mm", "now?"))
-
-
-def test_what_a_template_of_a_known_family_lacks_is_said_in_its_notation(own_tokenizer):
-    prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
-    text = render(_with_template(own_tokenizer, LISTING), prompt)
-    call = "<|tool_call_start|>[weather(city='Rome')]<|tool_call_end|>"
-    assert f"<assistant>I look.\n{call}<tool>42 mm<user>And now?" in text
-    assert "<tools>" not in text
-
-
 def test_arguments_are_text_where_a_template_wants_text(own_tokenizer):
     """And text beside calls is in a message of its own where it would vanish."""
     prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
@@ -356,41 +288,23 @@ def test_an_answer_goes_on_from_its_own_prompt(own_tokenizer, template, more):
         assert render(own_tokenizer, chat) == begun + written
 
 
-def test_an_answer_with_its_reasoning_goes_on(own_tokenizer):
-    answer = ChatMessage("assistant", "It is ", reasoning="So.")
-    for template, ending in (
-        (THINKING, "<assistant>\n<think>\nSo.\n</think>\n\nIt is "),
-        (CHANNELS, "<assistant|analysis>So.<end><assistant|final>It is "),
-        (OPENED, "<assistant><think>\nSo.</think>\n\nIt is "),
-    ):
+REASONED = ChatMessage("assistant", "It is ", reasoning="So.")
+BY_A_CLIENT = ChatMessage("assistant", "It is ")
+ENDINGS = (
+    (THINKING, REASONED, "\n<assistant>\n<think>\nSo.\n</think>\n\nIt is "),
+    (CHANNELS, REASONED, "<end><assistant|analysis>So.<end><assistant|final>It is "),
+    (OPENED, REASONED, "?<assistant><think>\nSo.</think>\n\nIt is "),
+    (THINKING, BY_A_CLIENT, "\n<assistant>\nIt is "),
+    (CHANNELS, BY_A_CLIENT, "<end><assistant|final>It is "),
+    (OPENED, BY_A_CLIENT, "?<assistant><think>\n</think>\n\nIt is "),
+)
+
+
+def test_an_answer_goes_on_with_its_reasoning_and_as_text_without(own_tokenizer):
+    for template, answer, ending in ENDINGS:
         _with_template(own_tokenizer, template)
         text = render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
-        assert (
-            text.endswith(f"<end>{ending}")
-            or text.endswith(f"why?{ending}")
-            or (text.endswith(f"<end>\n{ending}"))
-        )
-
-
-def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer):
-    answer = ChatMessage("assistant", "It is ")
-    for template, ending in (
-        (THINKING, "<assistant>\nIt is "),
-        (CHANNELS, "<assistant|final>It is "),
-        (OPENED, "<assistant><think>\n</think>\n\nIt is "),
-    ):
-        _with_template(own_tokenizer, template)
-        text = render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
-        assert text.endswith(ending)
-
-
-def test_what_was_written_keeps_its_tokens(tokenizer):
-    """It is encoded apart from the prompt, as it was when it was written."""
-    prompt = encode_prompt(tokenizer, QUESTION)
-    written = ChatMessage("assistant", "", written="> so")
-    tokens = encode_prompt(tokenizer, Prompt(messages=(*QUESTION.messages, written)))
-    assert tokens[: len(prompt)] == prompt
-    assert tokenizer.decode(tokens).endswith("> so")
+        assert text.endswith(ending), (template, text)
 
 
 def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer):
@@ -462,70 +376,46 @@ READS_ALL = """{%- macro word(part) -%}
 {%- endfor %}{{ own.name }}. {% endfor %}{% endif -%}
 {%- for message in messages -%}{{ message.content }}
 {%- if message.tool_calls %}{{ message.tool_calls }}{% endif %}{% endfor %}"""
-
-
-@pytest.mark.parametrize(
-    ("parameters", "read"),
-    [
-        (None, ""),
-        ({}, ""),
-        ({"type": "object"}, ""),
-        ({"type": "object", "properties": []}, ""),
-        ({"properties": {"n": {"type": "integer"}}}, "n: integer, ; "),
-        ({"properties": {"n": True}}, "n: string, ; "),
-        ({"properties": {"n": {"description": "N."}}}, "n: string, N.; "),
-        ({"properties": {"n": {"enum": [1, 2]}}}, "n: integer, ; "),
-        (
-            {"properties": {"n": {"type": ["null", "string"], "description": "N."}}},
-            "n: string, N. (or null); ",
-        ),
-        (
-            {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
-            "n: integer, (or null); ",
-        ),
-        ({"properties": {"n": {"type": "null"}}}, "n: string, (or null); "),
-        ({"properties": {"n": {"type": "file"}}}, "n: string, (or file); "),
-        ({"properties": {"n": {"type": "array"}}}, "n: list of string, ; "),
-        (
-            {"properties": {"n": {"items": {"enum": ["a"]}, "type": "array"}}},
-            "n: list of string, ; ",
-        ),
-        ({"properties": {"n": {"type": "object"}}}, "n: , ; "),
-        (
-            {
-                "properties": {"n": {"$ref": "#/$defs/node"}},
-                "$defs": {
-                    "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
-                },
-            },
-            "n: next , ; ",
-        ),
-    ],
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+PARTS = (  # the schema of a parameter, and as it is read
+    ({"type": "integer"}, "integer, "),
+    (True, "string, "),
+    ({"description": "N."}, "string, N."),
+    ({"enum": [1, 2]}, "integer, "),
+    ({"type": ["null", "string"], "description": "N."}, "string, N. (or null)"),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer, (or null)"),
+    ({"type": "null"}, "string, (or null)"),
+    ({"type": "file"}, "string, (or file)"),
+    ({"type": "array"}, "list of string, "),
+    ({"items": {"enum": ["a"]}, "type": "array"}, "list of string, "),
+    ({"type": "object"}, ", "),
+    ({"$ref": "#/$defs/node"}, "next , "),
 )
-def test_a_template_that_reads_schemas_without_asking_gets_them_plain(
-    own_tokenizer, parameters, read
-):
-    function = {"name": "f"} | ({} if parameters is None else {"parameters": parameters})
-    tools = json.dumps([{"type": "function", "function": function}])
+WITHOUT_TOOLS = (
+    "{% if tools is defined and tools | length > 0 %}t{% endif %}{{ messages[0].content }}",
+    "{% for tool in tools %}t{% endfor %}{{ messages[0].content }}",
+    "{% if documents | length %}d{% endif %}{{ messages[0].content }}",
+    "{% if tools is not none %}t{% endif %}{{ messages[0].content }}",
+)
+
+
+def test_a_template_that_reads_schemas_without_asking_gets_them_plain(own_tokenizer):
     tokenizer = _with_template(own_tokenizer, READS_ALL)
-    assert render(tokenizer, replace(QUESTION, tools=tools)) == f"{read}f. why?"
+    whole = [
+        ({"parameters": {"properties": {"n": part}, "$defs": {"node": NODE}}}, f"n: {told}; ")
+        for part, told in PARTS
+    ]
+    empty = (None, {}, {"type": "object"}, {"type": "object", "properties": []})
+    whole += [({} if each is None else {"parameters": each}, "") for each in empty]
+    for parameters, told in whole:
+        tools = json.dumps([{"type": "function", "function": {"name": "f", **parameters}}])
+        assert render(tokenizer, replace(QUESTION, tools=tools)) == f"{told}f. why?"
+    shown = {"name": "f", "parameters": {"type": ["string", "null"]}}
+    tools = json.dumps([{"type": "function", "function": shown}])
+    _with_template(tokenizer, "{{ tools | tojson }}{{ messages }}")
+    assert render(tokenizer, replace(QUESTION, tools=tools)).startswith(tools), "none is read"
 
 
-def test_a_template_that_shows_schemas_as_they_are_gets_them_so(own_tokenizer):
-    given = {"type": ["string", "null"]}
-    tools = json.dumps([{"type": "function", "function": {"name": "f", "parameters": given}}])
-    tokenizer = _with_template(own_tokenizer, "{{ tools | tojson }}{{ messages }}")
-    assert render(tokenizer, replace(QUESTION, tools=tools)).startswith(tools)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% if tools is defined and tools | length > 0 %}t{% endif %}{{ messages[0].content }}",
-        "{% for tool in tools %}t{% endfor %}{{ messages[0].content }}",
-        "{% if documents | length %}d{% endif %}{{ messages[0].content }}",
-        "{% if tools is not none %}t{% endif %}{{ messages[0].content }}",
-    ],
-)
-def test_a_template_in_a_chat_without_tools(own_tokenizer, template):
-    assert render(_with_template(own_tokenizer, template), QUESTION) == "why?"
+def test_a_template_in_a_chat_without_tools(own_tokenizer):
+    for template in WITHOUT_TOOLS:
+        assert render(_with_template(own_tokenizer, template), QUESTION) == "why?"

@@ -116,24 +116,6 @@ def test_pieces_join_where_bytes_are_broken(tokenizer, data):
     assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
 
 
-@each_tokenizer
-@given(text=st.text(), size=st.integers(1, 5))
-def test_valid_text_never_shows_half_a_character(tokenizer, text, size):
-    text = text.replace("\ufffd", "")
-    ids = tokenizer.encode(text, add_special_tokens=False)
-    pieces = streamed(tokenizer, [ids[at : at + size] for at in range(0, len(ids), size)])
-    assert "".join(pieces) == whole(tokenizer, ids)
-    if "\ufffd" not in whole(tokenizer, ids):
-        assert not any("\ufffd" in piece for piece in pieces)
-
-
-def test_an_invalid_byte_comes_out_when_valid_text_follows_and_at_the_end():
-    tokenizer = byte_level()
-    bad = tokenizer.convert_tokens_to_ids("ÿ")  # the byte 0xFF
-    he = tokenizer.convert_tokens_to_ids("he")
-    assert streamed(tokenizer, [[bad], [he], [bad]]) == ["", "\ufffdhe", "", "\ufffd"]
-
-
 class Counting:
     """Counts the ids that are decoded."""
 
@@ -204,26 +186,24 @@ def test_a_stop_string_takes_from_the_shares_behind_it(tokenizer, data, stops):
     )
 
 
-def lengths_of(tokenizer, names):
-    ids = tokenizer.convert_tokens_to_ids(names)
-    return [lengths for _, lengths in told(TextStream(tokenizer), [[number] for number in ids])]
+SHARES = (  # of a tokenizer, tokens, and the lengths that are told with each and at the end
+    # A character belongs to the token that completes it; SentencePiece's come when the run ends.
+    (0, ["he", "ĠÃ", "©", "ll"], [[2], [], [1, 1], [2], []]),
+    (1, ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"], [[2], [], [], [], [0, 0, 1, 1], []]),
+    # Bytes that are no character belong to the token that began them.
+    (0, ["ð", "Ł", "he", "ÿ"], [[], [], [1, 0, 2], [], [1]]),
+    (1, ["<0xE4>", "<0xB8>", "a"], [[], [], [1, 1, 1], []]),
+    # A token without text has an empty share; the first space is stripped.
+    (0, ["<|im_end|>", "he", "<|im_start|>"], [[0], [2], [0], []]),
+    (1, ["▁", "he"], [[0], [2], []]),
+)
 
 
-def test_a_character_belongs_to_the_token_that_completes_it():
-    assert lengths_of(TOKENIZERS[0], ["he", "ĠÃ", "©", "ll"]) == [[2], [], [1, 1], [2], []]
-    bytes_of = ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"]  # SentencePiece's come when the run ends
-    assert lengths_of(TOKENIZERS[1], bytes_of) == [[2], [], [], [], [0, 0, 1, 1], []]
-
-
-def test_bytes_that_are_no_character_belong_to_the_token_that_began_them():
-    assert lengths_of(TOKENIZERS[0], ["ð", "Ł", "he", "ÿ"]) == [[], [], [1, 0, 2], [], [1]]
-    bytes_of = ["<0xE4>", "<0xB8>", "a"]
-    assert lengths_of(TOKENIZERS[1], bytes_of) == [[], [], [1, 1, 1], []]
-
-
-def test_a_token_without_text_has_an_empty_share():
-    assert lengths_of(TOKENIZERS[0], ["<|im_end|>", "he", "<|im_start|>"]) == [[0], [2], [0], []]
-    assert lengths_of(TOKENIZERS[1], ["▁", "he"]) == [[0], [2], []], "the first space is stripped"
+def test_the_shares_of_some_tokens():
+    for number, names, expected in SHARES:
+        ids = TOKENIZERS[number].convert_tokens_to_ids(names)
+        found = told(TextStream(TOKENIZERS[number]), [[one] for one in ids])
+        assert [lengths for _, lengths in found] == expected, names
 
 
 def test_a_token_waits_for_all_of_its_text():
@@ -267,18 +247,7 @@ def naive(text, stops):
     return text[:place], text[place:]
 
 
-letters = st.text("ab", max_size=4)
 stop_lists = st.lists(st.text("abc", min_size=1, max_size=5), max_size=4)
-
-
-@given(chunks=st.lists(letters | st.text("abc", max_size=3), max_size=12), stops=stop_lists)
-def test_stop_strings_cut_where_the_full_text_would_be_cut(chunks, stops):
-    cutter = StopStrings(stops)
-    results = [cutter.push(chunk) for chunk in chunks]
-    kept = "".join(final for final, _ in results) + cutter.finish()
-    expected = naive("".join(chunks), stops)
-    assert (kept, cutter.cut) == expected
-    assert cutter.stopped == bool(expected[1])
 
 
 @given(text=st.text("abc", max_size=30), stops=stop_lists)

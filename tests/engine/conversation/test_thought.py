@@ -7,19 +7,16 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.session import Session
 from engine.conversation.template import abilities_for, closing_of, reply_syntax
-from engine.conversation.text import TokenTexts
-from engine.conversation.thought import Thought, with_thought
-from engine.core.decoder import Decoder
+from engine.conversation.thought import Thought
 from engine.core.rounds import NO_LIMIT, Unconstrained
 from engine.draft_length.policy import Fixed
-from engine.events import Event, Verdict
+from engine.events import Verdict
 from engine.replies.syntax import ReasoningMarks
-from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling
+from engine.request import ChatMessage, Grammar, Prompt, Request
 from tests.support.engine.sessions import (
     DRAFTERS,
     END,
     QUESTION,
-    check_laws,
     collect,
     loaded,
     new_session,
@@ -77,47 +74,6 @@ def test_a_budget_ends_at_its_token_and_the_answer_is_the_targets(kind, opened):
     check_the_budget(opened, kind)
 
 
-@pytest.mark.parametrize("kind", ["none", "model"])
-def test_reasoning_ends_when_it_is_asked_to(kind, opened):
-    session, verdicts = new_session(opened, kind=kind), list[Event]()
-    stream = session.answer(QUESTION, Request(max_tokens=40), hurried=lambda: len(verdicts) == 3)
-    events = []
-    for event in stream:
-        events.append(event)
-        verdicts += [event] if isinstance(event, Verdict) else []
-    check_laws(events, opened)
-    assert forced_in(events) == [CLOSING]
-    text = text_of(events)
-    closed = len(text.partition("</think>\n\n")[0].encode()) if text.isascii() else None
-    tokens = tokens_of(events)
-    place = next(n for n in range(len(tokens)) if tokens[n : n + len(CLOSING)] == CLOSING)
-    assert closed in (None, place)
-    check_what_follows(opened, tokens, place + len(CLOSING))
-
-
-def test_forced_tokens_that_the_target_does_not_read_are_noticed(opened, monkeypatch):
-    begin = Decoder.begin_round
-
-    def skip(decoder, tokens):
-        if len(tokens) - decoder.length > len(CLOSING):
-            decoder.timeline.advance(len(CLOSING))
-        return begin(decoder, tokens)
-
-    monkeypatch.setattr(Decoder, "begin_round", skip)
-    with pytest.raises((AssertionError, ValueError)):
-        check_the_budget(opened, "none")
-
-
-def test_a_sample_with_a_seed_is_the_same_with_drafts(opened):
-    sampling = Sampling(temperature=1.0, seed=4, repeatable=True)
-    request = Request(sampling=sampling, max_tokens=30, thinking_budget=BUDGET)
-    answers = {
-        tuple(tokens_of(list(new_session(opened, kind=kind).answer(QUESTION, request))))
-        for kind in ("none", "model", "lookup")
-    }
-    assert len(answers) == 1
-
-
 def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opened):
     session = Session(loaded(tiny_model("llama"), opened))
     session.policy = Fixed(0)
@@ -161,19 +117,6 @@ def test_the_text_that_ends_reasoning_is_that_of_the_template(opened):
         "mistral_args": "[/THINK]",
         "qwen_xml": "\n</think>\n\n",
     }
-
-
-def test_reasoning_in_channels_ends_with_the_final_one(opened):
-    opened.chat_template = (TEMPLATES / "harmony.jinja").read_text()
-    prompt, texts = Prompt(messages=tuple(QUESTION)), TokenTexts(opened)
-    thought = with_thought(Unconstrained(), opened, texts, prompt, Request(), [0])
-    assert isinstance(thought, Thought)
-    thought.commit(list(b"<|channel|>analysis<|message|>Hm"))
-    thought.end()
-    closing = b"<|end|><|start|>assistant<|channel|>final<|message|>"
-    assert bytes(thought.forced(99)) == closing
-    thought.commit(list(closing))
-    assert not thought.forced(99)
 
 
 # --- The rules alone

@@ -1,33 +1,41 @@
 """What was read of a document and kept on disk: answers and caches are as if it were read anew."""
 
 import copy
+import json
 import resource
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache
 
-from engine.conversation.kept_blocks import KeptBlocks, held_bytes
+from engine.conversation.kept_blocks import KeptBlocks, forget, held_bytes
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.loading import LoadedModel
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.events import Prefill
+from engine.request import ChatMessage, chat
 from models.model_folder import inspect
 from tests.support.engine.kept import (
+    BEGINNING,
     DOCUMENT,
     GREEDY,
+    INSTRUCTED,
     QUANTIZED,
     ROWS,
-    SAMPLED,
     STATES,
+    A,
     answer,
+    ask,
     check,
     files,
     new,
@@ -40,48 +48,11 @@ pytestmark = pytest.mark.usefixtures("on_the_cpu")
 # Exactly what reading it anew would give
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen2", "qwen3"], quick=["llama"]))
-@pytest.mark.parametrize("request_", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-def test_another_question_is_answered_as_without(targets, folder, architecture, request_):
-    target = targets(architecture)
-    answer(new(target, folder), [*DOCUMENT, 1, 2, 3])
-    for question in ([1, 2, 3], [7, 7, 90, 60], [5] * 70):
-        expected = answer(new(target, None), [*DOCUMENT, *question], request_)
-        given = answer(new(target, folder), [*DOCUMENT, *question], request_)
-        assert tokens_of(given) == tokens_of(expected)
-        assert reused_of(given) == 5 * ROWS
-        assert reused_of(expected) == 0
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    "start",
-    mostly_slow([ROWS + 3, 2 * ROWS, 3 * ROWS + 5, 7 * ROWS], quick=[2 * ROWS, 3 * ROWS + 5]),
-)
-def test_quantized_caches_are_kept_as_they_are(targets, folder, start):
-    target = targets("llama wide")
-    caches = replace(QUANTIZED, start=start)
-    for question in ([1, 2, 3], [4, 5], [6] * 2 * ROWS):
-        prompt = [*DOCUMENT, *question]
-        expected = answer(new(target, None, quantized=caches), prompt)
-        given = answer(new(target, folder, quantized=caches), prompt)
-        assert tokens_of(given) == tokens_of(expected)
-    assert reused_of(given) >= 4 * ROWS
-
-
 def test_caches_that_are_quantized_behind_the_last_block_are_not_kept(targets, folder):
     """Their blocks were read with other keys and values than are there in the end."""
     session = new(targets("llama wide"), folder, quantized=replace(QUANTIZED, start=5 * ROWS))
     answer(session, [*DOCUMENT, 1])
     assert not folder.exists()
-
-
-def test_what_is_read_before_caches_are_quantized_serves_any(targets, folder):
-    target = targets("llama wide")
-    answer(new(target, folder), [*DOCUMENT, 1])
-    given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, 2])
-    assert reused_of(given) == QUANTIZED.start // ROWS * ROWS
 
 
 @pytest.mark.quick(1)
@@ -121,16 +92,6 @@ def test_blocks_without_their_state_count_as_not_there(targets, folder, architec
     given = answer(new(target, folder), DOCUMENT)
     assert (reused_of(given), tokens_of(given)) == (0, expected)
     assert reused_of(answer(new(target, folder), DOCUMENT)) == 5 * ROWS, "it is kept again"
-
-
-@pytest.mark.slow
-def test_windows_beside_quantized_caches(targets, folder):
-    target = targets("gemma3_text wide")
-    for question in ([1, 2, 3], [4, 5]):
-        expected = answer(new(target, None, quantized=QUANTIZED), [*DOCUMENT, *question])
-        given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, *question])
-        assert tokens_of(given) == tokens_of(expected)
-    assert reused_of(given) == 5 * ROWS
 
 
 def test_caches_of_another_kind_are_not_kept_and_it_is_said(targets, folder, monkeypatch):
@@ -288,17 +249,6 @@ def test_little_is_not_kept(targets, folder, length, count):
     assert len(files(folder)) == count
 
 
-def test_nothing_is_written_before_the_answer_is_over(targets, folder):
-    session = new(targets("llama"), folder)
-    list(session.complete(DOCUMENT, GREEDY))
-    assert not folder.exists()
-    pieces = 1
-    while session.keep():
-        assert len(files(folder)) == pieces
-        pieces += 1
-    assert pieces - 1 == len(files(folder)) == 5
-
-
 def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
@@ -369,19 +319,6 @@ def test_cancelling_anywhere(targets, folder, patience):
         while session.keep():
             check(session)
         assert tokens_of(answer(session, DOCUMENT)) == expected
-
-
-@pytest.mark.parametrize("count", mostly_slow(range(1, 9), quick=[3, 8]))
-def test_closing_anywhere(targets, folder, count):
-    target = targets("llama")
-    expected = tokens_of(answer(new(target, folder), DOCUMENT))
-    session = new(target, folder)
-    stream = session.complete(DOCUMENT, GREEDY)
-    for _ in range(count):
-        next(stream)
-    stream.close()
-    check(session)
-    assert tokens_of(answer(session, DOCUMENT)) == expected
 
 
 def test_the_prompt_is_told_as_it_is_found(targets, folder):
@@ -463,20 +400,104 @@ def test_states_are_marked_where_a_block_ends(targets, folder, in_blocks):
     assert (reused_of(given), tokens_of(given)) == (5 * ROWS, tokens_of(expected))
 
 
-def test_a_turn_that_goes_on_reads_nothing_again(targets, folder, in_blocks):
-    session = in_blocks(new(targets("llama"), folder))
-    answer(session, DOCUMENT)
-    length = session.length
-    events = answer(session, [*session._tokens, 4, 5, 6])
-    assert reused_of(events) == length
+_WRITER = """
+import sys
+import time
+from pathlib import Path
+import engine.conversation.kept_prefixes, engine.core.decoder
+from engine.conversation.kept_blocks import KeptBlocks
+from engine.conversation.loading import load
+from engine.conversation.session import Session
+from engine.request import ChatMessage, Request, Sampling
+from models.model_folder import inspect
+target, folder, rows = sys.argv[1:]
+engine.conversation.kept_prefixes.PREFILL_ROWS = engine.core.decoder.PREFILL_ROWS = int(rows)
+session = Session(load(inspect(Path(target))), kept=KeptBlocks(Path(folder), most_bytes=1 << 30))
+request = Request(sampling=Sampling(), max_tokens=1, keep_instructions=True)
+said = [ChatMessage("system", "Answer in a few words. " * 8), ChatMessage("user", "Why?")]
+for _ in session.answer(said, request):
+    pass
+print("read", flush=True)
+while session.keep():
+    pass
+print("kept", flush=True)
+"""
 
 
-def test_a_document_behind_other_instructions_of_the_same_beginning(targets, folder, in_blocks):
-    """Kept are those blocks too that stand behind what another conversation had read."""
-    session = in_blocks(new(targets("llama"), folder))
-    instructions = [70 + i % 20 for i in range(ROWS + 5)]
-    answer(session, [*instructions, 1, 2], replace(GREEDY, keep_as=()))
-    given = answer(session, [*instructions, *DOCUMENT])
-    assert reused_of(given) == ROWS
-    assert len(files(folder)) == 6
-    mx.synchronize()
+@pytest.mark.slow
+def test_a_kill_while_it_is_written_leaves_nothing_half(targets, folder):
+    """Twenty kills, later and later: what is there is whole, and answers are as without it."""
+    target = targets("qwen3_5")
+    command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]
+    system, said = ChatMessage("system", "Answer in a few words. " * 8), ("Why?",)
+    expected = tokens_of(ask(new(target, None), *said, system=system))
+    left, reused = set[int](), set[int]()
+    for kill in range(20):
+        process = subprocess.Popen(
+            command, cwd=Path(__file__).parents[4], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "read\n"
+        time.sleep(0.012 * kill)
+        process.kill()
+        process.communicate()
+        left.add(len(files(folder)))
+        session = new(target, folder)
+        events = list(session.answer([system, ChatMessage("user", said[0])], INSTRUCTED))
+        assert tokens_of(events) == expected
+        reused.add(reused_of(events))
+        check(session)
+        shutil.rmtree(folder, ignore_errors=True)
+    assert len(left) > 2, "no kill came while it was being written"
+    assert reused == {0, (len(system.content) + 2) // ROWS * ROWS}, "states are there or not"
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", mostly_slow(["llama", *STATES], quick=["llama", "lfm2"]))
+def test_instructions_are_kept_and_what_is_said_is_not(targets, folder, architecture):
+    target, long = targets(architecture), "Where? And when, and how? " * 4
+    ask(new(target, folder), long)
+    states = architecture != "llama"
+    assert len(files(folder)) == BEGINNING + states
+    for said in (("Why?",), (long,), ("Why?", "Who knows.", long)):
+        given = ask(new(target, folder), *said)
+        assert reused_of(given) == BEGINNING * ROWS
+        assert tokens_of(given) == tokens_of(ask(new(target, None), *said))
+    assert len(files(folder)) == BEGINNING + states
+
+
+def test_tools_are_instructions_too(targets, folder):
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    ask(new(targets("llama"), folder), "Why?", tools=json.dumps([tool]))
+    assert len(files(folder)) > 10
+    given = ask(new(targets("llama"), folder), "And where?", tools=json.dumps([tool]))
+    assert reused_of(given) == len(files(folder)) * ROWS
+
+
+def test_instructions_go_with_no_document(targets, folder):
+    ask(new(targets("llama"), folder), "Why?")
+    answer(new(targets("llama"), folder), [90, *DOCUMENT])
+    assert len(files(folder)) == BEGINNING + 5
+    forget(folder, A)
+    assert len(files(folder)) == BEGINNING
+    (own,) = {path.parent for path in files(folder)}
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in files(folder)} == {0o600}
+
+
+def test_a_text_or_tokens_have_no_instructions(targets, folder):
+    answer(new(targets("llama"), folder), DOCUMENT, INSTRUCTED)
+    assert not folder.exists()
+
+
+def test_a_document_is_kept_behind_its_question_by_states(targets, folder):
+    """Of a chat about documents states are kept where the next question begins, not at its end."""
+    text, target = "It was a dark and stormy night, and the rain fell. " * 3, targets("qwen3_5")
+
+    def about(session, question):
+        prompt = chat([ChatMessage("user", text + question, attached=len(text))])
+        return answer(session, (), GREEDY, said=prompt)
+
+    about(new(target, folder), "Who is there, and what did they see that night? " * 2)
+    given = about(new(target, folder), "Why?")
+    assert reused_of(given) == (len(text) + len("?")) // ROWS * ROWS
+    assert tokens_of(given) == tokens_of(about(new(target, None), "Why?"))
