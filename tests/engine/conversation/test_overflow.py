@@ -1,7 +1,7 @@
 """Which turns of a long conversation are read, whatever their lengths are."""
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from engine.conversation.overflow import left_out
@@ -24,6 +24,7 @@ def test_the_others_fit_or_only_the_last_turn_is_read(system, turns, limit, over
 
 
 @given(st.integers(0, 300), LENGTHS, st.integers(1, 2000))
+@example(0, [900, 50, 100], 1000)
 def test_where_the_gap_is(system, turns, limit):
     rolling = left_out(system, turns, overflow="rolling", limit=limit)
     assert rolling.start == 0
