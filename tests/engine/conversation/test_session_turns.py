@@ -22,6 +22,7 @@ from tests.support.engine.sessions import (
     tiny_model,
     tokens_of,
 )
+from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -187,3 +188,12 @@ def test_a_message_that_is_too_long_is_refused(overflow, tokenizer):
             session.answer([*before, ChatMessage("user", "x" * 120)], Request(overflow=overflow))
     with pytest.raises(Problem, match="can look at 100"):  # none may be left out
         session.answer([*short * 20, *QUESTION])
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["qwen3_5"]))
+def test_last_turn_but_one_is_still_remembered(architecture, tokenizer):
+    """Going back to the second of three questions reads nothing before it again."""
+    session, messages = conversation(tokenizer, architecture, "model")
+    second = messages[:3]
+    events = collect(session, session.answer(second, Request(max_tokens=12)))
+    assert reused_of(events) == len(session.encode(chat(second))) - 1
