@@ -35,24 +35,18 @@ def test_copied_and_missing_words_are_told_with_their_places():
     found = of(answer)
     assert [answer[span.start : span.end] for span in found.copied] == [COPY]
     assert [answer[each.start : each.end] for each in found.missing] == ["Peter Stern"]
+    assert of(answer, "What does Peter Stern say?").missing == ()
     (tip,) = found.tips
     assert "contract.pdf, page 3" in tip
     assert f"{COPY}." in tip
     assert "word for word: contract.pdf p. 3" in found.line
     assert "1 not found" in found.line
-
-
-def test_what_the_person_said_is_not_missing():
-    assert of("So “Peter Stern” says.", "What does Peter Stern say?").missing == ()
-
-
-def test_of_an_answer_with_nothing_of_either_there_is_no_line():
-    assert of("Nothing to say.") == AnswerWords()
-
-
-def test_places_in_several_documents_are_all_told():
     (tip,) = of("This agreement is governed by the laws of England and Wales.").tips
     assert [line[0] for line in tip.splitlines()[:2]] == ["A", "C"]
+    assert of("Nothing to say.") == AnswerWords()
+    assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
+    single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
+    assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
 
 
 @pytest.mark.parametrize(
@@ -74,12 +68,6 @@ def test_the_sentence_around_a_place(text, words, shown):
     assert len(text) > 100 or found == shown
 
 
-def test_a_place_is_named_by_its_section_where_there_are_several():
-    assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
-    single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
-    assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
-
-
 def trace(source):
     """Rounds whose drafts are all from there."""
     events = made_trace("one two three four five six seven eight nine ten")
@@ -95,18 +83,13 @@ def test_drafts_from_a_document_are_counted_with_their_accepted_tokens():
     drafted = {event.round for event in events if isinstance(event, Draft)}
     verdicts = [e for e in events if isinstance(e, Verdict) and e.round in drafted]
     assert drafted
-    assert guesses(Source(1, INSIDE)) == CopiedDrafts(
+    counted = guesses(Source(1, INSIDE))
+    assert counted == CopiedDrafts(
         sum(len(verdict.judgements) for verdict in verdicts),
         sum(verdict.accepted for verdict in verdicts),
     )
-    assert guesses(Source(2, 0)) == guesses(Source(1, INSIDE)), "and those from a result"
-
-
-def test_others_are_not():
+    assert str(counted).startswith(f"{counted.accepted} of {counted.drafted} ")
+    assert guesses(Source(2, 0)) == counted, "and those from a result"
     for source in (None, Source(0, INSIDE), Source(7, INSIDE), Source(1, QUESTION)):
         assert guesses(source) == CopiedDrafts()
-        assert str(guesses(source)) == ""
-
-
-def test_a_line_has_both_numbers():
-    assert str(CopiedDrafts(40, 18)).startswith("18 of 40 ")
+    assert str(CopiedDrafts()) == ""

@@ -62,31 +62,23 @@ def test_it_is_known_how_far_a_folder_is_read(desk, until, files):
     until(lambda: [(one.read_files, one.files) for one in desk.attachments.all] == [(3, 40)])
 
 
-def test_several_are_read_in_their_order_and_stored(desk, until, files):
-    desk.attachments.add(files("a.txt", "broken.txt", "b.txt"))
-    assert desk.names == ["a.txt", "broken.txt", "b.txt"]
+def test_several_are_read_in_their_order_and_stored(desk, until, tmp_path, files):
+    names = ["a.txt", "broken.txt", "b.txt", "blank.txt"]
+    desk.attachments.add([*files(*names[:3]), file_in(tmp_path, "blank.txt", " \n")])
+    assert desk.names == names
     assert desk.attachments.reading
     until(lambda: not desk.attachments.reading)
-    assert desk.reader.read == ["a.txt", "broken.txt", "b.txt"]
+    assert desk.reader.read == names
     assert desk.attached == ["a.txt", "b.txt"]
-    assert (desk.names, desk.numbers) == (["a.txt", "b.txt", "broken.txt"], [1, 2, 0])
-    broken = desk.attachments.all[-1]
-    assert broken.problem.remedy
+    assert desk.names == ["a.txt", "b.txt", "broken.txt", "blank.txt"]
+    assert desk.numbers == [1, 2, 0, 0]
+    assert all(one.problem.remedy for one in desk.attachments.all[2:])
     assert len(desk.made) == 1, "a new conversation is made once"
     assert desk.stored(desk.made[0]) == ["a.txt", "b.txt"]
-    desk.attachments.remove(broken)
-    desk.attachments.remove(desk.attachments.all[0])
-    assert desk.names == ["b.txt"]
+    for place in (2, 0):
+        desk.attachments.remove(desk.attachments.all[place])
+    assert desk.names == ["b.txt", "blank.txt"]
     assert desk.stored(desk.made[0]) == ["b.txt"]
-
-
-def test_what_is_cancelled_is_not_attached(desk, until, files):
-    desk.attachments.add(files("slow.txt", "b.txt"))
-    until(lambda: desk.reader.read)
-    desk.attachments.remove(desk.attachments.all[0])
-    until(lambda: desk.attached == ["b.txt"])
-    assert desk.reader.cancelled == ["slow.txt"]
-    assert desk.names == ["b.txt"]
 
 
 def test_a_file_belongs_to_the_conversation_it_was_given_to(desk, until, files):
@@ -122,14 +114,6 @@ def test_a_conversation_that_got_its_id_meanwhile_keeps_its_files(desk, until, f
     desk.reader.go_on.set()
     until(lambda: desk.attached)
     assert desk.stored(made) == ["slow.txt"]
-    assert desk.made == []
-
-
-def test_what_has_no_text_is_refused(desk, until, tmp_path, files):
-    desk.attachments.add([file_in(tmp_path, "blank.txt", " \n")])
-    until(lambda: not desk.attachments.reading)
-    (attachment,) = desk.attachments.all
-    assert attachment.problem.remedy
     assert desk.made == []
 
 

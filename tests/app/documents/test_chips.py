@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.documents.chips import (
     Chip,
@@ -14,17 +15,15 @@ from app.documents.chips import (
     chip_of_sent,
     shortened,
 )
+from app.documents.text_dialog import TextDialog
 from engine.documents.prompt import Range, SentDocument
 
 COPIES = Path("/copies")
 
 
-def test_a_long_line_is_cut_on_the_chip():
+def test_a_sent_document_and_a_picture_that_is_gone():
     assert shortened("short") == "short"
     assert len(shortened("long " * 100)) <= 120
-
-
-def test_a_sent_document_and_a_picture_that_is_gone():
     whole = SentDocument(1, "a.pdf", (Range(0, 0, 1),))
     assert chip_of_sent(whole, COPIES).words == "whole"
     assert chip_of_sent(replace(whole, passages=9, among=140), COPIES).words == "9 passages of 140"
@@ -73,48 +72,6 @@ def test_many_chips_are_scrolled(qtbot):
     assert area.height() == one
     chips.show_chips([Chip("a.pdf", "whole", ("A note that is long. " * 9,))] * 20)
     assert one < area.height() < 300
-    assert area.verticalScrollBar().maximum() > 0 or chips.height() > area.height()
-
-
-def test_a_narrow_chip_stays_in_its_place(qtbot):
-    chips = DocumentChips(removal="Remove")
-    area = ChipsArea(chips)
-    qtbot.addWidget(area)
-    area.resize(460, 100)
-    area.show()
-    chips.show_chips([Chip("a very long name of a file.pdf" * 9, "30 pages, whole " * 9)])
-    assert chips.minimumSizeHint().width() <= area.viewport().width()
-
-
-def test_what_the_model_gets_stands_below_the_name_where_there_is_no_room_for_both(qtbot):
-    chips = DocumentChips(removal="Remove")
-    area = ChipsArea(chips)
-    qtbot.addWidget(area)
-    words = "36 pages · 8 passages of 56, 3,073 tokens, about 25 s to read"
-    chips.show_chips([Chip("a manual with a long name.pdf", words)])
-    heights, beginnings = [], []
-    for width in (900, 410, 900):
-        area.resize(width, 100)
-        area.show()
-        qtbot.wait(1)
-        assert chips.width() == area.viewport().width(), "nothing is beyond the edge"
-        shown = {label.text(): label for label in chips.findChildren(QLabel)}[words]
-        assert shown.width() >= min(shown.sizeHint().width(), 340)
-        heights.append(area.height())
-        beginnings.append(shown.x())
-    assert heights[0] == heights[2] < heights[1]
-    assert beginnings[0] == beginnings[2] > beginnings[1]
-    assert beginnings[1] < 40
-
-
-def test_the_name_of_what_was_sent_gives_way_to_how_much_of_it(qtbot):
-    chips = DocumentChips(removal="Delete the document…")
-    qtbot.addWidget(chips)
-    chips.resize(500, 60)
-    chips.show_chips([Chip("a manual with a very long name " * 4 + ".pdf", "6 passages of 56")])
-    qtbot.waitUntil(lambda: chips.chips[0].width() > 300)
-    shown = {label.text(): label for label in chips.findChildren(QLabel)}["6 passages of 56"]
-    assert shown.width() >= shown.sizeHint().width()
 
 
 def test_the_menu_offers_what_can_be_done(qtbot):
@@ -147,3 +104,17 @@ def test_tab_goes_over_the_chips_to_what_follows(qtbot):
         QTest.keyClick(passed[-1], Qt.Key.Key_Tab)
         passed.append(page.focusWidget())
     assert passed == [*chips.buttons, field, after]
+
+
+def test_a_text_is_shown_exactly_as_it_is_and_long_lines_in_several_that_are_not_copied_so(qtbot):
+    text = "<b>bold</b>\n\n" + "long " * 10_000 + "\nend"
+    dialog = TextDialog("a.pdf", text, remark="As it is.")
+    qtbot.addWidget(dialog)
+    shown = dialog.view.toPlainText()
+    assert shown.replace("\n", "") == text.replace("\n", "")
+    assert shown.startswith("<b>bold</b>\n\nlong")
+    assert shown.endswith("\nend")
+    assert max(map(len, shown.split("\n"))) < 10_000
+    assert dialog.view.isReadOnly()
+    next(b for b in dialog.findChildren(QPushButton) if "Copy" in b.text()).click()
+    assert QGuiApplication.clipboard().text() == text

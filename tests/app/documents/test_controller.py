@@ -11,10 +11,8 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 from app.chat.composer import SignButton
 from app.documents.controller import ALL_OF_IT, FEWER, MORE, ONLY_PASSAGES
 from app.documents.text_dialog import TextDialog
-from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, sent_from_json
 from engine.events import Prefill
-from engine.request import ChatMessage
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_use import answered, send
@@ -63,15 +61,31 @@ def names(widget):
     return [chip.accessibleName() for chip in widget.documents.chips]
 
 
+def seen_in_a_dialog(window, widget):
+    """The text of the first document, as its chip shows it."""
+    widget.documents.chips[0].view.click()
+    dialog = window.findChild(TextDialog)
+    dialog.close()
+    dialog.setParent(None)
+    return dialog.text
+
+
 def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     opened, until, file, watch
 ):
     window = opened()
     seen = watch(window.engine)
+    window.composer.findChild(SignButton).setFocus()
     attach(window, until, file)
+    assert window.focusWidget() is window.composer.field
+    before = seen_in_a_dialog(window, window.composer)
+    prompt = window.composer_controller.documents.prompt("What leaks?")
+    assert prompt == before + "What leaks?", "a race runs on the same text"
     send(window, "What leaks?")
     until(answered(window, 2))
+    assert seen_in_a_dialog(window, question(window)) == before
     (line,) = seen[0].lines
+    assert line.content == prompt
     assert line.content == sent(window).text
     assert "The roof leaks." in line.content[: line.attached]
     assert line.content[line.attached :] == "What leaks?"
@@ -93,15 +107,15 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     until(lambda: "remark" in window.notices.texts)
     assert chips(window) == [], "it is attached already"
     assert window.store.unsent_documents(record.id).result() == ()
+    show_notes_of_an_earlier_version(window, until)
 
 
-def test_an_answer_from_notes_of_an_earlier_version_is_shown(opened, until):
+def show_notes_of_an_earlier_version(window, until):
     told = sent_from_json(
         '{"text": "It leaks. What leaks?", "documents": [{"number": 1, "name": "plan.txt", '
         '"ranges": [], "passages": 0, "among": 4, "start": 0, "end": 10, "digest": "00", '
         '"notes": 2, "pixels": null}]}'
     )
-    window = opened()
     asked = window.store.ask(None, "What leaks?", sent=told, target="", drafter="").result()
     record, (_, answer) = asked
     window.store.finish_answer(answer.id, "The roof.", (), state="complete").result()
@@ -109,17 +123,6 @@ def test_an_answer_from_notes_of_an_earlier_version_is_shown(opened, until):
     until(lambda: len(window.transcript.messages) == 2)
     assert question(window, 1).written == "The roof."
     assert names(question(window)) == ["plan.txt, notes on its parts"]
-    send(window, "Anything else?")
-    until(answered(window, 4))
-
-
-def test_files_that_are_read_by_the_real_reader(open_window, until, file):
-    window = open_window()
-    until(lambda: window.loader.loaded is not None)
-    attach(window, until, file, file.parent / "gone.txt")
-    read, gone = chips(window)
-    assert read.startswith("plan.txt, whole, ")
-    assert "gone.txt" in gone
 
 
 @pytest.mark.slow
@@ -136,10 +139,7 @@ def test_another_version_and_another_answer_keep_what_was_sent(opened, until, fi
     window.menus.actions["edit"].trigger()
     assert window.composer.text == "first"
     assert chips(window) == ["plan.txt, whole"]
-    window.composer.documents.view_asked.emit(0)
-    dialog = window.findChild(TextDialog)
-    assert dialog.text == before.given(1)
-    dialog.close()
+    assert seen_in_a_dialog(window, window.composer) == before.given(1)
     send(window, " and more")
     until(lambda: len(seen) == 3 and answered(window, 2)())
     assert sent(window) == before.asked("first and more")
@@ -179,9 +179,12 @@ def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened,
     assert window.store.documents_of(record.id).result() == ()
 
 
-def test_while_a_file_is_read_nothing_is_sent(opened, until, tmp_path, reader):
+def test_while_a_file_is_read_nothing_is_sent_and_a_broken_one_is_in_nobodys_way(
+    opened, until, tmp_path, reader
+):
     window = opened()
-    window.composer.files_given.emit([file_in(tmp_path, "slow.txt"), file_in(tmp_path, "b.txt")])
+    files = [file_in(tmp_path, name) for name in ("slow.txt", "b.txt", "broken.txt")]
+    window.composer.files_given.emit(files)
     until(lambda: reader.read)
     assert chips(window)[0] == "slow.txt, Reading…"
     send(window, "What leaks?")
@@ -189,42 +192,15 @@ def test_while_a_file_is_read_nothing_is_sent(opened, until, tmp_path, reader):
     assert window.conversation.branch == ()
     window.composer.documents.remove_asked.emit(0)
     until(lambda: reader.cancelled == ["slow.txt"])
-    until(lambda: len(chips(window)) == 1 and planned(window))
+    until(lambda: len(chips(window)) == 2 and planned(window))
+    _, broken = window.composer.documents.chips
+    assert "Attach another." in broken.accessibleName()
+    assert not broken.view.isVisibleTo(broken)
     window.composer.send()
     until(answered(window, 2))
     assert [one.name for one in sent(window).documents] == ["b.txt"]
-
-
-def test_a_file_that_cannot_be_read_says_why_and_is_in_nobodys_way(opened, until, tmp_path, watch):
-    window = opened()
-    seen = watch(window.engine)
-    attach(window, until, file_in(tmp_path, "broken.txt"))
-    (chip,) = window.composer.documents.chips
-    assert "Attach another." in chip.accessibleName()
-    assert not chip.view.isVisibleTo(chip)
-    send(window, "Hello")
-    until(answered(window, 2))
-    assert [one.lines for one in seen] == [(ChatMessage("user", "Hello"),)]
     window.composer.documents.remove_asked.emit(0)
     assert chips(window) == []
-
-
-def test_what_the_model_gets_can_be_seen_before_and_after(opened, until, file):
-    window = opened()
-    attach(window, until, file)
-    window.composer.documents.chips[0].view.click()
-    before = window.findChild(TextDialog)
-    text = before.text
-    before.close()
-    before.setParent(None)
-    prompt = window.composer_controller.documents.prompt("What leaks?")
-    assert prompt == text + "What leaks?", "a race runs on the same text"
-    send(window, "What leaks?")
-    until(answered(window, 2))
-    question(window).documents.chips[0].view.click()
-    after = window.findChild(TextDialog)
-    assert after.text == text == sent(window).text.removesuffix("What leaks?")
-    after.close()
 
 
 def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, watch):
@@ -255,69 +231,37 @@ def press(box, text):
     button.click()
 
 
-def test_files_are_dropped_anywhere_on_the_window(opened, until, file):
+def test_files_are_dropped_anywhere_on_the_window_which_says_so_meanwhile(opened, until, file):
     window = opened()
-    window.composer.show_drop(True)
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(file))])
     copy, move = Qt.DropAction.CopyAction, Qt.DropAction.MoveAction
-    drop = QDropEvent(
-        QPointF(5, 5), copy | move, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    )
-    window.dropEvent(drop)
-    assert drop.dropAction() == copy
-    assert window.composer.drop_hint.isHidden()
-    until(lambda: chips(window) and planned(window))
-    assert chips(window)[0].startswith("plan.txt, whole, ")
-
-
-def test_the_composer_says_that_files_can_be_dropped_while_they_are_held_over_the_window(
-    opened, file
-):
-    window = opened()
-    copy, nothing = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
+    left, nothing = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     data, text = QMimeData(), QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(file))])
     text.setText("some words")
     hint = window.composer.drop_hint
-
-    def held(over, what):
-        """Whether the hint is shown then, after it was not."""
-        over_it = QDragEnterEvent(QPoint(5, 5), copy, what, Qt.MouseButton.LeftButton, nothing)
-        QApplication.sendEvent(over, over_it)
-        shown = hint.isVisible()
-        QApplication.sendEvent(over, QDragLeaveEvent())
-        assert hint.isHidden()
-        return shown
-
-    field = window.composer.field.viewport()
-    assert [held(window, data), held(field, data)] == [True, True]
-    assert [held(window, text), held(field, text)] == [False, False]
-
-
-def test_the_button_offers_files_and_folders(opened):
-    window = opened()
-    asked, folders = list[bool](), list[bool]()
-    window.composer.attach_asked.disconnect()
-    window.composer.folder_asked.disconnect()
-    window.composer.attach_asked.connect(lambda: asked.append(True))
-    window.composer.folder_asked.connect(lambda: folders.append(True))
+    for over in (window, window.composer.field.viewport()):
+        for held in (data, text):
+            QApplication.sendEvent(over, QDragEnterEvent(QPoint(5, 5), copy, held, left, nothing))
+            assert hint.isVisible() == (held is data)
+            QApplication.sendEvent(over, QDragLeaveEvent())
+            assert hint.isHidden()
+    window.composer.show_drop(True)
+    drop = QDropEvent(QPointF(5, 5), copy | move, data, left, nothing)
+    window.dropEvent(drop)
+    assert drop.dropAction() == copy
+    assert hint.isHidden()
+    until(lambda: chips(window) and planned(window))
+    assert chips(window)[0].startswith("plan.txt, whole, ")
+    asked = []
+    for name in ("attach_asked", "folder_asked"):
+        signal = getattr(window.composer, name)
+        signal.disconnect()
+        signal.connect(lambda name=name: asked.append(name))
     menu = window.composer.attach_menu()
-    actions = menu.actions()
-    for action in actions:
+    for action in menu.actions():
         action.trigger()
-    assert (asked, folders) == ([True], [True])
     menu.close()
-    assert window.menus.actions["attach"].shortcut().toString() == "Ctrl+Shift+A"
-
-
-def test_who_attached_a_file_can_write_at_once(opened, until, file):
-    window = opened()
-    button = window.composer.findChild(SignButton)
-    button.setFocus()
-    assert window.focusWidget() is button
-    attach(window, until, file)
-    assert window.focusWidget() is window.composer.field
+    assert asked == ["attach_asked", "folder_asked"]
 
 
 @pytest.mark.slow
@@ -430,28 +374,23 @@ def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(open_window, until,
     assert not copy.exists()
 
 
-def test_what_cannot_be_planned_is_in_no_other_conversations_way(opened, until, file, monkeypatch):
-    window = opened()
-    attach(window, until, file)
-    documents, planning = window.composer_controller.documents, Future[Plan]()
-    monkeypatch.setattr(documents._planner, "plan", lambda message: planning)
-    documents._begin()
-    window.new()
-    planning.set_exception(Problem("There is no room.", "Ask less."))
-    until(lambda: not documents._planning)
-    assert (window.composer.unready, window.composer.documents.remark) == ("", "")
-
-
 def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(opened, until, file, monkeypatch):
     window = opened()
     attach(window, until, file)
     record = window.conversation.record
     documents = window.composer_controller.documents
-    planned_later = Future()
-    monkeypatch.setattr(documents, "sent", lambda text: planned_later)
-    send(window, "What leaks?")
+    planned_later, failing = Future(), Future()
+    with monkeypatch.context() as slow:
+        slow.setattr(documents, "sent", lambda text: planned_later)
+        send(window, "What leaks?")
     window.composer_controller.leave()
     assert window.store.conversation(record.id).result().unsent == "What leaks?"
     planned_later.set_result(Sent("What leaks?"))
     until(answered(window, 2))
     assert window.store.conversation(record.id).result().unsent == ""
+    monkeypatch.setattr(documents._planner, "plan", lambda message: failing)
+    documents._begin()
+    window.new()
+    failing.set_exception(Problem("There is no room.", "Ask less."))
+    until(lambda: not documents._planning)
+    assert (window.composer.unready, window.composer.documents.remark) == ("", "")

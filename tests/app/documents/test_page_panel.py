@@ -60,12 +60,6 @@ def span_of(words, documents=DOCUMENTS):
     return span
 
 
-def test_at_first_it_says_what_it_is_for(panel):
-    assert panel.place is None
-    assert not panel.page.isVisible()
-    assert not panel.text.isVisible()
-
-
 def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(panel, drawer, qtbot):
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(lambda: panel.page.picture is not None)
@@ -87,48 +81,50 @@ def page_of(shade, *boxes):
     return PagePicture(png(row * 20, width=size, height=20, row_bytes=3 * size), size, 20, boxes)
 
 
-def shades(view):
-    """Of a row of what is shown, without the edges of the page."""
-    image = view.grab().toImage()
-    return [image.pixelColor(x, 3).lightness() for x in range(20, view.viewport().width() - 20)]
-
-
-def test_thin_lines_of_a_page_are_not_lost(qtbot):
-    view = PageView()
-    qtbot.addWidget(view)
-    view.resize(420, 200)
-    view.show()
-    view.show_picture(page_of(lambda column: 0 if column % 4 == 0 else 255), "#0000ff")
-    seen = shades(view)
-    assert max(seen) - min(seen) < 80
-
-
 @pytest.mark.parametrize("boxes", [(), (Box(0, 200, 2, 300, 12),)])
-def test_white_sides_of_a_page_are_not_shown(qtbot, boxes):
+def test_white_sides_of_a_page_are_not_shown_and_thin_lines_are(qtbot, boxes):
     view = PageView()
     qtbot.addWidget(view)
     view.resize(420, 200)
     view.show()
+
+    def shades():
+        """Of a row of what is shown, without the edges of the page."""
+        image = view.grab().toImage()
+        columns = range(20, view.viewport().width() - 20)
+        return [image.pixelColor(x, 3).lightness() for x in columns]
+
     view.show_picture(page_of(lambda column: 0 if 500 < column < 900 else 255, *boxes), "#0000ff")
-    dark = sum(shade < 100 for shade in shades(view)) / view.viewport().width()
+    dark = sum(shade < 100 for shade in shades()) / view.viewport().width()
     assert dark == pytest.approx(0.46 if boxes else 0.78, abs=0.08)
+    view.show_picture(page_of(lambda column: 0 if column % 4 == 0 else 255), "#0000ff")
+    assert max(shades()) - min(shades()) < 80
 
 
-def test_of_other_documents_the_text_is_shown_and_marked(panel):
-    words = "a strong wind can\nchange the level"
-    panel.show_span(span_of(words), DOCUMENTS)
-    assert panel.text.isVisible()
-    assert panel.text.toPlainText() == MANUAL.sections[1].text
-    (mark,) = panel.text.extraSelections()
-    assert mark.cursor.selectedText().replace("\u2029", "\n") == words
-
-
-def test_where_the_file_is_gone_the_text_is_shown(qtbot, drawer):
+def test_without_pages_the_text_is_shown_and_marked_of_a_very_long_one_a_part(qtbot, drawer):
     panel = PagePanel(drawer, lambda document: None)
     qtbot.addWidget(panel)
-    panel.show_span(span_of(WORDS), DOCUMENTS)
-    assert panel.text.toPlainText() == CONTRACT.sections[1].text
+    panel.show()
+    assert panel.place is None
+    assert not panel.page.isVisible()
+    assert not panel.text.isVisible()
+    words = "words that are 4 of a kind"
+    filler = "filler\n" * 20_000
+    long = Document("long.txt", "text", "", (Section("lines", 1, f"{filler}{words}\n{filler}"),))
+    for looked_for, documents, most in (
+        ("a strong wind can\nchange the level", DOCUMENTS, len(MANUAL.sections[1].text)),
+        (WORDS, DOCUMENTS, len(CONTRACT.sections[1].text)),  # whose file is gone
+        (words, {1: long}, 100_000),
+    ):
+        panel.show_span(span_of(looked_for, documents), documents)
+        assert panel.text.isVisible()
+        assert len(looked_for) < len(panel.text.toPlainText()) <= most
+        (mark,) = panel.text.extraSelections()
+        assert mark.cursor.selectedText().replace("\u2029", "\n") == looked_for
     assert drawer.asked == []
+    panel.clear()
+    assert panel.place is None
+    panel.close_all()
 
 
 def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(panel, drawer, qtbot):
@@ -172,20 +168,3 @@ def test_words_across_two_pages_are_shown_on_the_first(panel, drawer, qtbot):
     ((_, number, ((start, end),)),) = drawer.asked
     assert (number, end) == (1, len(CONTRACT.sections[0].text))
     assert start == place.start - first
-
-
-def test_it_is_empty_again_for_another_conversation(panel, qtbot):
-    panel.show_span(span_of(WORDS), DOCUMENTS)
-    panel.clear()
-    qtbot.wait(20)
-    assert panel.place is None
-    assert not panel.page.isVisible()
-
-
-def test_a_very_long_text_is_shown_in_part(panel):
-    text = "filler\n" * 20_000 + "words that are 4 of a kind\n" + "filler\n" * 20_000
-    long = Document("long.txt", "text", "", (Section("lines", 1, text),))
-    panel.show_span(span_of("words that are 4 of a kind", {1: long}), {1: long})
-    assert len(panel.text.toPlainText()) < 100_000
-    (mark,) = panel.text.extraSelections()
-    assert mark.cursor.selectedText() == "words that are 4 of a kind"

@@ -64,23 +64,18 @@ def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, w
     until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())
 
 
-def test_a_picture_is_pasted_and_removed(window, until):
+def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     picture = QImage(20, 10, QImage.Format.Format_RGB32)
     picture.fill(0xFF3366)
     QApplication.clipboard().setImage(picture)
     window.composer.field.paste()
-    until(lambda: copies(window))
     until(lambda: "picture 20 × 10" in "".join(chips(window)))
+    assert len(copies(window)) == 1
     (chip,) = window.composer.documents.chips
     chip.removal_asked.emit()
     until(lambda: not copies(window))
     assert chips(window) == []
-
-
-def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
-    send(window, "first")
-    until(answered(window, 2))
-    documents = window.composer_controller.documents
+    documents, record = window.composer_controller.documents, window.conversation.record
     written = Event()
     save = QImage.save
     monkeypatch.setattr(QImage, "save", lambda *given: written.wait(9) and save(*given))
@@ -88,21 +83,11 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     assert documents.attachments.reading, "nothing is sent without it"
     window.new()
     written.set()
-    until(lambda: window.store.unsent_documents(1).result())
+    until(lambda: window.store.unsent_documents(record.id).result())
     assert chips(window) == []
     documents._attach_written("Screenshot.png", lambda path: None)  # that was given up
     until(lambda: not documents.attachments.reading)
     assert documents.attachments.all == ()
-
-
-def test_what_is_no_picture_says_so(window, until, tmp_path):
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    window.composer.files_given.emit([broken])
-    until(lambda: not window.composer_controller.documents.attachments.reading)
-    (attached,) = window.composer_controller.documents.attachments.all
-    assert attached.problem
-    assert copies(window) == []
 
 
 def test_a_model_without_eyes_is_not_sent_a_picture(window, until, photograph):
@@ -120,9 +105,16 @@ def test_a_model_without_eyes_is_not_sent_a_picture(window, until, photograph):
 
 
 def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path):
-    scan = tmp_path / "scan.pdf"
+    scan, broken = tmp_path / "scan.pdf", tmp_path / "broken.png"
     scan.write_bytes(pdf("0 0 9 9 re f"))
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     documents = window.composer_controller.documents
+    window.composer.files_given.emit([broken])
+    until(lambda: not documents.attachments.reading)
+    (attached,) = documents.attachments.all
+    assert attached.problem
+    assert copies(window) == []
+    documents.attachments.remove(attached)
     window.composer.files_given.emit([scan])
     until(lambda: not documents.attachments.reading)
     offer = window.composer.documents.choice

@@ -7,7 +7,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from app.conversations.store import Store
-from app.documents.answer_words import AnswerWords
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
 from engine.events import Draft, Source
@@ -67,34 +66,46 @@ def widget(window):
     return found
 
 
-def test_words_of_an_answer_are_marked_and_told_beneath_it(open_window, until, tmp_path, contract):
-    window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL))
-    until(lambda: words(window).copied)
-    (span,) = words(window).copied
-    assert ANSWER[span.start : span.end] == COPY
-    assert [ANSWER[each.start : each.end] for each in words(window).missing] == ["Peter Stern"]
-    until(lambda: len(widget(window).view.extraSelections()) == 2)
-
-
-def test_of_what_stood_in_a_deleted_document_nothing_is_called_missing(
+def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document_is_deleted(
     open_window, until, tmp_path, contract
 ):
+    path, document = contract
     answer = f"{ANSWER} A strong wind can change the level."
-    window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL, answer=answer))
-    until(lambda: words(window).missing)
+    window = opened(
+        open_window,
+        until,
+        seed(tmp_path, document, MANUAL, answer=answer, original=path, copied=True),
+    )
+    until(lambda: words(window).copied)
+    first, second = words(window).copied
+    assert answer[first.start : first.end] == COPY
+    assert [answer[each.start : each.end] for each in words(window).missing] == ["Peter Stern"]
+    assert "copied tokens" in words(window).line
+    view, panel = widget(window).view, window.page_panel
+    until(lambda: len(view.extraSelections()) == 3)
+    assert not panel.isVisible()
+    view.setFocus()
+    cursor = view.document().find("four")
+    cursor.clearSelection()
+    view.setTextCursor(cursor)
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    until(lambda: panel.page.picture is not None)
+    assert panel.isVisible()
+    assert window.menus.actions["document"].isChecked()
+    assert document.sections[document.section_at(panel.place.start)].number == 2
+    assert len(panel.page.picture.boxes) == 1
+    panel.close_asked.emit()
+    assert not panel.isVisible()
     window.conversation.delete_document(1)
     until(lambda: len(words(window).copied) == 1)
-    assert words(window).copied[0].places[0].document == 2
-    assert words(window).missing == ()
+    assert panel.place is None
+    assert words(window).copied[0].places == second.places
+    assert words(window).missing == (), "it may have stood in what was deleted"
     assert "not found" not in words(window).line
-
-
-def test_guesses_that_were_copied_from_a_document_are_counted(
-    open_window, until, tmp_path, contract
-):
-    window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
-    until(lambda: words(window).copied)
-    assert "copied tokens" in words(window).line
+    widget(window).word_marks.asked.emit(second)
+    assert panel.place is not None
+    window.menus.actions["new"].trigger()
+    until(lambda: panel.place is None)
 
 
 def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_path):
@@ -130,31 +141,6 @@ def test_the_menu_of_marked_words_leads_to_them(open_window, until, tmp_path, co
     assert window.page_panel.isVisible()
 
 
-def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(
-    open_window, until, tmp_path, contract
-):
-    path, document = contract
-    window = opened(open_window, until, seed(tmp_path, document, original=path))
-    until(lambda: words(window).copied)
-    assert not window.page_panel.isVisible()
-    view = widget(window).view
-    view.setFocus()
-    until(lambda: not view.document().find("four").isNull())
-    cursor = view.document().find("four")
-    cursor.clearSelection()
-    view.setTextCursor(cursor)
-    QTest.keyClick(view, Qt.Key.Key_Return)
-    until(lambda: window.page_panel.page.picture is not None)
-    assert window.page_panel.isVisible()
-    assert window.menus.actions["document"].isChecked()
-    place = window.page_panel.place
-    assert document.sections[document.section_at(place.start)].number == 2
-    picture = window.page_panel.page.picture
-    assert len(picture.boxes) == 1
-    window.page_panel.close_asked.emit()
-    assert not window.page_panel.isVisible()
-
-
 @pytest.mark.slow
 def test_one_lens_at_a_time_and_it_is_remembered(open_window, until, tmp_path, contract):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
@@ -181,28 +167,3 @@ def test_a_new_answer_is_looked_at_when_it_is_written(open_window, until, tmp_pa
     answer = window.transcript.messages[-1].written
     until(lambda: words(window).copied or words(window).missing or COPY not in answer)
     assert words(window, 1).copied
-
-
-def test_without_documents_nothing_is_looked_for(open_window, until, tmp_path):
-    window = opened(open_window, until, seed(tmp_path))
-    window.transcript.write_all()
-    assert words(window) == AnswerWords()
-    assert widget(window).view.extraSelections() == []
-
-
-@pytest.mark.slow
-def test_words_from_a_deleted_document_are_marked_no_more(open_window, until, tmp_path, contract):
-    window = opened(open_window, until, seed(tmp_path, contract[1]))
-    until(lambda: words(window).copied)
-    widget(window).word_marks.asked.emit(words(window).copied[0])
-    window.conversation.delete_document(1)
-    until(lambda: not words(window).copied)
-    assert window.page_panel.place is None
-
-
-def test_another_conversation_empties_the_panel(open_window, until, tmp_path, contract):
-    window = opened(open_window, until, seed(tmp_path, contract[1]))
-    until(lambda: words(window).copied)
-    widget(window).word_marks.asked.emit(words(window).copied[0])
-    window.menus.actions["new"].trigger()
-    until(lambda: window.page_panel.place is None)
