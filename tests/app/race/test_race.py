@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
@@ -26,7 +25,6 @@ from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import ROUND_SECONDS, made_trace
-from tests.support.app.traces import traces
 from tests.support.app.window_maker import events_file, fake_host
 
 TEXT = "One **two** three, four five six, seven eight nine, and so on until the end."
@@ -75,25 +73,19 @@ def test_the_first_difference_is_judged(fork, near, said):
     assert fork is None or ("0.015 apart" not in text and "0.015" in text)
 
 
-def test_an_answer_that_ends_early_differs_at_its_end():
+def test_without_a_draft_there_is_no_speed_to_compare_and_an_early_end_is_a_difference():
+    result = compare_answers(Trace(PLAIN), Trace(PLAIN))
+    assert result.speculative.proposed == 0
+    assert result.ratio is NoRatio.NOTHING_DRAFTED
+    assert result.ratio.value in result_text(result)
+    nothing = compare_answers(Trace(), Trace())
+    assert isinstance(nothing.ratio, NoRatio)
+    assert "0 tokens" in result_text(nothing)
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
     result = compare_answers(Trace(cut), Trace(SPECULATIVE))
     assert (result.difference.place, result.difference.plain) == (4, None)
     assert not result.difference.near_tie
     assert "ended" in result_text(result)
-
-
-def test_without_a_draft_there_is_no_speed_to_compare():
-    result = compare_answers(Trace(PLAIN), Trace(PLAIN))
-    assert result.speculative.proposed == 0
-    assert result.ratio is NoRatio.NOTHING_DRAFTED
-    assert result.ratio.value in result_text(result)
-
-
-def test_nothing_measured_is_no_speed():
-    nothing = compare_answers(Trace(), Trace())
-    assert isinstance(nothing.ratio, NoRatio)
-    assert "0 tokens" in result_text(nothing)
 
 
 def slowed(events, load):
@@ -136,13 +128,6 @@ def test_the_verdict_is_fair_where_the_load_changes():
     one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
     assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE
     assert result_text(one_after_the_other).count(":") == 2  # one after each of its two subjects
-
-
-@given(traces())
-def test_any_trace_is_identical_to_itself(events):
-    result = compare_answers(Trace(events), Trace(events))
-    assert result.difference is None
-    assert result.tokens == tally(events).committed
 
 
 class RaceSetup:

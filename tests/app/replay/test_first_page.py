@@ -54,7 +54,7 @@ def test_a_draft_runs_ahead_is_judged_and_then_part_of_the_text(loop, qtbot):
     assert text(loop) == read_recording().text  # no word of it moves
 
 
-def test_it_moves_only_while_it_is_seen(loop, qtbot):
+def test_it_moves_only_while_it_is_seen(loop):
     assert not loop._next.isActive()
     loop.show()
     assert loop._next.isActive()
@@ -70,13 +70,3 @@ def test_with_reduced_motion_it_shows_all_tokens(qtbot):
     qtbot.waitUntil(lambda: bool(laid_over(still.findChild(TextView).document())))
     assert "night" in text(still), "which was rejected"
     assert not still._next.isActive()
-
-
-def test_the_whole_text_has_room_at_any_width(loop, qtbot):
-    loop.show()
-    while loop.place < len(read_recording().replay):
-        loop.go_on()
-    qtbot.waitUntil(lambda: text(loop) == read_recording().text)
-    for width in (700, 500, 250):
-        loop.resize(width, loop.height())
-        qtbot.waitUntil(lambda: loop.findChild(TextView).height() <= loop.height())

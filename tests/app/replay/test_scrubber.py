@@ -4,7 +4,6 @@ import json
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 
@@ -13,8 +12,8 @@ from app.markdown.copying import written_text
 from app.markdown.view import TextView
 from app.replay.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
-from app.theme.palette import DARK, LIGHT
-from engine.events import Draft, DraftedToken, Span, Text, TokenVerdict, Verdict, WrittenToken
+from app.theme.palette import DARK
+from app.theme.style import qt_palette
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import recorded, text_of
 
@@ -71,12 +70,19 @@ def test_every_place_shows_the_answer_so_far(scrubber):
         assert flat(kept(scrubber)) == flat(written(scrubber.replay, place))
 
 
-def test_rejected_tokens_stand_where_they_would_have_stood(scrubber):
+def test_rejected_tokens_stand_where_they_would_have_stood(scrubber, qtbot):
     scrubber.go_to(2)
     assert shown(scrubber).replace("\u200a", "") == "named “O Lily went v."
     assert kept(scrubber) == "named Lily."
-    marked = [text for text, _ in laid_over(scrubber.findChild(TextView).document())]
-    assert "Lily" in marked, "each token is marked by its kind"
+    document = scrubber.findChild(TextView).document()
+    assert "Lily" in [text for text, _ in laid_over(document)], "each token is marked by its kind"
+    scrubber.setPalette(qt_palette(DARK))
+
+    def inks():
+        return {mark.foreground().color().name() for _, mark in laid_over(document)}
+
+    qtbot.waitUntil(lambda: DARK.accepted in inks())
+    assert kept(scrubber) == "named Lily."
 
 
 def test_the_keyboard_is_enough(scrubber):
@@ -132,10 +138,14 @@ def test_playing_goes_to_the_end_and_stops(scrubber, qtbot):
     assert button(scrubber, "Play").isEnabled()
 
 
-def test_the_export_is_the_whole_trace(scrubber, qtbot):
-    scrubber.go_to(3)
-    with qtbot.waitSignal(scrubber.export_wanted) as signal:
-        push_button(scrubber, "Export data…").click()
+def test_the_dialog_plays_from_the_beginning_and_exports_the_whole_trace(qtbot):
+    dialog = ReplayDialog(Replay(EVENTS))
+    qtbot.addWidget(dialog)
+    assert dialog.scrubber.playing
+    dialog.scrubber.go_to(9)
+    assert dialog.panel.stats.rounds == 9
+    with qtbot.waitSignal(dialog.scrubber.export_wanted) as signal:
+        push_button(dialog.scrubber, "Export data…").click()
     values = json.loads(signal.args[0])
     assert len(values) == len(EVENTS)
     assert values[-1]["event"] == "done"
@@ -159,39 +169,3 @@ def test_calls_stand_where_they_were_made(scrubber, qtbot):
     assert "read_file" not in shown(scrubber)
     ends_in_a_call = scrubber.findChild(TextView).text.ends_in_aside
     assert not ends_in_a_call, "a draft would be shown below the later call"
-
-
-def test_hostile_text_is_text(scrubber):
-    hostile = "<img src='file:///etc/passwd'>\u202e\x00\u2028&amp;"
-    events = [
-        Draft("g", 1, (DraftedToken(1, hostile, 0.5),), "model"),
-        Verdict("g", 1, 1, (TokenVerdict(1, 1),), WrittenToken(2, "\n", 1, "bonus"), 0, 1, 1, "r"),
-        Text("g", hostile + "\n", (Span(1, 0, len(hostile)), Span(1, 1, 1))),
-    ]
-    scrubber.show_replay(Replay(events))
-    assert not {"\u202e", "\x00"} & set(shown(scrubber))
-    scrubber.go_to(0)
-    assert shown(scrubber) == ""
-
-
-def test_a_dark_window_keeps_the_place(scrubber, qtbot):
-    scrubber.go_to(2)
-    before = shown(scrubber)
-    palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
-    scrubber.setPalette(palette)
-
-    def inks():
-        marks = laid_over(scrubber.findChild(TextView).document())
-        return {mark.foreground().color().name() for _, mark in marks}
-
-    qtbot.waitUntil(lambda: shown(scrubber) == before and DARK.accepted in inks())
-    assert LIGHT.accepted not in inks()
-
-
-def test_the_dialog_plays_from_the_beginning_with_its_figures(qtbot):
-    dialog = ReplayDialog(Replay(EVENTS))
-    qtbot.addWidget(dialog)
-    assert dialog.scrubber.playing
-    dialog.scrubber.go_to(9)
-    assert dialog.panel.stats.rounds == 9

@@ -1,25 +1,35 @@
 """The panel shows an answer's figures, calmly, and its charts can be read in words."""
 
+import unicodedata
 from dataclasses import replace
 from itertools import product
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.rounds.charts import PositionChart, TimeBar
-from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
+from app.rounds.explained import (
+    FIGURE_NAMES,
+    FIGURES,
+    KINDS,
+    SAMPLE,
+    KindWord,
+    RoundsExplained,
+    as_tip,
+)
 from app.rounds.figures import PositionAcceptance, TimeShare
+from app.rounds.marks import marked
 from app.rounds.panel import FigureView, RoundsPanel
-from app.theme.palette import DARK, LIGHT, tinted
-from app.theme.style import qt_palette
+from app.rounds.trace import PieceKind
 from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
-from engine.events import Done
 from tests.support.app.traces import recorded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
-from tests.support.app.window_use import figure, ink_of
+from tests.support.app.window_use import figure
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
 
@@ -32,47 +42,33 @@ def panel(qtbot):
     return panel
 
 
-@pytest.mark.parametrize("name", TRACES)
-def test_a_trace_gives_the_figures_of_its_end(panel, name):
-    events = recorded(name)
-    last = judged(events)[-1]
-    panel.show_stats(tally(events), last)
-    assert figure(panel, "draft").value == str(len(last.drafted))
-    assert panel.stats == tally(events)
-    assert figure(panel, "speed").value == f"{panel.stats.tokens_per_second:.1f}"
-    assert figure(panel, "length").value == f"{panel.stats.acceptance_length:.2f}"
-    assert not panel.grab().isNull()
+def test_a_trace_gives_the_figures_of_its_end_and_nothing_jumps(panel):
+    height = panel.sizeHint().height()
+    for events in map(recorded, TRACES):
+        last = judged(events)[-1]
+        panel.show_stats(tally(events), last)
+        assert figure(panel, "draft").value == str(len(last.drafted))
+        assert panel.stats == tally(events)
+        assert figure(panel, "speed").value == f"{panel.stats.tokens_per_second:.1f}"
+        assert figure(panel, "length").value == f"{panel.stats.acceptance_length:.2f}"
+        assert not panel.grab().isNull()
+        assert panel.sizeHint().height() == height
 
 
-def test_events_are_drawn_later_and_all_at_once(qtbot, panel):
-    events = recorded("stories_lookup.jsonl")
+def test_events_are_drawn_later_and_all_at_once_and_the_speed_up_at_the_end(qtbot, panel):
+    *events, done = recorded("stories_early_exit.jsonl")
     for end in range(len(events) + 1):
         panel.show_stats(tally(events[:end]), ended=False)
     assert figure(panel, "speed").value == "–", "each event would cost a drawing"
     qtbot.waitUntil(lambda: figure(panel, "speed").value != "–")
-    assert figure(panel, "rate").value.split()[0] == str(tally(events).accepted)
-
-
-def test_the_speed_up_comes_with_the_end_of_the_answer(panel):
-    events = recorded("stories_early_exit.jsonl")
-    *_, done = events
-    assert isinstance(done, Done)
     stats = tally(events)
-    passes = (0.9 * stats.verify_seconds / stats.rounds,) * 8
-    panel.show_stats(tally(events[:-1]), ended=False)
-    panel.refresh()
+    assert figure(panel, "rate").value.split()[0] == str(stats.accepted)
     assert figure(panel, "plain").value == "–"
     assert "ends" in figure(panel, "plain").remark
+    passes = (0.9 * stats.verify_seconds / stats.rounds,) * 8
     done = replace(done, stats=replace(done.stats, reference_seconds=passes))
-    panel.show_stats(tally((*events[:-1], done)))
+    panel.show_stats(tally((*events, done)))
     assert figure(panel, "plain").value.endswith("times")
-
-
-def test_every_figure_is_explained(panel):
-    assert set(FIGURES) == set(FIGURE_NAMES)
-    shown = {view.toolTip() for view in panel.findChildren(QWidget)}
-    explained = set(FIGURES) - {"not shown", "positions"}
-    assert {as_tip(FIGURES[key]) for key in explained} <= shown
 
 
 @pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -83,21 +79,6 @@ def test_three_figures_are_in_sight_and_the_rest_is_folded(qtbot, panel):
     qtbot.mouseClick(panel.more, Qt.MouseButton.LeftButton)
     assert all(view.isVisible() for view in views)
     assert panel.findChild(PositionChart).isVisible()
-
-
-def test_nothing_jumps_as_figures_come_in(panel):
-    height = panel.sizeHint().height()
-    for name in TRACES:
-        panel.show_stats(tally(recorded(name)))
-        assert panel.sizeHint().height() == height
-
-
-def test_the_panel_follows_a_dark_window(panel):
-    panel.setPalette(qt_palette(DARK))
-    panel.show_stats(tally(recorded(TRACES[0])))
-    inks = {ink_of(label) for label in panel.findChildren(QLabel)}
-    assert inks == {DARK.text, DARK.muted}
-    assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
 
 
 def test_the_chart_of_positions_is_said_in_words(qtbot):
@@ -113,37 +94,12 @@ def test_the_chart_of_positions_is_said_in_words(qtbot):
     assert chart.tip_at(200) == ""
 
 
-def test_few_tokens_look_like_few(qtbot):
-    pictures = []
-    for proposed in (19, 20):
-        chart = PositionChart()
-        qtbot.addWidget(chart)
-        chart.show_positions((PositionAcceptance(1, proposed, proposed),))
-        chart.resize(chart.sizeHint())
-        image = chart.grab().toImage()
-        pictures.append(QColor(image.pixel(17, image.height() // 2)).name())
-    assert pictures[1] == LIGHT.accepted
-    assert pictures[0] == tinted(LIGHT.paper, LIGHT.accepted)
-
-
-def test_a_figure_stands_above_its_bar(qtbot):
-    chart = PositionChart()
-    qtbot.addWidget(chart)
-    chart.show_positions((PositionAcceptance(1, 100, 50),))
-    chart.resize(chart.sizeHint())
-    image = chart.grab().toImage()
-    column = [QColor(image.pixel(17, y)).name() for y in range(image.height())]
-    filled = [y for y, colour in enumerate(column) if colour == LIGHT.accepted]
-    assert filled == list(range(filled[0], filled[-1] + 1))
-    assert len(filled) > 10
-
-
 def test_any_number_of_positions_fits(qtbot):
     for number, width in product((0, 1, 16), (1, 60, 600)):
         chart = PositionChart()
         qtbot.addWidget(chart)
         places = range(1, number + 1)
-        chart.show_positions(tuple(PositionAcceptance(place, 10, 10) for place in places))
+        chart.show_positions(tuple(PositionAcceptance(place, 10 * place, 10) for place in places))
         chart.resize(width, chart.sizeHint().height())
         assert not chart.grab().isNull()
         assert bool(chart.tip_at(width - 1)) == (number * 34 >= width and number > 0), width
@@ -158,3 +114,31 @@ def test_the_split_of_the_time_is_said_in_words(qtbot):
     assert bar.accessibleDescription() == "drafting 0.50 s, 25%; verifying 1.50 s, 75%"
     image = bar.grab().toImage()
     assert image.pixel(10, 5) != image.pixel(190, 5)
+
+
+def test_the_dialog_explains_every_kind_and_figure(qtbot, panel):
+    dialog = RoundsExplained()
+    qtbot.addWidget(dialog)
+    assert set(KINDS) == set(get_args(PieceKind))
+    assert len(dialog.findChildren(KindWord)) == len(KINDS) + len(SAMPLE)
+    labels = dialog.findChildren(QLabel)
+    words = {label.text() for label in labels}
+    assert {f"{kind.capitalize()}. {line}" for kind, line in KINDS.items()} <= words
+    assert {*FIGURES.values()} <= words
+    assert {label.textFormat().name for label in labels} == {"PlainText"}
+    assert set(FIGURES) == set(FIGURE_NAMES)
+    shown = {view.toolTip() for view in panel.findChildren(QWidget)}
+    explained = set(FIGURES) - {"not shown", "positions"}
+    assert {as_tip(FIGURES[key]) for key in explained} <= shown
+    kinds = [kind for _, kind in SAMPLE]
+    assert kinds == ["accepted", "accepted", "rejected", "discarded", "correction"]
+
+
+@given(text=st.text(" \t\n\r\x00\u202e\u2066\ud800xé😀"))
+def test_a_token_is_one_line_without_controls(text):
+    shown = marked(text)
+    assert shown
+    assert len(shown.splitlines()) == 1
+    assert not {unicodedata.category(letter) for letter in shown} & {"Cc", "Cs", "Cf"}
+    table = {" the": "·the", "\n\n": "⏎⏎", "\tx\r\n": "⇥x␍⏎", "a\u2028b": "a⏎b", "": "∅"}
+    assert {text: marked(text) for text in table} == table

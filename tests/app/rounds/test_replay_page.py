@@ -49,12 +49,13 @@ def test_a_call_stands_as_a_line_in_its_place():
 
 
 def test_it_has_every_round_with_its_tokens():
-    page = Page(replay_page(Replay(EVENTS), title="A story", question="Tell a story"))
+    text = replay_page(Replay(EVENTS), title="A story", question="Tell a story")
+    page = Page(text)
     data = json.loads(page.data)
     written = "".join(
-        text
+        piece
         for one in data["rounds"]
-        for text, kind in one["pieces"]
+        for piece, kind in one["pieces"]
         if kind not in ("rejected", "discarded")
     )
     assert written == text_of(EVENTS)
@@ -63,13 +64,10 @@ def test_it_has_every_round_with_its_tokens():
     assert all(one["seconds"] > 0 for one in data["rounds"])
     assert (data["title"], data["question"]) == ("A story", "Tell a story")
     assert "tokens/s" in f"{data['gain']} {data['under']}"
-
-
-def test_it_needs_nothing_else():
-    text = replay_page(Replay(EVENTS), title="A story")
-    assert Page(text).addresses == []
+    assert page.addresses == [], "it needs nothing else"
     assert not re.search(r"https?:|@import|url\(", text)
     assert "default-src 'none'" in text
+    assert json.loads(Page(replay_page(Replay(()), title="")).data)["rounds"] == []
 
 
 def test_texts_stay_texts():
@@ -88,7 +86,3 @@ def test_texts_stay_texts():
     assert first == second
     assert "<script>" in first
     assert "\u202e" not in page.data
-
-
-def test_an_answer_without_rounds_has_a_page_too():
-    assert json.loads(Page(replay_page(Replay(()), title="")).data)["rounds"] == []
