@@ -80,27 +80,15 @@ def test_a_call_is_a_line_in_its_place_that_unfolds(formats):
     made = at_once(formats, *answer("Before.", "Between.", ""))
     folded = ["Before.", "▸ read_file 0", "Between.", "▸ read_file 1"]
     assert lines(made) == folded
-    made.fold(number_of(1))
-    made.settle()
-    assert lines(made) == [*folded[:3], "▾ read_file 1", "Arguments", ASIDE.texts[0][1]]
-    assert [made.code(panel) for panel in made.panels()] == [ASIDE.texts[0][1]]
-    made.fold(number_of(0))
-    made.fold(number_of(1))
-    made.settle()
-    assert lines(made)[1:4] == ["▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
-    made.fold(number_of(0))
-    made.settle()
-    assert lines(made) == folded
-
-
-def test_what_an_aside_says_can_change(formats):
-    text, stretches, asides = answer("Before.", "")
-    made = at_once(formats, text, stretches, (Aside(asides[0].place, "running"),))
-    made.fold(number_of(0))
-    made.settle()
-    made.set_asides(asides)
-    made.settle()
-    assert lines(made) == ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1]]
+    for number, opened in (
+        (1, [*folded[:3], "▾ read_file 1", "Arguments", ASIDE.texts[0][1]]),
+        (1, folded),
+        (0, ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1], *folded[2:]]),
+    ):
+        made.fold(number_of(number))
+        made.settle()
+        assert lines(made) == opened
+        assert len(made.panels()) == (opened != folded)
 
 
 def test_asides_divide_the_text_in_which_they_are(formats):

@@ -57,11 +57,6 @@ def test_an_address_of_another_kind_is_text():
         assert not [run for run in all_runs(read(text)) if run.style.href], text
 
 
-def test_tight_and_loose_lists():
-    tight, loose = read("- a\n- b"), read("- a\n\n- b")
-    assert tight[1].block.above < loose[1].block.above
-
-
 def test_deep_nesting_is_shown_as_it_is():
     for deep in ("- " * 10_000 + "x", ">" * 10_000 + "x", "1. " * 99 + "*x*"):
         items = read(deep)
@@ -110,8 +105,3 @@ def test_what_is_no_formula():
         "PATH=$HOME/bin:$PATH, $USER@$HOST and ${A}/b:${C}",
     )
     assert {text: seen for text in texts if (seen := formulas(text))} == {}
-
-
-def test_numbers_have_room():
-    left = [item.block.left for item in read("98. a\n99. b\n100. c")]
-    assert left[0] == left[2] > read("1. a\n2. b")[0].block.left

@@ -1,7 +1,6 @@
 """Formulas in a document: laid out by a process, drawn on the line, copied as their source."""
 
 import sys
-from collections.abc import Callable
 
 import pytest
 from PySide6.QtGui import QColor, QImage, QTextCursor
@@ -12,8 +11,6 @@ from app.markdown.formulas import FormulaLayouts, FormulaOutline
 from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-
-ShowFormulas = Callable[[str], TextView]
 
 
 @pytest.fixture
@@ -83,6 +80,12 @@ def test_an_idle_process_is_ended_and_started_again(qtbot, until):
     layouts.find("$z$")
     assert not layouts.waiting
     assert not layouts.pid
+    none = FormulaLayouts(command=("/no/such/program",))
+    for written in ("$a$", "$b$"):
+        none.find(written)
+    until(lambda: not none.waiting)
+    assert none.find("$a$") is None
+    none.close()
 
 
 @pytest.mark.quick(1)
@@ -95,15 +98,6 @@ def test_a_formula_that_ends_or_holds_the_process_is_malformed(qtbot, until, tro
     assert layouts.find("$a$") is not None
     assert layouts.find("$bad$") is None
     assert layouts.find("$b$") is not None
-    layouts.close()
-
-
-def test_a_process_that_cannot_be_started_leaves_the_source(qtbot, until):
-    layouts = FormulaLayouts(command=("/no/such/program",))
-    layouts.find("$a$")
-    layouts.find("$b$")
-    until(lambda: not layouts.waiting)
-    assert layouts.find("$a$") is None
     layouts.close()
 
 
@@ -121,26 +115,10 @@ def test_a_formula_is_one_object_and_a_malformed_one_its_source(show_formulas):
     assert dark_pixels(malformed) > dark_pixels(show_formulas("a b")) + 50
 
 
-def test_formulas_take_the_room_that_they_need_and_no_more_than_there_is(show_formulas, layouts):
-    written = "$$" + r"\begin{pmatrix} a \\ b \\ c \\ d \end{pmatrix}" + "$$"
-    view = show_formulas(f"x\n\n{written}\n\ny")
-    outline = layouts.find(written)
-    block = view.document().find(OBJECT).block()
-    rect = view.document().documentLayout().blockBoundingRect(block)
-    em = view.fontMetrics().xHeight() / 0.5
-    assert rect.height() >= 0.9 * em * (outline.ascent + outline.descent)
-    assert dark_pixels(view) > dark_pixels(show_formulas("x\n\n\ny")) + 50
-    view = show_formulas("$$" + " + ".join(f"a_{{{n}}}" for n in range(25)) + "$$")
-    assert view.document().size().width() <= 700
-
-
-def test_without_layouts_formulas_are_shown_as_they_were_written(show):
-    view = show("a $x_i$ b\n\n$$\ny\n$$")
-    assert view.toPlainText() == "a $x_i$ b\n$$\ny\n$$"
-
-
-def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(show_formulas):
+def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(show, show_formulas):
     text = "> a $x_i$ b\n\n$$\ny + 1\n$$"
+    without = show(text)
+    assert without.toPlainText() == "a $x_i$ b\n$$\ny + 1\n$$"
     view = show_formulas(text)
     start = text.index("$x")
     assert len(set(map(tuple, (view.text.ranges(n, n + 1) for n in range(start, start + 5))))) == 1

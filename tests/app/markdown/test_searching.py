@@ -49,15 +49,8 @@ def test_what_is_shown_is_found():
         ("# Head\ntext", "head text", []),  # two lines
     ]
     assert [(text, words, found(text, words)) for text, words, _ in table] == table
-
-
-def test_what_a_person_wrote_is_no_markdown():
     assert found("a **bo**ld word", "bo**ld", plain=True) == ["bo**ld"]
-
-
-def test_nothing_typed_finds_nothing():
-    assert pattern_of("  ") is None
-    assert pattern_of_any("") is None
+    assert pattern_of("  ") is pattern_of_any("") is None
 
 
 def test_any_word_where_one_begins():

@@ -37,32 +37,21 @@ def text_with_rejected(items, rejected):
 
 
 def test_rejected_tokens_are_behind_what_they_followed():
-    items = [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))]
-    rejected = [
-        RejectedSpan(0, "v", 0),
-        RejectedSpan(2, "w", 1),
-        RejectedSpan(3, "x", 2),
-        RejectedSpan(4, "y", 3),
-        RejectedSpan(7, "z", 4),
-    ]
-    assert text_with_rejected(items, rejected) == ["<v>ab<w>c<x>", "<y>de<z>"]
-
-
-def test_rejected_tokens_of_a_text_that_shows_nothing():
-    assert text_with_rejected([TextLine(BlockStyle("rule"), ())], [RejectedSpan(0, "a", 0)]) == [
-        "",
-        "<a>",
-    ]
-    assert text_with_rejected([], [RejectedSpan(9, "a\nb", 0)]) == ["<a\u21b5b>"]
-    assert text_with_rejected([], [RejectedSpan(9, "", 0)]) == ["<\u2205>"]
-
-
-def test_rejected_tokens_are_behind_a_lists_marker():
     marker = Style(role="marker")
-    item = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
-    assert text_with_rejected([item], [RejectedSpan(1, "x", 0), RejectedSpan(3, "y", 1)]) == [
-        "-\t<x><y>a"
-    ]
+    entry = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
+    for items, rejected, expected in (
+        (
+            [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))],
+            ((0, "v"), (2, "w"), (3, "x"), (4, "y"), (7, "z")),
+            ["<v>ab<w>c<x>", "<y>de<z>"],
+        ),
+        ([TextLine(BlockStyle("rule"), ())], ((0, "a"),), ["", "<a>"]),
+        ([], ((9, "a\nb"),), ["<a\u21b5b>"]),
+        ([], ((9, ""),), ["<\u2205>"]),
+        ([entry], ((1, "x"), (3, "y")), ["-\t<x><y>a"]),
+    ):
+        spans = [RejectedSpan(*token, number) for number, token in enumerate(rejected)]
+        assert text_with_rejected(items, spans) == expected
 
 
 @given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
@@ -109,15 +98,9 @@ def test_what_is_one_for_several_is_found_whole():
     assert spans.source_at(10) == 0
     assert [spans.source_before(place) for place in (9, 10, 11, 12, 99)] == [0, 0, 5, 6, 6]
     assert spans.ranges(6, 9) == []
-
-
-def test_the_end_can_be_dropped():
-    spans = SourceMap()
-    spans.append(TextRun("ab", PLAIN, 0, 2), 0)
-    spans.append(TextRun("cd", PLAIN, 2, 2), 2)
     spans.drop(1)
     assert len(spans) == 1
-    assert spans.ranges(0, 4) == [(0, 2)]
+    assert spans.ranges(0, 9) == [(10, 11)]
 
 
 @given(st.text())

@@ -3,13 +3,12 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.think_tags import stretches_in
 from app.markdown.page import Item, TextLine, all_runs
 from app.markdown.streaming import (
-    FENCE_LINES,
     LONGEST_BLOCK,
     ReadingPlace,
     StreamingMarkdown,
@@ -17,7 +16,7 @@ from app.markdown.streaming import (
 )
 from engine.stretches import Stretch
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
-from tests.support.mostly_slow import examples, mostly_slow
+from tests.support.mostly_slow import mostly_slow
 
 
 def read(pieces, stream):
@@ -88,16 +87,6 @@ def test_a_line_that_becomes_something_else():
         assert read([start, rest], StreamingMarkdown())[0] == whole, start
 
 
-@settings(max_examples=examples(20))
-@given(st.lists(markdown, min_size=3, max_size=6), st.integers(40, 700))
-def test_long_markdown_is_the_same_however_it_arrives(parts, step):
-    text = "\n".join(part * 9 for part in parts)
-    whole, sizes, _ = read([text], StreamingMarkdown())
-    cuts = list(range(step, len(text), step))
-    assert read(split(text, cuts) or [""], StreamingMarkdown())[0] == whole
-    assert max(sizes, default=0) <= max(LONGEST_BLOCK, text.count("\n") + 1)
-
-
 LONG = {
     "one line": "a" * 15_000,
     "words": "word **bold** " * 900,
@@ -144,19 +133,6 @@ def test_a_long_line_is_cut_after_a_sentence():
         *(("text", False), ("text", True), ("text", True))
     ]
     assert all(item.runs[-1].text.endswith(".") for item in items)
-
-
-def test_a_fence_comes_in_parts():
-    stream = StreamingMarkdown()
-    stream.append("```py\n" + "x\n" * 250)
-    place, counts = ReadingPlace(), []
-    while part := stream.finished(place):
-        counts.append(len(part.items))
-        place = part.next
-    assert counts == [0, FENCE_LINES + 1, FENCE_LINES]  # with the label
-    stream.append("```\n")
-    part = stream.finished(place)
-    assert part.closed == (0,)
 
 
 @given(markdown)
