@@ -46,8 +46,8 @@ def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops, 
     assert notices.texts == {}, "it leaves with the answer"
 
 
-@pytest.mark.parametrize(("gap", "told"), [((0, 0, 0), 0), ((1, 12, 8192), 1), ((3, 12, 8192), 1)])
-def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, gap, told):
+@pytest.mark.parametrize(("gap", "told"), [((0, 0, 0), 0), ((3, 12, 8192), 1)])
+def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, monkeypatch, gap, told):
     prefills = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
     file = events_file(tmp_path, prefills)
     talk = begin(f"ready take load take part:6:{file} text:one done take")
@@ -56,10 +56,8 @@ def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, gap, t
     AnswerNotices(talk.conversation, talk.answers, notices)
     said = []
     say = notices.say
-    monkey = pytest.MonkeyPatch()
-    monkey.setattr(notices, "say", lambda matter, text: (said.append(text), say(matter, text)))
+    monkeypatch.setattr(notices, "say", lambda matter, text: (said.append(text), say(matter, text)))
     talk.ask("go")
-    monkey.undo()
     assert len(said) == len(notices.texts) == told
     assert all("12" in text and "8,192" in text for text in said)
     talk.conversation.new()
@@ -78,9 +76,7 @@ AGAIN = {
     [
         ("an answer", 1, "The 2 later messages belong to the earlier version."),
         ("a question", 0, "The 3 later messages belong to the earlier version."),
-        ("an answer, written again", 1, "The 2 later messages belong to the earlier version."),
         ("a question", 2, None),  # only its own answer
-        ("an answer", 3, None),
         ("an answer, written again", 3, None),
     ],
 )

@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given
 
+from app.chat.activity import AwaitingModel
 from app.chat.writing import Writing
 from app.conversations.records import Message, from_milliseconds
 from app.rounds.trace import Trace
-from engine.events import Done, Draft, Failed, Text, Verdict, Waiting
+from engine.events import Done, Draft, Failed, Verdict, Waiting
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
@@ -45,14 +46,6 @@ def test_an_answer_that_goes_on_has_one_trace(first, second):
     assert rounds == sorted(rounds)
 
 
-def test_a_failure_ends_an_answer():
-    answer = writing()
-    answer.push(Text("g", "half"))
-    answer.push(Failed("g", "It broke.", "Mend it."))
-    assert answer.state == "failed"
-    assert answer.failure.remedy == "Mend it."
-
-
 @pytest.fixture
 def talk(begin):
     """A talk whose answer is held back."""
@@ -65,6 +58,7 @@ def talk(begin):
 
 def test_what_is_held_back_is_asked_for_later(talk):
     assert talk.answers.busy
+    assert talk.conversation.writing.activity == AwaitingModel()
     assert not talk.engine.answering
     assert talk.stored()[-1] == ("assistant", "", "streaming")
     talk.answers.release()

@@ -98,17 +98,13 @@ def test_keys_reach_all_of_it_and_return_presses_only_a_button_with_the_focus(ca
     assert window.focusWidget() is not card.buttons["never"], "the next call is not decided too"
 
 
-def test_long_arguments_scroll(card):
-    short = card.arguments.height()
-    long = '{"path": "' + "x\\n" * 200 + '", ' + ", ".join(f'"{n}": {n}' for n in range(60)) + "}"
-    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
-    assert short < card.arguments.height() < 400
-
-
-def test_arguments_that_wrap_are_seen_whole(card, qtbot):
-    long = '{"path": "' + "x " * 150 + '"}'
-    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=long)))
+def test_arguments_are_seen_whole_up_to_a_height(card, qtbot):
+    arguments = '{"path": "' + "x " * 150 + '"}'
+    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=arguments)))
     bar = card.arguments.verticalScrollBar()
-    for width in (500, 560, 400):
+    for width in (500, 400):
         card.resize(width, 600)
         qtbot.waitUntil(lambda: bar.maximum() == 0)
+    arguments = '{"path": "' + "x\\n" * 200 + '"}'
+    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_2", arguments=arguments)))
+    assert card.arguments.height() < 400

@@ -8,7 +8,7 @@ import pytest
 from app.chat.conversation import DEFAULTS, can_go_on
 from app.rounds.trace import Trace
 from engine.documents.prompt import Sent
-from engine.events import Done, Failed, Stats, Text
+from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
 from models.errors import Problem
@@ -19,27 +19,18 @@ ONE = "take text:one done"
 SERVE = "ready take load serve"
 
 
-def test_a_message_and_its_answer_are_stored(begin):
-    talk = begin(SERVE)
-    talk.conversation.new()
-    talk.ask("hello")
-    expected = [("user", "hello", "complete"), ("assistant", "served", "complete")]
-    assert talk.shown == expected
-    assert talk.stored() == expected
-    record = talk.conversation.record
-    assert record.title == "hello"
-    answer = talk.conversation.branch[-1]
-    assert (answer.target, answer.drafter) == ("tiny", "lookup")
-    assert talk.told[:2] == ["opened", "changed"]
-    assert not talk.conversation.busy
-
-
-def test_the_next_message_is_answered_with_all_that_was_said(begin, watch):
+def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said(begin, watch):
     talk = begin(SERVE)
     asked = watch(talk.engine)
     talk.conversation.configure(system_prompt="Be brief.", settings=Request(max_tokens=5))
     talk.until_told("described")
     talk.ask("one")
+    expected = [("user", "one", "complete"), ("assistant", "served", "complete")]
+    assert talk.shown == talk.stored() == expected
+    talk.until(lambda: talk.conversation.record.title == "one")
+    answer = talk.conversation.branch[-1]
+    assert (answer.target, answer.drafter) == ("tiny", "lookup")
+    assert not talk.conversation.busy
     talk.ask("two")
     assert [[f"{line.role}: {line.content}" for line in one.lines] for one in asked] == [
         ["system: Be brief.", "user: one"],
@@ -51,15 +42,12 @@ def test_the_next_message_is_answered_with_all_that_was_said(begin, watch):
 @pytest.mark.parametrize("first", ["say", "configure"])
 def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)
-
-    def configure():
-        talk.conversation.configure(system_prompt="Be brief.", settings=None)
-
-    if first == "configure":
-        configure()
-    talk.conversation.say("one")
-    if first == "say":
-        configure()
+    needs = {
+        "say": lambda: talk.conversation.say("one"),
+        "configure": lambda: talk.conversation.configure(system_prompt="Be brief.", settings=None),
+    }
+    for need in sorted(needs, key=first.__ne__):
+        needs[need]()
     talk.until_told("saved")
     talk.until(lambda: talk.conversation.record and talk.conversation.record.system_prompt)
     (stored,) = talk.store.conversations().result()
@@ -68,17 +56,12 @@ def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
 
 def test_a_new_conversation_begins_as_was_chosen(begin):
     talk = begin(SERVE)
-    talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))
-    assert talk.conversation.configured == talk.beginning
+    first = talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))
+    assert talk.conversation.configured == first
     assert [line.role for line in talk.conversation.asked("one")] == ["system", "user"]
     talk.ask("one")
-    first = talk.conversation.configured
     talk.beginning = ("", None)
-    assert (
-        talk.conversation.configured
-        == first
-        == ("Be brief.", Request(max_tokens=7, overflow="rolling"))
-    )
+    assert talk.conversation.configured == first
     talk.conversation.new()
     assert talk.conversation.configured == ("", None)
     assert talk.conversation.settings == DEFAULTS
@@ -105,63 +88,38 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(begin, watch, s
     assert talk.conversation.settings == settings
 
 
-def test_an_answer_is_flushed_while_it_is_written(begin, tmp_path):
-    events = made_trace("A long answer, of many words.")
-    talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take rest")
-    talk.conversation.say("go")
-    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
-    writing = talk.conversation.writing
-    talk.answers.flush()
-    talk.until(lambda: writing.saved == len(writing.events))
-    assert talk.stored()[-1] == ("assistant", writing.text, "streaming")
-    assert list(talk.store.trace(writing.message.id).result()) == writing.events
-
-
-def test_regenerating_keeps_both_answers(begin):
-    talk = begin(f"ready take load {ONE} take text:two done take")
+def test_regenerating_keeps_both_answers_and_editing_begins_another_branch(begin):
+    talk = begin(f"ready take load {ONE} take text:two done {ONE}")
     talk.ask("hello")
     first = talk.conversation.branch[-1]
     talk.conversation.regenerate(first.id)
     talk.until_told("saved", 2)
-    assert talk.shown[-1] == ("assistant", "two", "complete")
     last = talk.conversation.branch[-1]
-    assert (last.place, last.siblings) == (2, 2)
+    assert (last.content, last.place, last.siblings) == ("two", 2, 2)
     talk.conversation.switch(last.id, 1)
     talk.until(lambda: talk.shown[-1][1] == "one")
     talk.conversation.switch(first.id, 9)  # there is none
     talk.conversation.switch(first.id, 2)
     talk.until(lambda: talk.shown[-1][1] == "two")
-
-
-def test_editing_begins_another_branch(begin):
-    talk = begin(SERVE)
-    talk.ask("first")
-    talk.ask("second")
-    talk.conversation.edit(talk.conversation.branch[2].id, "other")
+    question = talk.conversation.branch[0].id
+    talk.conversation.edit(question, "other")
     talk.until_told("saved", 3)
-    assert [content for _, content, _ in talk.shown] == ["first", "served", "other", "served"]
-    talk.conversation.switch(talk.conversation.branch[2].id, 1)
-    talk.until(lambda: talk.shown[2][1] == "second")
-    assert len(talk.shown) == 4
+    assert [content for _, content, _ in talk.shown] == ["other", "one"]
+    talk.conversation.switch(talk.conversation.branch[0].id, 1)
+    talk.until(lambda: [content for _, content, _ in talk.shown] == ["hello", "two"])
 
 
-def test_stopping_keeps_what_was_written(begin, tmp_path):
-    cancelled = (Text("g", "half"), Done("g", "cancelled", made_trace("x")[-1].stats))
-    talk = begin(f"ready take load take play:{events_file(tmp_path, cancelled)} take")
-    talk.ask("go")
-    assert talk.shown[-1] == ("assistant", "half", "cancelled")
-    assert can_go_on(talk.conversation.branch[-1])
-
-
-def test_going_on_keeps_text_and_trace(begin, tmp_path):
+@pytest.mark.parametrize("reason", ["length", "cancelled"])
+def test_going_on_keeps_text_and_trace(begin, tmp_path, reason):
     first, rest = made_trace("It begins here, "), made_trace("and goes on.", seed=1)
     stats = first[-1].stats
-    cut = events_file(tmp_path, (*first[:-1], Done("g", "length", stats)), name="cut")
+    cut = events_file(tmp_path, (*first[:-1], Done("g", reason, stats)), name="cut")
     more = events_file(tmp_path, rest, name="more")
     talk = begin(f"ready take load take play:{cut} take play:{more} take")
     talk.ask("go")
     before = talk.conversation.branch[-1]
-    assert before.state == "length"
+    assert before.state == reason
+    assert not can_go_on(replace(before, state="complete"))
     talk.conversation.go_on(before.id)
     talk.until_told("saved", 2)
     whole = "It begins here, and goes on."
@@ -234,41 +192,22 @@ def test_going_on_with_what_has_no_trace(begin):
     assert [(piece.text, piece.round) for piece in told] == [("Some text ", 0), ("more", 0)]
 
 
-def test_a_death_fails_the_answer_and_keeps_its_text(begin):
-    talk = begin("ready take load take text:half kill -- ready take load serve")
-    talk.ask("go")
-    assert talk.shown[-1] == ("assistant", "half", "failed")
-    trace = talk.store.trace(talk.conversation.branch[-1].id).result()
-    assert isinstance(trace[-1], Failed)
-    assert trace[-1].remedy
-    talk.conversation.regenerate(talk.conversation.branch[-1].id)
-    talk.until_told("saved", 2)
-    assert talk.shown[-1] == ("assistant", "served", "complete")
-
-
-def test_nothing_is_said_while_an_answer_is_written(begin):
+def test_while_an_answer_is_written_nothing_is_said_and_another_conversation_may_be_opened(begin):
     talk = begin("ready take load take text:half rest")
     talk.conversation.say("one")
-    talk.until(lambda: talk.conversation.writing)
+    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     talk.conversation.say("two")
     assert talk.refused == ["two"]
     assert talk.problems[0].remedy
     talk.conversation.regenerate(talk.conversation.branch[-1].id)
     assert len(talk.stored()) == 2
-
-
-def test_an_answer_goes_on_while_another_conversation_is_open(begin):
-    talk = begin("ready take load take text:half take text:other done")
-    talk.conversation.say("one")
-    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     first = talk.conversation.record
     talk.conversation.new()
     assert talk.conversation.branch == ()
     assert not talk.conversation.busy
     talk.conversation.open(first.id)
     talk.until(lambda: talk.conversation.branch)
-    writing = talk.conversation.writing
-    assert writing.text == "half"
+    assert talk.conversation.writing.text == "half"
 
 
 def test_a_message_that_was_found_is_reached_on_its_branch(begin):
@@ -279,17 +218,13 @@ def test_a_message_that_was_found_is_reached_on_its_branch(begin):
     talk.until_told("saved", 2)
     record = talk.conversation.record
     talk.conversation.new()
+    talk.conversation.open(77)  # it is gone
+    talk.until(lambda: talk.problems)
+    assert talk.conversation.record is None
     talk.conversation.open(record.id, at=answer.id, words="served now")
     talk.until_told("reached")
     assert talk.shown[0][1] == "first"
     assert talk.words == ["served now"]
-
-
-def test_what_is_gone_cannot_be_opened(begin):
-    talk = begin(SERVE)
-    talk.conversation.open(77)
-    talk.until(lambda: talk.problems)
-    assert talk.conversation.record is None
 
 
 def chats(talk):

@@ -75,7 +75,7 @@ def many(conversation):
     conversation.settle()
 
 
-def test_all_hits_are_counted_and_only_those_reached_are_laid_out(conversation):
+def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out(conversation):
     many(conversation)
     conversation.find("NEEDLE")
     assert conversation.finder.hits == 10
@@ -83,28 +83,24 @@ def test_all_hits_are_counted_and_only_those_reached_are_laid_out(conversation):
     assert len(built) < 20
     # Nothing is from what is in sight on; so the search begins at the beginning.
     assert conversation.at == [(3, "nee**dle")]
-    row = conversation.transcript.messages[3]
-    assert conversation.transcript.in_sight(row, row.written.index("nee"))
     assert conversation.count.startswith("1 of 10")
-
-
-def test_on_and_back_and_round(conversation):
-    many(conversation)
-    conversation.find("needle")
-    field = conversation.finder.bar.field
-    seen = []
-    for _ in range(10):
-        QTest.keyClick(field, Qt.Key.Key_Return)
+    on, shift = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+    for modifier, expected in ((on, 13), (on, 23), (shift, 13), (shift, 3), (shift, 93)):
+        QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Return, modifier)
         conversation.settle()
         ((number, _),) = conversation.at
         row = conversation.transcript.messages[number]
         assert conversation.transcript.in_sight(row, row.written.index("nee"))
-        seen.append(number)
-    assert seen == [13, 23, 33, 43, 53, 63, 73, 83, 93, 3]
-    QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
-    conversation.settle()
-    assert conversation.at[0][0] == 93
+        assert number == expected
     assert conversation.count.startswith("10 of 10")
+    QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Return)
+    conversation.settle()
+    assert conversation.count.startswith("1 of 10"), "and round"
+    QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
+    conversation.transcript.reveal(conversation.transcript.messages[50])
+    conversation.settle()
+    conversation.find("needle")
+    assert conversation.at == [(53, "nee**dle")]
 
 
 def test_hits_are_marked_in_code_and_tables(conversation):
@@ -130,16 +126,7 @@ def test_a_hit_in_folded_reasoning_unfolds_it(conversation):
     assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["needle"]
 
 
-def test_hits_where_the_person_is_are_taken_first(conversation):
-    many(conversation)
-    conversation.transcript.reveal(conversation.transcript.messages[50])
-    conversation.settle()
-    conversation.find("needle")
-    assert conversation.at == [(53, "nee**dle")]
-    assert conversation.count.startswith("6 of 10")
-
-
-def test_another_text_and_none(conversation):
+def test_another_text_and_none_and_escape_leave_no_mark(conversation):
     row = conversation.say("one two one")
     conversation.find("one")
     assert [mark.current for mark in row.shown.marks] == [True, False]
@@ -151,10 +138,6 @@ def test_another_text_and_none(conversation):
     conversation.finder.step(1)
     conversation.find("")
     assert conversation.count == ""
-
-
-def test_escape_closes_and_leaves_no_mark(conversation):
-    row = conversation.say("one two one")
     conversation.find("one")
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
     assert not conversation.finder.bar.isVisible()

@@ -68,7 +68,7 @@ def shown(tmp_path, formats, qtbot):
 
 
 def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
-    answers = shown.stored(40)
+    answers = shown.stored(15)
     asked = []
     trace = shown.talk.store.trace
     monkeypatch.setattr(shown.talk.store, "trace", lambda id: (asked.append(id), trace(id))[1])
@@ -86,7 +86,7 @@ def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
 
 
 def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
-    answers = shown.stored(20, state="failed")
+    answers = shown.stored(10, state="failed")
     shown.open(answers[0].conversation)
     rows = shown.transcript.messages[1::2]
     shown.talk.until(lambda: rows[-1].shown.ending and rows[-1].shown.ending.message)
@@ -136,7 +136,7 @@ def test_reasoning_is_counted_while_it_is_written(play):
 
 
 def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(play):
-    events = reasoned("<think>", "so", " it", " is", "</think>", "Yes.")
+    events = reasoned("<think>", "so", " it", " is", "</think>", "Yes.", "Yes.")
     shown = play([*events, Done("g", "stop", Stats())])
     talk, took = shown.talk, TextTally(3, 4.5)
     talk.ask("go")
@@ -196,27 +196,6 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
     assert not any(row.shown.note for row in shown.transcript.messages)
-
-
-def test_marks_that_are_tokens_are_never_shown(play):
-    parts = (
-        ("mark", "<|channel>thought\n"),
-        ("reasoning", "Two and two."),
-        ("mark", "<channel|>"),
-        ("content", "It is **4**"),
-    )
-    events = [
-        Text("g", part[at:][:9], stretches=(Stretch(kind, len(part[at:][:9])),))
-        for kind, part in parts
-        for at in range(0, len(part), 9)
-    ]
-    shown = play([*events, Done("g", "stop", Stats())])
-    shown.talk.ask("go")
-    shown.settle()
-    row = shown.transcript.messages[-1]
-    assert row.view.toPlainText().splitlines()[1:] == ["It is 4"]
-    row.copy()
-    assert QApplication.clipboard().text() == "It is **4**"
 
 
 def test_a_call_is_asked_about_runs_and_is_a_line(play):

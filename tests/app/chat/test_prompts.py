@@ -28,7 +28,7 @@ def press(window, *keys):
         QTest.keyClick(window.composer.field, key)
 
 
-def test_a_slash_lists_them_and_keys_choose(window):
+def test_a_slash_lists_them_and_keys_choose_save_rename_and_delete(window, until):
     field, key = window.composer.field, Qt.Key
     QTest.keyClicks(field, "/")
     assert listed(window) == [prompt.name for prompt in PROMPTS]
@@ -46,9 +46,6 @@ def test_a_slash_lists_them_and_keys_choose(window):
     assert listed(window) == []
     press(window, key.Key_Return)  # no prompt: it is a message
     assert "/usr" in window.conversation.on_its_way
-
-
-def test_a_message_is_saved_as_a_prompt_which_is_renamed_and_deleted(window, until):
     written = "Explain it to a child.\n"
     window.composer.set_text(written)
     window.menus.actions["save_prompt"].trigger()

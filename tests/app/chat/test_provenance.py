@@ -3,7 +3,6 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate, combinations
 from typing import get_args
@@ -31,7 +30,6 @@ from tests.support.app.laid_over import laid_over
 from tests.support.app.markdown_texts import cut_places, split
 from tests.support.mostly_slow import examples
 
-Show = Callable[[str], TextView]
 Underline = QTextCharFormat.UnderlineStyle
 
 

@@ -52,19 +52,18 @@ def scrolls(window, at):
         assert value(window) == bar.maximum()
 
 
-def test_keys_scroll_from_the_empty_composer_and_from_a_message(window):
+def test_keys_scroll_from_a_message_and_from_the_composer_where_only_pages_do_once_it_has_words(
+    window,
+):
+    field = window.composer.field
     window.composer.setFocus()
-    scrolls(window, window.composer.field)
+    scrolls(window, field)
     view = window.transcript.messages[-1].view
     view.setFocus()
     scrolls(window, view)
     QTest.keyClick(view, KEY.Key_Home, Qt.KeyboardModifier.ShiftModifier)
     assert window.transcript.pinned, "Shift selects text"
-
-
-def test_in_a_written_message_only_pages_scroll(window):
     end = value(window)
-    field = window.composer.field
     field.setFocus()
     QTest.keyClicks(field, "some words")
     QTest.keyClick(field, KEY.Key_Home)
@@ -77,7 +76,7 @@ def test_in_a_written_message_only_pages_scroll(window):
     assert value(window) == above, "a message that scrolls itself does"
 
 
-def test_letters_belong_into_the_composer(window, until):
+def test_letters_belong_into_the_composer_also_after_a_click_on_a_conversation(window, until):
     view = window.transcript.messages[-1].view
     view.setFocus()
     QTest.keyClicks(view, "hi there")
@@ -86,9 +85,6 @@ def test_letters_belong_into_the_composer(window, until):
     window.composer.set_text("")
     send(window, "new")
     until(answered(window, 6))
-
-
-def test_after_a_click_on_a_conversation_words_go_into_the_composer(window, until):
     window.menus.actions["new"].trigger()
     window.application.listing.refresh()
     listed = visible_list(window)
@@ -99,7 +95,7 @@ def test_after_a_click_on_a_conversation_words_go_into_the_composer(window, unti
         Qt.MouseButton.LeftButton,
         pos=QPoint(line.center().x(), line.bottom() - 8),
     )
-    until(lambda: len(texts(window)) == 4)
+    until(lambda: len(texts(window)) == 6)
     assert window.composer.field.hasFocus()
     listed.setFocus()
     QTest.keyClick(listed, KEY.Key_Return)

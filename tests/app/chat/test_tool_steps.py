@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 
 from app.chat.activity import AwaitingPerson, RunningTool
+from app.chat.tool_runner import ToolRunner
 from app.rounds.trace import Trace
 from engine.events import Done, Draft, Verdict
 from engine.stretches import said
+from engine.tools.protocol import Call
 from engine.tools.turn import Permissions
 from models.errors import Problem
 from tests.support.app.fake_tools import ADD, READ, WRITE, FakeTools, called
@@ -308,15 +310,10 @@ def test_a_call_that_comes_after_stop_does_not_run(play, tmp_path):
     assert not steps.tools.calls
 
 
-def test_without_tools_nothing_is_offered(play):
-    steps = play(made_trace(LAST))
-    steps.tools.tools = ()
-    steps.talk.ask("go")
-    assert steps.asked[0].tools == ""
-
-
-def test_a_tool_says_how_far_it_is(play):
-    steps = play(called("", NOTES), made_trace(LAST))
-    call = steps.until_first_runs()
-    steps.tools.progress(1, 4, "reading")
-    assert steps.writing.calling.progress[call.id].message == "reading"
+def test_without_a_process_each_call_fails_in_its_turn(qtbot):
+    runner = ToolRunner()
+    assert runner.offered() == ()
+    with qtbot.waitSignal(runner.ended) as ended:
+        runner.call(Call("1", "files", "read", "{}"))
+        assert not ended.signal_triggered
+    assert (ended.args[0].id, ended.args[0].ending) == ("1", "failed")

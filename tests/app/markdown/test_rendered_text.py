@@ -1,7 +1,5 @@
 """Text in a Qt document: formats of each construct, growing as at once, copying, places."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -14,13 +12,11 @@ from app.markdown.document import REASONING, TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
-from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_samples import samples
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.mostly_slow import examples
 
-Show = Callable[[str], TextView]
 reusing = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60)
 )
