@@ -128,22 +128,6 @@ def test_an_answer_keeps_its_show(make, asked):
     assert asked == [("show_tokens", 7, True), ("replay", 7), ("race", 7)]
 
 
-def test_the_legend_is_there_while_the_tokens_are_shown(make):
-    message = make("a")
-    assert message.legend is None
-    show(message, tokens=True)
-    assert message.legend is not None
-    assert button(message, "Show how each word").isChecked()
-    message.height_at(600)
-    assert message.legend.y() > message.below_text  # below the button that was pressed
-    show(message, tokens=False)
-    assert message.legend is None
-    assert not button(message, "Show how each word").isChecked()
-    question = make("a", role="user")
-    show(question, tokens=True)
-    assert question.legend is None
-
-
 def test_an_older_draft_is_not_shown_behind_its_own_text(make):
     message = make("Some words")
     show(message, ahead=made_round(1, " more")[0], calm=True)

@@ -14,21 +14,17 @@ def button(qtbot):
     button = ToolsButton()
     qtbot.addWidget(button)
     button.permitted.connect(lambda chosen: button.show_tools(TOOLS, chosen, set_up=True))
-    button.show_tools(TOOLS, Permissions(), set_up=True)
+    button.show_tools((), Permissions(), set_up=False)
+    assert button.isHidden()
+    for tools in ((), TOOLS):
+        button.show_tools(tools, Permissions(), set_up=True)
+        assert not button.isHidden(), "the way to the settings"
     return button
 
 
 def action(button, name):
     """The entry of a fresh menu whose text begins so."""
     return next(one for one in button.choices_menu().actions() if one.text().startswith(name))
-
-
-def test_it_is_not_shown_if_no_tools_are_set_up(button):
-    assert not button.isHidden()
-    button.show_tools((), Permissions(), set_up=True)
-    assert not button.isHidden(), "the way to the settings"
-    button.show_tools((), Permissions(), set_up=False)
-    assert button.isHidden()
 
 
 def test_a_tool_is_switched_off_here_and_asked_about_when_it_is_on_again(button):
