@@ -84,6 +84,7 @@ def test_without_a_draft_there_is_no_speed_to_compare_and_an_early_end_is_a_diff
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
     result = compare_answers(Trace(cut), Trace(SPECULATIVE))
     assert (result.difference.place, result.difference.plain) == (4, None)
+    assert isinstance(result.ratio, NoRatio), "three plain rounds are too few"
     assert not result.difference.near_tie
     assert "ended" in result_text(result)
 

@@ -79,9 +79,10 @@ def test_all_text_is_handed_on_in_order_and_soon_and_a_draft_stands_behind_the_t
 
 
 def test_a_slow_round_shows_its_draft_its_rejection_and_then_the_next_draft():
-    seen, _ = play([(0.5, 0.5, 3, 1), (0.01, 0.5, 2, 2)])
-    shown = [(each.round.number, each.round.verdict is not None) for each in seen if each.round]
-    assert shown == [(1, False), (1, True), (2, False), (2, True)]
+    for drafting in (0.01, 0.0):  # after the verdict, and before that was handed on
+        seen, _ = play([(0.5, 0.5, 3, 1), (drafting, 0.5, 2, 2)])
+        shown = [(each.round.number, each.round.verdict is not None) for each in seen if each.round]
+        assert shown == [(1, False), (1, True), (2, False), (2, True)]
 
 
 def test_of_fast_rounds_the_newest_draft_is_shown():
