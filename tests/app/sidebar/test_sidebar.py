@@ -388,6 +388,16 @@ def test_the_menu_moves_to_a_folder(sidebar):
     assert wanted == [(1,)]
 
 
+def test_new_ones_and_imports_are_requested(sidebar):
+    new, imported = listen(sidebar.new_asked), listen(sidebar.import_asked)
+    buttons = sidebar.findChildren(QAbstractButton)
+    (button,) = (one for one in buttons if one.text() == "New conversation")
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    sidebar.new_action.trigger()
+    sidebar.import_action.trigger()
+    assert (len(new), len(imported)) == (2, 1)
+
+
 def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, qtbot):
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
     hits = found(sidebar).model()
