@@ -111,7 +111,7 @@ class Hub:
         """Return the repository's config.json, without fetching anything else. Raises Problem."""
         data = self.read(repository, "config.json", maximum_bytes=MAXIMUM_CONFIG_BYTES)
         try:
-            value = json.loads(data)
+            value = json.loads(data.decode("utf-8-sig"))
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
@@ -230,7 +230,7 @@ class Hub:
                 return _body(response, maximum_bytes=_MAXIMUM_ANSWER_BYTES)
 
         try:
-            return json.loads(self._patiently(ask, name))
+            return json.loads(self._patiently(ask, name).decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
             raise self.problem(OtherAnswer("it is not JSON"), name) from error
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from models.drafters.reading import classify, kind_of
 from models.errors import Problem, unwritable
 from models.files import publish
+from models.gguf.file import shown
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
@@ -125,7 +126,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
     if kind is None:
         raise Problem(
             f"{repository.name} is of an architecture that MLX does not know: "
-            f"{config.get('model_type')!r}.",
+            f"{shown(config.get('model_type'))}.",
             "Choose another model, or update Slipstream.",
         )
     refuse_absurd(config)

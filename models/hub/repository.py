@@ -15,7 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from models.drafters.reading import kind_of
 from models.errors import Problem
-from models.gguf.file import part_names
+from models.gguf.file import part_names, shown
 from models.in_words import one_line
 from models.model_folder import PICKLE_SUFFIXES
 
@@ -74,7 +74,7 @@ def check_name(name: str) -> str:
         validate_repo_id(name)
     except HFValidationError as error:
         raise Problem(
-            f"{name!r} is not the name of a model on the hub.",
+            f"{shown(name)} is not the name of a model on the hub.",
             "Write it as the hub does: organization/model.",
         ) from error
     return name
@@ -83,9 +83,8 @@ def check_name(name: str) -> str:
 def check_revision(revision: str) -> str:
     """Return `revision` if it is a valid branch, tag or commit. Raises Problem."""
     if not _REFERENCE.fullmatch(revision) or ".." in revision or len(revision) > 200:
-        raise Problem(
-            f"{revision!r} is not a revision.", "Give a branch, a tag or a commit of the model."
-        )
+        remedy = "Give a branch, a tag or a commit of the model."
+        raise Problem(f"{shown(revision)} is not a revision.", remedy)
     return revision
 
 
@@ -109,7 +108,7 @@ def parse_repository(facts: Any, *, asked: str, revision: str | None) -> Reposit
     for file in files:
         if _is_hostile(file.name):
             raise Problem(
-                f"{asked} lists a file named {file.name!r}, which would lie outside its folder.",
+                f"{asked} lists the file {shown(file.name)}, which would lie outside its folder.",
                 "Do not use this model: no honest repository has such a file.",
             )
     reference = "" if is_commit(revision or "") else (revision or "main")

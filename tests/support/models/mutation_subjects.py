@@ -1,5 +1,5 @@
 """Sound files to be broken, and their readers: catalogs, configs, tokenizers, headers of two
-formats."""
+formats, answers of a hub."""
 
 import json
 import math
@@ -17,6 +17,8 @@ from models.catalog import load_catalog, offers
 from models.errors import Problem
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
+from models.hub.client import Hub
+from models.hub.repository import needed
 from models.installed.inventory import is_known, role_of, writes_text
 from models.memory.fit import fit
 from models.memory.machine import Machine
@@ -203,6 +205,40 @@ def _read_gguf(path):
         raise
 
 
+# What a hub answers
+
+
+def _answers():
+    file = {"rfilename": "config.json", "size": 9, "blobId": "0" * 40}
+    large = {"rfilename": "model.safetensors", "lfs": {"size": 9, "sha256": "2" * 64}}
+    facts = {"cardData": {"license": "mit"}, "config": {"model_type": "llama"}, "tags": ["mlx"]}
+    facts |= {"gated": "auto", "safetensors": {"parameters": {"BF16": 9}}, "likes": 9}
+    answer = {"id": "org/model", "sha": "1" * 40, "siblings": [file, file | large], **facts}
+    return _of_json(answer, [answer])
+
+
+class _Canned(Hub):
+    """A hub that always gives the same answer."""
+
+    def __init__(self, answer):
+        super().__init__(endpoint="http://127.0.0.1:9", token="hf_x")
+        self.answer = answer
+
+    def _patiently(self, ask, name):
+        return self.answer
+
+
+def _read_answer(path):
+    hub = _Canned(path.read_bytes())
+    if hub.answer.startswith(b"["):
+        assert all("\n" not in found.reason + found.licence for found in hub.search("x"))
+        return
+    repository, folder = hub.describe("org/model"), path.resolve()
+    assert all((folder / file.name).resolve().parent == folder for file in needed(repository))
+    assert all(type(file.size_bytes) is int and file.size_bytes >= 0 for file in repository.files)
+    assert "\n" not in repository.licence
+
+
 SUBJECTS = {
     "catalog": Subject(_catalogs, _file("catalog.json"), _read_catalog),
     "config": Subject(_configs, _model_with("config.json"), _read_config),
@@ -210,4 +246,5 @@ SUBJECTS = {
     "index": Subject(_indexes, _model_with("model.safetensors.index.json"), inspect),
     "safetensors": Subject(_safetensors, _model_with("model.safetensors"), _read_weights),
     "gguf": Subject(_gguf, _file("model.gguf"), _read_gguf),
+    "answer": Subject(_answers, _file("answer.json"), _read_answer),
 }
