@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bundle import build_python
 from bundle.build_python import VARIABLE, BuildPython, find_python
 from models.errors import Problem
 
@@ -39,11 +38,5 @@ def test_the_first_that_runs(tmp_path, monkeypatch):
 
 def test_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(_script(tmp_path / "python", "exit 1")))
-    with pytest.raises(Problem, match=r"3\.13"):
-        find_python()
-
-
-def test_there_is_none(monkeypatch):
-    monkeypatch.setattr(build_python, "_candidates", lambda: iter(()))
     with pytest.raises(Problem, match=r"3\.13"):
         find_python()

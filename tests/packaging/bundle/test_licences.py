@@ -63,15 +63,14 @@ def test_texts_that_come_along(tmp_path):
     assert index.endswith("\nthing 1.0: MIT\n")
 
 
-def test_texts_that_the_repository_has_for_a_component(tmp_path):
+def test_texts_that_the_repository_has_take_the_place_of_older_ones(tmp_path):
+    write(tmp_path / licences.FOLDER / "old-1.0" / "LICENSE", b"old")
     python = replace(PLAIN, name="python", licence="Python-2.0.1")
-    licences.collect(tmp_path, components=[python])
+    free = replace(PLAIN, licence="GPL-2.0-only OR Apache-2.0")
+    licences.collect(tmp_path, components=[python, free])
     assert texts(tmp_path, "python-1.0") == {"LICENSE.txt", "incorporated-software.rst"}
-
-
-def test_texts_that_the_repository_has_for_a_licence(tmp_path):
-    licences.collect(tmp_path, components=[replace(PLAIN, licence="GPL-2.0-only OR Apache-2.0")])
     assert texts(tmp_path, "thing-1.0") == {"Apache-2.0.txt"}
+    assert texts(tmp_path, "old-1.0") == set()
 
 
 @pytest.mark.parametrize("licence", ["MIT", "Apache-2.0 AND MIT", "GPL-2.0-only"])
@@ -92,12 +91,6 @@ def test_qt_comes_with_both_licences_and_how_to_replace_it(tmp_path):
     assert "qtbase-everywhere-src-6.11.3.tar.xz" in replacing
     assert "official_releases/qt/6.11/6.11.3/" in replacing
     assert "{" not in replacing
-
-
-def test_what_was_there_is_gone(tmp_path):
-    write(tmp_path / licences.FOLDER / "old-1.0" / "LICENSE", b"old")
-    licences.collect(tmp_path, components=[replace(PLAIN, licence="Apache-2.0")])
-    assert texts(tmp_path, "old-1.0") == set()
 
 
 # The bill of materials: complete, by the schema, and the same for the same components

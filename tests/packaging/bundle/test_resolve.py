@@ -86,12 +86,6 @@ def test_what_is_never_asked_is_not_shipped(platform):
     assert locked.isdisjoint({"pynacl", "pyjwt", "pycparser"})  # nobody asks for them
 
 
-def test_the_mac_gets_the_mlx_that_runs_on_its_oldest_system():
-    names = [wheel.filename for wheel in read_lock(MAC.lock) if wheel.name.startswith("mlx-metal")]
-    assert len(names) == 1
-    assert names[0].endswith("macosx_14_0_arm64.whl")
-
-
 def test_what_is_there_is_not_asked_for(cache, monkeypatch):
     monkeypatch.setattr(resolve, "_run", lambda *_: pytest.fail("asked"))
     fetch([write_wheel(cache / "wheels", {})], MAC)

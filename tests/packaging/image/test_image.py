@@ -9,7 +9,7 @@ from unicodedata import normalize
 
 import pytest
 
-from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times, size_bytes, starter_bytes
+from bundle.assemble import set_times
 from configuration import TIME, read_configuration
 from image import downloads
 from image.downloads import archive_is_like, make_downloads, write_archive
@@ -159,14 +159,3 @@ def test_without_xorriso(app, tmp_path, configuration, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match="xorriso"):
         make_downloads(app, tmp_path, configuration)
-
-
-def test_the_starter_is_weighed(app, configuration):
-    prune = configuration.prune
-    assert not has_starter(app)
-    assert starter_bytes(app, prune) == 0
-    before = size_bytes(app)
-    (app / STARTER_WEIGHTS).mkdir(parents=True)
-    (app / STARTER_WEIGHTS / "weights").write_bytes(bytes(1234))
-    assert has_starter(app)
-    assert starter_bytes(app, prune) == size_bytes(app) - before == 1234

@@ -4,21 +4,19 @@ import contextlib
 import hashlib
 import plistlib
 import struct
-from pathlib import Path
 
 import pytest
 
 import macho
 from models.errors import Problem
-from sign import code_signature, frameworks
+from sign import code_signature
 from sign.code_resources import CODE_RESOURCES
 from sign.code_signature import CoveredFiles, SignatureError
 from tests.support.packaging import tiny_bundle
-from tests.support.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
+from tests.support.packaging.tiny_macho import EXECUTE, TinyMacho
 
 MINE = CoveredFiles(info_plist=b"<plist/>", code_resources=b"<seal/>")
 ENTITLEMENTS = {"a.b": True}
-BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
 
 
 def signed(tiny=None):
@@ -166,18 +164,6 @@ def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle):
     assert sealed[framework] == {"symlink": "A"}
 
 
-def test_frameworks_get_their_links_back(bundle):
-    (framework,) = frameworks.frameworks(bundle)
-    assert framework.name == "QtCore"
-    assert (framework.path / "QtCore").readlink() == Path("Versions/Current/QtCore")
-    assert (framework.path / "Resources").readlink() == Path("Versions/Current/Resources")
-    assert frameworks.missing_links(framework) == []
-    covered = CoveredFiles(
-        framework.info_plist.read_bytes(), (framework.content / CODE_RESOURCES).read_bytes()
-    )
-    code_signature.check(framework.executable.read_bytes(), covered)
-
-
 def test_the_same_bundle_gets_the_same_bytes(bundle, tmp_path):
     other = tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
     before = _contents(other)
@@ -215,11 +201,4 @@ def test_other_files_where_only_programs_may_stand(tmp_path, name):
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
     tiny_bundle.write(app / name, b"text")
     with pytest.raises(Problem, match=r"notes\.txt"):
-        tiny_bundle.sign(app)
-
-
-def test_a_universal_library_is_refused(tmp_path):
-    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
-    (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
-    with pytest.raises(Problem, match="one architecture"):
         tiny_bundle.sign(app)
