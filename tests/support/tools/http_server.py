@@ -2,9 +2,10 @@
 
 import gzip
 import json
-import threading
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.loopback import serving_on_loopback
 
 KEY = "Bearer the-key"
 TOOLS = (
@@ -101,14 +102,5 @@ def event(message):
 @contextmanager
 def http_server():
     """The address of the server, which answers while the block runs."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    server.block_on_close = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_on_loopback(_Handler) as address:
+        yield f"{address}/mcp"

@@ -159,8 +159,6 @@ def described():
     match MODE:
         case "many":
             return [{"name": f"t{n}", "inputSchema": TEXT} for n in range(1000)]
-        case "million":
-            return [{"name": f"t{n}", "inputSchema": {}} for n in range(1_000_000)]
         case "huge":
             long = {"name": "long", "description": "y" * 1_000_000, "inputSchema": TEXT}
             wide = {**TEXT, "title": "z" * 1_000_000}
