@@ -67,6 +67,10 @@ def flaws(catalog):
                 yield f"a text of {name}: {text!r}"
         if not 0 <= model.quality <= 100 or bool(model.quality) != bool(model.good_for):
             yield f"{name}: quality"
+        if not model.quality and name not in {drafter.name for drafter in catalog.drafters}:
+            yield f"{name}: not used"
+        if role_of(model.config) != "chat" or not re.search("checked|named|starter", model.source):
+            yield f"{name}: role or source"
         if not re.fullmatch(r"20\d\d-[01]\d", model.seen):
             yield f"{name}: seen"
         if model.has_shape:
@@ -92,29 +96,6 @@ def flaws(catalog):
         yield "a drafter that is listed twice"
 
 
-def test_drafters_that_others_trained(catalog, subtests):
-    for name, kinds in [
-        (
-            "mlx-community/Qwen3-8B-4bit",
-            {"eagle-3", "dflash", "dspark", "pard", "model"},
-        ),
-        (
-            "mlx-community/Qwen3-4B-Instruct-2507-8bit",
-            {"eagle-3", "dflash", "dspark", "pard", "model"},
-        ),
-        ("mlx-community/Qwen3.5-4B-MLX-4bit", {"dflash", "mtp", "model"}),
-        ("mlx-community/Qwen3.5-35B-A3B-4bit", {"dflash", "mtp"}),
-        ("mlx-community/Qwen3.8-27B-4bit", {"dflash2", "dspark", "mtp"}),
-        ("mlx-community/gemma-4-31b-it-4bit", {"dflash", "eagle-3", "gemma-4-assistant"}),
-        ("mlx-community/gpt-oss-20b-MXFP4-Q8", {"dflash", "eagle-3"}),
-        ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", {"eagle-3", "pard", "model"}),
-        ("mlx-community/gemma-3-4b-it-qat-4bit", {"model"}),
-        ("smollm2-135m-instruct", set()),
-    ]:
-        with subtests.test(name=name):
-            assert {drafter.kind for drafter in catalog.drafters_for(name)} == kinds
-
-
 def test_an_offer_names_what_others_trained(catalog):
     offered = {offer.target: offer.drafter_kinds for offer in offers(catalog, machine=a_mac(16))}
     assert "mtp" in offered["mlx-community/Qwen3.5-9B-MLX-4bit"]
@@ -124,19 +105,6 @@ def test_an_offer_names_what_others_trained(catalog):
 
 def test_it_has_no_flaws(catalog):
     assert list(flaws(catalog)) == []
-
-
-def test_all_families_are_there(catalog):
-    families = {model.family for model in catalog.targets}
-    wanted = {"Qwen3", "Qwen3.5", "Qwen3.8", "Llama 3", "Gemma 3", "Gemma 4", "SmolLM2", "SmolLM3"}
-    assert families >= wanted | {"gpt-oss", "LFM2", "LFM2.5", "Mistral"}
-
-
-def test_every_model_is_used(catalog):
-    drafting = {drafter.name for drafter in catalog.drafters}
-    for model in catalog.models.values():
-        assert model.quality or model.name in drafting, model.name
-        assert role_of(model.config) == "chat", model.name
 
 
 def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog):
@@ -173,11 +141,6 @@ def test_small_models_are_much_cheaper_than_their_targets(catalog):
                 if drafter.suits(target.name):
                     reads = catalog.models[drafter.name].reads.read_bytes
                     assert reads < 0.5 * target.reads.read_bytes, (drafter.name, target.name)
-
-
-def test_what_is_not_verified_says_what_is_known_of_it(catalog):
-    for model in catalog.models.values():
-        assert re.search("checked|named|starter", model.source), model.name
 
 
 # Offers
@@ -229,9 +192,8 @@ def test_the_choices_differ_in_what_they_promise(catalog, subtests):
 
 
 MACS = (
-    ("M1", 8), ("M1", 16), ("M3 Pro", 18), ("M4", 16), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 24),
-    ("M4 Pro", 48), ("M5 Max", 36), ("M5 Max", 128), ("M3 Ultra", 96), ("M2 Ultra", 192),
-    ("M3 Ultra", 256), ("M3 Ultra", 512),
+    ("M1", 8), ("M3 Pro", 18), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48), ("M5 Max", 128),
+    ("M2 Ultra", 192), ("M3 Ultra", 512),
 )  # fmt: skip
 
 
@@ -252,20 +214,6 @@ def test_what_is_chosen_leaves_room_for_the_system(everywhere):
             with_process = offer.long_bytes + OWN_BYTES
             assert with_process <= LEAVES_ROOM * offer.available_bytes
             assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
-
-
-def test_more_memory_never_gets_a_worse_best(catalog, everywhere):
-    qualities = {}
-    for (chip, _), chosen in everywhere.items():
-        qualities.setdefault(chip, []).append(catalog.models[chosen["best"].target].quality)
-    several = [each for each in qualities.values() if len(each) > 1]
-    assert len(several) >= 4
-    assert several == [sorted(each) for each in several]
-
-
-def test_memory_above_64_gb_is_used(everywhere):
-    used = {gb: chosen["best"].memory_class_gb for (_, gb), chosen in everywhere.items() if gb > 64}
-    assert used == {96: 96, 128: 96, 192: 192, 256: 256, 512: 512}
 
 
 def test_of_one_model_more_bits_are_not_chosen_where_they_keep_a_reader_waiting(
@@ -289,15 +237,6 @@ def test_four_cases_that_others_measured(everywhere):
         "mlx-community/Qwen3.5-9B-MLX-4bit",
         33,
     )
-
-
-def test_an_m5_max_is_not_told_slower_than_an_m4_max(catalog):
-    older, newer = (
-        {each.target: each.tokens_per_second or 0 for each in found}
-        for found in (offers(catalog, machine=a_mac(128, chip)) for chip in ("M4 Max", "M5 Max"))
-    )
-    assert newer["mlx-community/Qwen3.8-27B-8bit"] > 53
-    assert all(older[name] <= newer[name] for name in older)
 
 
 def test_each_models_layers_are_read_once(monkeypatch):
@@ -448,15 +387,6 @@ def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog):
     assert plenty == offers(catalog, machine=a_mac(16))
 
 
-def test_a_longer_context_needs_more(catalog):
-    def needed(context):
-        found = offers(catalog, machine=a_mac(64), context=context)
-        return next(o.needed_bytes for o in found if o.target.endswith("Qwen3-8B-4bit"))
-
-    assert needed(4096) < needed(32_768) < needed(40_960)
-    assert needed(40_960) == needed(10**6)  # its own context is the longest
-
-
 def test_what_does_not_fit_alone_may_fit_on_several(catalog):
     here = a_mac(16)
     alone = {offer.target: offer for offer in offers(catalog, machine=here)}
@@ -504,30 +434,16 @@ def _drafter(field, value):
 def test_what_cannot_be_read_is_refused(tmp_path, subtests):
     for change, named in [
         (lambda c: c.update(version=0), "version"),
-        (lambda c: c.update(version=True), "version"),
         (lambda c: c.pop("version"), "version"),
         (lambda c: c.update(more=1), "catalog has no field"),
-        (lambda c: c.update(models=[]), "catalog.models"),
-        (lambda c: c.update(pairs={}), "catalog has no field"),
-        (lambda c: c.update(drafters={}), "catalog.drafters"),
         (lambda c: c["models"].update({"a/b": 3}), "catalog.models"),
         (_model("weights_bytes", 0), "the size of"),
-        (_model("weights_bytes", 4.5e9), "weights_bytes"),
-        (_model("weights_bytes", 10**14), "the size of"),
         (_model("download_bytes", 0), "the size of"),
-        (_model("context", True), "context"),
-        (_model("verified", 1), "verified"),
-        (_model("config", []), "config"),
-        (_model("more", 1), "has no field"),
         (_model("bits", 7), "the bits"),
         (_model("active_share", 1.5), "active_share"),
-        (_model("quality", None), "quality"),
         (_drafter("kind", "magic"), "kind"),
-        (_drafter("targets", None), "targets"),
         (_drafter("size_bytes", 10**14), "the size of"),
         (_drafter("committed", {"8": 9.0}), "the acceptance of"),
-        (_drafter("committed", [1]), "committed"),
-        (_drafter("more", 1), "drafters"),
         (lambda c: c["drafters"].append(3), "drafters"),
         (lambda c: c["models"].pop(STARTER.name), "starter"),
     ]:
@@ -537,28 +453,3 @@ def test_what_cannot_be_read_is_refused(tmp_path, subtests):
             assert problem.value.remedy
             assert problem.value.message.isprintable()
             assert len(problem.value.message) < 500
-
-
-def test_every_flaw_is_found(tmp_path, subtests):
-    for change, named in [
-        (lambda c: c["models"].update({"../x": c["models"][STARTER.name]}), "name of a model"),
-        (_model("family", ""), "a text of"),
-        (_model("licence", "\x1b[31m"), "a text of"),
-        (_model("source", "x" * 201), "a text of"),
-        (_model("seen", "yesterday"), "seen"),
-        (_model("quality", 101), "quality"),
-        (_model("config", {"model_type": "qwen3", "hidden_size": 1}), "config"),
-        (_drafter("targets", ["nothing-here"]), "no target"),
-        (_drafter("targets", ["Qwen3.8-27B"]), "targets"),
-        (_drafter("kind", "model"), "kind"),
-        (_drafter("source", ""), "source"),
-        (lambda c: c["drafters"].append(c["drafters"][0]), "twice"),
-    ]:
-        with subtests.test(named=named):
-            found = list(flaws(load_catalog(changed(tmp_path / "c.json", change))))
-            assert any(named in flaw for flaw in found)
-
-
-def test_no_catalog_at_all(tmp_path):
-    with pytest.raises(Problem, match="cannot be read"):
-        load_catalog(tmp_path / "none.json")

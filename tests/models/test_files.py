@@ -83,28 +83,15 @@ def test_the_old_content_stays_until_the_new_one_is_whole(tmp_path, monkeypatch,
     assert json.loads(path.read_text()) == "new"
 
 
-def test_what_is_no_json_leaves_the_old_content(tmp_path):
-    path = tmp_path / "a.json"
-    write_json(path, "old")
-    with pytest.raises(TypeError):
-        write_json(path, {"a": object()})
-    assert json.loads(path.read_text()) == "old"
-
-
-def test_data_is_in_the_home_that_is_named(tmp_path, monkeypatch):
-    assert data_folder(tmp_path) == tmp_path
-    assert models_folder(tmp_path) == tmp_path / "models"
+def test_files_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
-    assert models_folder() == data_folder() / "models" == tmp_path / "x" / "models"
-    monkeypatch.delenv(HOME_VARIABLE)
+    for named, home in ((tmp_path, tmp_path), (None, tmp_path / "x")):
+        assert data_folder(named) == cache_folder(named) == home
+        assert (models_folder(named), log_folder(named)) == (home / "models", home / "logs")
+    monkeypatch.setenv(HOME_VARIABLE, "")
+    monkeypatch.setattr(files, "user_cache_path", lambda *_, **__: tmp_path / "caches")
+    assert cache_folder() == tmp_path / "caches"
     assert data_folder().name == "Slipstream"
-
-
-def test_logs_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_path, monkeypatch):
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
-    assert log_folder() == tmp_path / "home" / "logs"
-    assert log_folder(tmp_path) == tmp_path / "logs"
-    monkeypatch.delenv(HOME_VARIABLE)
     assert "Slipstream" in str(log_folder())
 
 
@@ -193,15 +180,6 @@ def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path):
     with new_folder(tmp_path / "made") as partial:
         assert os.listdir(partial) == []
     assert os.listdir(tmp_path) == ["made"]
-
-
-def test_what_can_be_made_again_lies_with_caches(tmp_path, monkeypatch):
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
-    assert cache_folder() == tmp_path / "home"
-    assert cache_folder(tmp_path) == tmp_path
-    monkeypatch.setenv(HOME_VARIABLE, "")
-    monkeypatch.setattr("models.files.user_cache_path", lambda *_, **__: tmp_path / "caches")
-    assert cache_folder() == tmp_path / "caches"
 
 
 def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path):

@@ -38,11 +38,6 @@ def known(tmp_path):
     return of(tmp_path / "known", tensors())
 
 
-def test_sixteen_digits(known):
-    assert len(known) == 16
-    assert set(known) <= set("0123456789abcdef")
-
-
 @given(places=st.lists(st.integers(0, 3), min_size=4, max_size=4))
 def test_the_same_over_any_files(tmp_path_factory, places):
     files = [{}, {}, {}, {}]

@@ -101,24 +101,6 @@ def test_models_of_the_family_by_size(tmp_path, target):
     assert "pays" not in found["right"].reason
 
 
-def test_the_target_itself_never_pays(target):
-    assert "never pays" in judged(target, here(target))["target"].reason
-
-
-def test_other_tokens_and_merges_are_named(tmp_path, target):
-    other = model_folder(tmp_path / "other", words={"a": 0, "c": 1, "ab": 2})
-    more = model_folder(tmp_path / "more", words={"a": 0, "b": 1, "ab": 2, "abb": 3})
-    fewer = model_folder(tmp_path / "fewer", words={"a": 0, "b": 1})
-    merged = model_folder(tmp_path / "merged", merges=("b a",))
-    found = judged(target, *map(here, (other, more, fewer, merged)))
-    assert "token 1 is 'b' in the target and 'c' in this model" in found["other"].reason
-    assert "token 3 is nothing in the target" in found["more"].reason
-    assert "merge 0 is 'a b' in the target and 'b a'" in found["merged"].reason
-    assert [found[name].works for name in ("other", "more", "fewer", "merged")] == [
-        False, False, True, False,
-    ]  # fmt: skip
-
-
 def spelling(folder):
     """The same folder, whose tokenizer says what its tokens spell."""
     path = folder / "tokenizer.json"
@@ -423,11 +405,3 @@ def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path, catalog):
     assert found[smallest].installed
     assert "mlx-community/Qwen3-1.7B-4bit" not in found
     assert not any(name.startswith("mlx") for name in judged(drafter, catalog=catalog))
-
-
-def test_no_room_for_what_is_not_downloaded(tmp_path, catalog):
-    target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "target")
-    small = replace(MACHINE, available_bytes=300_000_000)
-    found = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"]
-    assert " are available" in found.reason
-    assert (found.installed, found.obstacle) == (False, "no room")

@@ -6,7 +6,7 @@ import struct
 import mlx.core as mx
 import numpy
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from models.errors import Problem
 from models.safetensors_file import SafetensorsWriter, TensorLayout, check_safetensors
@@ -30,12 +30,6 @@ def test_a_sound_file(tmp_path):
     }
 
 
-def test_what_the_library_writes_is_sound(tmp_path):
-    tensors = {"x": numpy.ones((3, 5), dtype=numpy.float16), "empty": numpy.zeros((0, 4))}
-    save_file(tensors, tmp_path / "w")
-    assert check_safetensors(tmp_path / "w").keys() == tensors.keys()
-
-
 def test_a_header_that_does_not_add_up(tmp_path, subtests):
     for header, data in [
         (GOOD, bytes(24)),
@@ -52,9 +46,15 @@ def test_a_header_that_does_not_add_up(tmp_path, subtests):
         ({"a": {**GOOD["a"], "data_offsets": [0]}}, bytes(24)),
         ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [8, 32]}}, bytes(32)),
         ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [32, 56]}}, bytes(56)),
+        ({"\ud800\x1b[31m": GOOD["a"]}, bytes(25)),  # cannot be printed
+        ({"a": "\ud800" * 500}, bytes(25)),
+        ({"x" * 100_000: {**GOOD["a"], "data_offsets": [1, 25]}}, bytes(25)),
     ]:
-        with subtests.test(header=header), pytest.raises(Problem, match="damaged"):
-            check_safetensors(written(tmp_path / "w", header, data))
+        with subtests.test(header=str(header)[:50]):
+            with pytest.raises(Problem, match="damaged") as problem:
+                check_safetensors(written(tmp_path / "w", header, data))
+            assert problem.value.message.isprintable()
+            assert len(problem.value.message) < 300 + len(str(tmp_path))
 
 
 def test_a_header_longer_than_the_file(tmp_path):
@@ -101,19 +101,6 @@ def test_the_writer_refuses_what_was_not_announced(tmp_path):
         SafetensorsWriter(tmp_path / "3", layouts) as w,
     ):
         w.write("x", b"12")
-
-
-def test_what_stands_in_a_header_is_shown_shortly_and_escaped(tmp_path, subtests):
-    for header in [
-        {"\ud800\x1b[31m": GOOD["a"]},  # cannot be printed
-        {"a": "\ud800" * 500},
-        {"x" * 100_000: {**GOOD["a"], "data_offsets": [1, 25]}},
-    ]:
-        with subtests.test(header=header):
-            with pytest.raises(Problem) as problem:
-                check_safetensors(written(tmp_path / "x.safetensors", header))
-            assert problem.value.message.isprintable()
-            assert len(problem.value.message) < 300
 
 
 def test_a_header_is_utf_8(tmp_path):

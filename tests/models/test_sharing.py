@@ -4,34 +4,10 @@ import pytest
 
 from models.errors import Problem
 from models.sharing import architectures, check
+from tests.support.models.model_folders import CONFIGS
 
-SMOL = {  # SmolLM2-135M
-    "model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-    "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
-}  # fmt: skip
-LLAMA_70B = {
-    "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "head_dim": 128,
-    "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
-    "vocab_size": 128256,
-}  # fmt: skip
-QWEN_NEXT = {  # three of four layers are linear attention
-    "model_type": "qwen3_5",
-    "text_config": {
-        "hidden_size": 64,
-        "num_hidden_layers": 8,
-        "full_attention_interval": 4,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "linear_num_key_heads": 16,
-        "linear_num_value_heads": 32,
-        "vocab_size": 1000,
-    },
-}
-GPT_OSS = {
-    "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "head_dim": 64,
-    "num_hidden_layers": 4, "num_attention_heads": 64, "num_key_value_heads": 8,
-    "vocab_size": 1000, "quantization": {"bits": 4, "group_size": 32},
-}  # fmt: skip
+SMOL, LLAMA_70B = CONFIGS["smollm2-135m"], CONFIGS["llama-70b"]
+QWEN_NEXT, GPT_OSS = CONFIGS["qwen3_5, 8 layers"], CONFIGS["gpt_oss, 4 layers"]
 
 
 def test_what_can_be_shared(subtests):

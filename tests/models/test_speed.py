@@ -20,49 +20,7 @@ TARGET = Weights(15e9, 0.7e9, bits=4, layers=64)
 DRAFTS = Drafts("dspark", 1e9, drafted=7, committed=4.83, source="somebody")
 
 
-def test_every_mac_is_in_the_table():
-    chips = load_chips()
-    names = {chip.name for chip in chips.chips}
-    assert names >= {f"M{each}{kind}" for each in (1, 2, 3, 4, 5) for kind in ("", " Pro", " Max")}
-    assert names >= {"M1 Ultra", "M2 Ultra", "M3 Ultra", "M5 Ultra"}
-    for chip in chips.chips:
-        assert 60 <= chip.bandwidth_gb_s <= 1200
-        assert chip.source
-        for bits in (2, 4, 8, 16):
-            assert chips.curve(chip, bits).curve.cost(1) == 1.0
-
-
-def test_each_generation_has_a_curve_for_each_width():
-    chips = load_chips()
-    for chip in chips.chips:
-        for bits in (2, 3, 4, 6, 8, 16):
-            found = chips.curve(chip, bits)
-            assert (found.chip[:2], found.bits) == (chip.generation, bits)
-            rows = range(1, 17)
-            costs = [found.curve.cost(each) for each in rows]
-            assert costs[0] == 1.0
-            assert min(costs) == 1.0
-
-
-def test_a_curve_that_was_taken_from_another_says_so():
-    curves = [each for each in load_chips().curves if not each.experts]
-    shared = [one for one in curves if sum(one.points == other.points for other in curves) > 1]
-    for points in {one.points for one in shared}:
-        sources = [one.source for one in shared if one.points == points]
-        assert sum("taken from" not in source for source in sources) == 1 or all(
-            "taken from" in source for source in sources
-        )
-    found = expect(TARGET, None, chip=load_chips().find("M5 Max", 128 << 30))
-    assert "M5 Max, 4 bits (mlx PR 3791" in found.sources[1]
-    eight = Weights(29e9, 1.3e9, bits=8, layers=64)
-    found = expect(eight, None, chip=load_chips().find("M5 Max", 128 << 30))
-    assert "taken from the M4 Pro at 8 bits" in found.sources[1]
-    mixture = Weights(15e9, 0.7e9, bits=4, layers=64, experts=True)
-    found = expect(mixture, None, chip=load_chips().find("M2 Max", 64 << 30))
-    assert "M4 Pro, 4 bits, in place of M2 Max, 4 bits" in found.sources[2]
-
-
-@pytest.mark.parametrize("memory_gb", [8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256])
+@pytest.mark.parametrize("memory_gb", [8, 18, 36, 64, 128, 256])
 def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower(memory_gb):
     chips = [
         each for each in load_chips().chips if not each.memory_gb or memory_gb in each.memory_gb
@@ -121,21 +79,6 @@ def test_acceptance_explains_the_committed_tokens():
     chance = DRAFTS.acceptance
     assert sum(chance**i for i in range(8)) == pytest.approx(DRAFTS.committed)
     assert Drafts("mtp", 1.0, 2, 3.0, "").acceptance == pytest.approx(1.0)
-
-
-def test_a_faster_memory_and_a_flatter_curve_gain():
-    chips = load_chips()
-
-    def speed(name, target=TARGET):
-        found = expect(target, DRAFTS, chip=chips.find(name, 64 << 30))
-        assert len(found.sources) >= 3
-        return found.tokens_per_second, found.gain
-
-    assert speed("M4 Pro")[0] < speed("M4 Max")[0]
-    assert speed("M4 Pro")[1] > 1.5
-    assert speed("M1 Max")[1] < 1.2
-    mixture = Weights(15e9, 0.7e9, bits=4, layers=64, experts=True)
-    assert speed("M4 Pro", mixture)[1] < speed("M4 Pro")[1]
 
 
 def test_what_was_measured_here_takes_the_place_of_the_table():

@@ -52,16 +52,6 @@ def home(tmp_path, shipped):
     return tmp_path / "home"
 
 
-def test_what_a_head_is_for(tmp_path):
-    folder = head(tmp_path / "any name", hidden_size=64)
-    assert is_drafter(folder)
-    described = describe_drafter(folder)
-    assert (described.path, described.kind) == (folder, "head")
-    assert described.description.verifier == "A target"
-    assert described.description.demands.fingerprint == TARGET
-    assert described.config == CONFIG | {"hidden_size": 64}
-
-
 def test_a_folder_of_something_else(tmp_path, subtests):
     for number, changes in enumerate(
         [
@@ -77,41 +67,13 @@ def test_a_folder_of_something_else(tmp_path, subtests):
                 describe_drafter(folder)
 
 
-def test_a_config_that_is_none(tmp_path, home, subtests):
-    folder = head(home / "drafters" / "broken")
-    for text in ["", "{", "[]", "7", "\x00", "[" * 100_000]:
-        with subtests.test(text=text):
-            (folder / "config.json").write_text(text)
-            with pytest.raises(Problem, match=r"config\.json"):
-                describe_drafter(folder)
-            assert find_head(TARGET, home=home) is None
-
-
-def test_a_folder_without_weights_is_no_use(tmp_path, home):
-    folder = head(home / "drafters" / "half")
-    (folder / HEAD_WEIGHTS_NAME).unlink()
-    with pytest.raises(Problem, match="no weights"):
-        describe_drafter(folder)
-    assert not is_drafter(tmp_path / "none")
-    assert find_head(TARGET, home=home) is None
-
-
-def test_drafters_of_others(tmp_path, subtests):
-    """Some are told from models by the names of their tensors only."""
-    for name in ["medusa", "mtp-huggingface", "eagle-3-angelslim", "eagle-1"]:
-        for weights in ["model.safetensors", "model-00001-of-00001.safetensors"]:
-            with subtests.test(name=name, weights=weights):
-                layout = drafter_layout(name)
-                folder = write_drafter(tmp_path / name / weights[:-12], layout, weights=weights)
-                assert is_drafter(folder)
-                found = read_drafter(ModelFolder(folder))
-                assert found == describe_drafter(folder)
-                assert found.kind == layout.expected["kind"]
-
-
 @pytest.mark.parametrize(
     ("name", "weights"),
-    [("medusa", "medusa_lm_head.safetensors"), ("mtp-huggingface", "mtp.safetensors")],
+    [
+        ("medusa", "medusa_lm_head.safetensors"),
+        ("mtp-huggingface", "mtp.safetensors"),
+        ("eagle-1", "model-00001-of-00001.safetensors"),
+    ],
 )
 def test_weights_by_another_name(tmp_path, name, weights):
     layout = drafter_layout(name)
@@ -161,33 +123,15 @@ def test_a_module_in_a_file_beside_the_target(tmp_path, spelling):
     assert module.layouts == drafter_layout(spelling).tensors
 
 
-def test_only_its_own_target_gets_it(home, shipped):
-    folder = head(shipped / "theirs")
+def test_a_target_gets_the_first_of_the_users_own_then_one_that_came_along(home, shipped):
     other = head(shipped / "another", target_fingerprint="fedcba9876543210")
-    assert place_of(find_head(TARGET, home=home)) == folder
-    assert place_of(find_head("fedcba9876543210", home=home)) == other
-    assert find_head("f" * 16, home=home) is None
-
-
-def test_the_users_own_comes_first(home, shipped):
-    head(shipped / "a")
-    own = head(home / "drafters" / "z")
-    assert place_of(find_head(TARGET, home=home)) == own
-
-
-def test_the_same_one_every_time(home, shipped):
+    theirs = head(shipped / "theirs")
+    assert place_of(find_head(TARGET, home=home)) == theirs
     for name in ("m", "b", "x"):
         head(home / "drafters" / name)
     assert place_of(find_head(TARGET, home=home)) == home / "drafters" / "b"
-
-
-def test_the_home_may_be_named_by_a_variable(home, shipped, monkeypatch):
-    own = head(home / "drafters" / "own")
-    head(shipped / "theirs")
-    monkeypatch.setenv(HOME_VARIABLE, str(home))
-    assert place_of(find_head(TARGET)) == own
-    monkeypatch.setenv(HOME_VARIABLE, str(home.with_name("elsewhere")))
-    assert place_of(find_head(TARGET)) == shipped / "theirs"
+    assert place_of(find_head("fedcba9876543210", home=home)) == other
+    assert find_head("f" * 16, home=home) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"\xa5" * 200, b"\x10\0\0\0\0\0\0\0{}"])
@@ -195,6 +139,7 @@ def test_a_broken_one_hides_no_sound_one(home, shipped, data):
     (head(home / "drafters" / "a") / HEAD_WEIGHTS_NAME).write_bytes(data)
     (head(home / "drafters" / "b") / "config.json").write_text("{")
     (head(home / "drafters" / "c") / "config.json").unlink()
+    (head(home / "drafters" / "d") / HEAD_WEIGHTS_NAME).unlink()
     (home / "drafters" / "a file").write_text("")
     (home / "drafters" / "gone").symlink_to(home / "nowhere")
     sound = head(shipped / "sound")
@@ -213,9 +158,3 @@ def test_a_folder_that_may_not_be_read(home, shipped, monkeypatch):
 
     monkeypatch.setattr(Path, "is_file", refusing)
     assert place_of(find_head(TARGET, home=home)) == sound
-
-
-def test_a_file_in_place_of_the_users_folder(home, shipped):
-    home.mkdir()
-    (home / "drafters").write_text("")
-    assert find_head(TARGET, home=home) is None

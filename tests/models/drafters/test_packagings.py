@@ -7,7 +7,6 @@ import dataclasses
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,13 +14,10 @@ from hypothesis import strategies as st
 
 from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
 from models.drafters.kinds import (
-    KIND_NAMES,
     Demands,
-    DrafterKind,
     check,
     verifier_note,
 )
-from models.drafters.packagings import PACKAGINGS
 from models.drafters.reading import classify, classify_inside, kind_of, published_as
 from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
@@ -116,16 +112,6 @@ def test_quantization_that_cannot_be_read(subtests):
                 classify(layout.config | {"quantization_config": stated}, tensors)
 
 
-def test_there_is_a_layout_of_every_kind_and_packaging():
-    layouts = [drafter_layout(name) for name in KNOWN]
-    told = [layout.expected for layout in layouts]
-    told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
-    assert {each["kind"] for each in told} == set(get_args(DrafterKind)) == set(KIND_NAMES)
-    assert {each["packaging"] for each in told} == {each.name for each in PACKAGINGS}
-    assert len(KNOWN) >= 20
-    assert len(REFUSED) >= 5
-
-
 def test_config_alone_tells_most_kinds(subtests):
     """So that a repository on the hub can be judged before anything of it is fetched."""
     by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe"}
@@ -207,11 +193,6 @@ def test_models_are_no_drafters(subtests):
     ]:
         with subtests.test(config=config):
             assert kind_of(config, names) == "model"
-
-
-def test_nothing_inside_a_plain_model():
-    layout = drafter_layout("whole-model")
-    assert classify_inside(layout.config, layout.tensors) is None
 
 
 JSON = st.recursive(

@@ -14,7 +14,7 @@ from models.gguf import importing as importer
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from tests.support.models.tiny_gguf import KINDS, TinyGguf
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 UNSTATED = ["{}.rope.scaling.type", "split.count", "general.alignment", "{}.attn_logit_softcapping"]
 KEYS = [
@@ -102,9 +102,8 @@ def test_tensors_that_overlap(tmp_path):
         import_gguf(tmp_path / "a.gguf", tmp_path / "out")
 
 
-@pytest.mark.parametrize("architecture", KINDS)
-def test_every_truncation_is_refused(tmp_path, architecture):
-    TinyGguf(architecture).write(tmp_path / "a.gguf")
+def test_every_truncation_is_refused(tmp_path):
+    TinyGguf().write(tmp_path / "a.gguf")
     data = (tmp_path / "a.gguf").read_bytes()
     for length in [*range(0, 2000, 397), *range(2000, len(data), len(data) // 7), len(data) - 33]:
         (tmp_path / "b.gguf").write_bytes(data[:length])
@@ -130,7 +129,7 @@ def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path, place, value):
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-@pytest.mark.parametrize("architecture", KINDS)
+@pytest.mark.parametrize("architecture", mostly_slow(KINDS, quick=["lfm2", "gpt-oss"]))
 def test_a_tensor_that_is_missing_or_misshapen_is_named(tmp_path, architecture, subtests):
     tiny = TinyGguf(architecture)
     names = list(tiny.tensors())
@@ -143,12 +142,6 @@ def test_a_tensor_that_is_missing_or_misshapen_is_named(tmp_path, architecture, 
             named = "token embedding|" + re.escape(name)
             with pytest.raises(Problem, match=named):
                 import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-
-
-def test_a_place_that_cannot_be_written(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
-    with pytest.raises(Problem, match="cannot be written"):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "a.gguf" / "out")
 
 
 @pytest.mark.parametrize(

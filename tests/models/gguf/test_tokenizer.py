@@ -1,22 +1,16 @@
 """A tokenizer rebuilt from GGUF metadata gives the ids that the model's own tokenizer gives."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 from transformers.integrations.gguf import GGUF_TOKENIZER_MAPPING, convert_gguf_tokenizer
 
 from models.errors import Problem
-from models.files import models_folder
-from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.gguf.tokenizer import tokenizer_files
-from models.starter import GGUF_VARIABLE, STARTER
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"
@@ -161,56 +155,9 @@ def test_a_broken_tokenizer_is_a_problem(subtests):
             tokenizer_files(TinyGguf().metadata() | change)
 
 
-SMALL_TEXTS = st.text(alphabet="ab$:{}<>▁ \0", max_size=4)
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(
-    model=st.sampled_from(["gpt2", "llama"]),
-    tokens=st.lists(SMALL_TEXTS, max_size=8),
-    kinds=st.lists(st.integers(0, 7), max_size=8),
-    merges=st.lists(SMALL_TEXTS, max_size=4),
-    scores=st.lists(st.floats(), max_size=8),
-    special=st.integers(-1, 9),
-    adds=st.booleans(),
-)
-def test_any_table_is_a_problem_or_a_tokenizer(model, tokens, kinds, merges, scores, special, adds):
-    metadata = {
-        "tokenizer.ggml.model": model,
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": (kinds + [1] * 8)[: len(tokens)],
-        "tokenizer.ggml.merges": merges,
-        "tokenizer.ggml.scores": (scores + [0.0] * 8)[: len(tokens)],
-        "tokenizer.ggml.bos_token_id": special,
-        "tokenizer.ggml.add_bos_token": adds,
-    }
-    try:
-        files = tokenizer_files(metadata)
-    except Problem:
-        return
-    Tokenizer.from_str(files["tokenizer.json"]).encode("ab a$A")
-
-
 @pytest.mark.parametrize("scores", [None, [0.5], "high"])
 def test_scores_that_do_not_match_the_tokens(scores):
     kind = next(kind for kind in KINDS if "tokenizer.ggml.scores" in fixture_metadata(kind)[0])
     metadata = fixture_metadata(kind)[0] | {"tokenizer.ggml.scores": scores}
     with pytest.raises(Problem, match="its scores do not match its tokens"):
         tokenizer_files(metadata)
-
-
-@pytest.mark.slow
-@pytest.mark.starter
-def test_the_starter_tokenizer_gives_the_real_ids():
-    given_path = os.environ.get(GGUF_VARIABLE)
-    expected = json.loads((DATA / "tokenizer_smollm.json").read_text())["expected"]
-    if given_path:
-        files = tokenizer_files(read_gguf(Path(given_path)).metadata)
-        tokenizer = Tokenizer.from_str(files["tokenizer.json"])
-    else:
-        path = models_folder() / STARTER.name / "tokenizer.json"
-        if not path.is_file():
-            pytest.skip("the starter model is not in the data folder")
-        tokenizer = Tokenizer.from_file(str(path))
-    for text, ids in zip(TEXTS, expected, strict=True):
-        assert tokenizer.encode(text, add_special_tokens=False).ids == ids, text

@@ -21,7 +21,8 @@ from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
 
-def test_a_model_is_fetched_and_complete(client):
+def test_a_model_is_fetched_and_complete(client, monkeypatch):
+    monkeypatch.setattr("models.hub.cache_layout._BLOCK_BYTES", 50_000)
     path = client.fetch()
     assert path == client.snapshot
     assert client.is_right()

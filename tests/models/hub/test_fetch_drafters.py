@@ -19,10 +19,7 @@ def client(server, tmp_path):
 @pytest.mark.parametrize(
     ("layout", "weights"),
     [
-        ("eagle-3-speculators", "model.safetensors"),
         ("dspark-liquid", "model.safetensors"),
-        ("mtp-mlx-4bit", "model.safetensors"),
-        ("gemma-4-assistant", "model.safetensors"),
         ("medusa", "medusa_lm_head.safetensors"),
         ("mtp-huggingface", "mtp.safetensors"),
     ],

@@ -3,8 +3,6 @@
 import errno
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +17,7 @@ from models.hub import problems, transfer
 from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
-from tests.support.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.support.models.hub_models import NAME, NEEDED, model_files
 from tests.support.models.hub_server import Refusal, Told, sha256
 from tests.support.mostly_slow import mostly_slow
 
@@ -209,13 +207,6 @@ def test_a_gated_repository(client):
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_fetched_once_more(client, name):
-    client.server.corrupt[name] = 1
-    recovers(client)
-    assert client.server.corrupt[name] == 0
-
-
-@pytest.mark.parametrize("name", DAMAGED)
 def test_a_file_that_stays_damaged_is_thrown_away(client, name):
     client.server.corrupt[name] = 2
     fails(client, f"{name} of .* damaged twice")
@@ -301,34 +292,6 @@ def test_a_disk_that_takes_a_part_of_a_block():
 
     transfer._write(Mock(write=write), bytes(range(100)))
     assert taken == bytes(range(100))
-
-
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
-def test_a_disk_of_one_megabyte(server, tmp_path, monkeypatch):
-    server.repositories[NAME] = model_files(size_bytes=600_000)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip("may not mount")
-    try:
-        client = Client(server, tmp_path)
-        client.cache = disk / "cache"
-        fails(client, r"needs 1.22 MB more, and the disk with .* has 1.05 MB left")
-        with monkeypatch.context() as patch:  # as if others had filled it since
-            usage = shutil._ntuple_diskusage(10**9, 0, 10**9)
-            patch.setattr(shutil, "disk_usage", lambda path: usage)
-            fails(client, "cannot be stored in .*No space left on device")
-        came = sum(path.stat().st_size for path in (client.folder / "blobs").iterdir())
-        assert came > 500_000
-        before = server.sent_bytes
-        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
-        recovers(client)
-        assert server.sent_bytes - before < 1_300_000 - came + 50_000
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_cache_that_may_not_be_written(client):

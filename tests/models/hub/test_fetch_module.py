@@ -155,14 +155,6 @@ def test_a_file_beside_the_model_is_fetched_whole(client, server, spelling):
     assert not server.requests("model.safetensors")
 
 
-def test_broken_connections_are_resumed(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
-    server.drop_after = 7_000
-    assert is_right(fetch(client), LAYOUTS[0])
-    server.drop_after = None
-    assert any(asked.range and not asked.range.startswith("bytes=0-") for asked in server.asked)
-
-
 def test_what_was_received_before_a_stop_is_kept(client, server):
     server.repositories[NAME] = published(LAYOUTS[0])
     told = []
@@ -229,11 +221,3 @@ def test_a_hub_without_ranges_sends_no_gigabytes(client, server):
     server.ranges = False
     with pytest.raises(Problem, match="does not send parts"):
         fetch(client)
-
-
-def test_another_place_than_asked_for_is_not_taken(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
-    server.wrong_start = True
-    with pytest.raises(Problem):
-        fetch(client)
-    assert not module_folder(NAME, home=client.home).exists()

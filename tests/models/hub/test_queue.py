@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from models.errors import Problem
-from models.hub.queue import FILE_NAME, INTERRUPTED, SAVE_SECONDS, Queue, QueueBusy, repository_of
+from models.hub.queue import FILE_NAME, INTERRUPTED, SAVE_SECONDS, Queue, QueueBusy
 from models.installed.added_folders import add_folder
 from models.records import Download
 
@@ -34,22 +34,9 @@ def fetch_all(download, report, cancelled):
     report(replace(download, done_bytes=7, total_bytes=7))
 
 
-def test_nothing_is_queued_and_nothing_is_made(tmp_path):
-    assert Queue(home=tmp_path / "new").downloads() == []
-    assert not (tmp_path / "new").exists()
-
-
-def test_the_same_repository_is_queued_once(queue):
-    for name in ("a/b", "c/d", "A/b"):
-        queue.enqueue(name)
-    assert statuses(queue) == {"a/b": "queued", "c/d": "queued"}
-
-
-def test_another_revision_takes_the_place(queue):
-    queue.enqueue("a/b")
-    queue.enqueue("c/d")
-    queue.enqueue("a/b", "v2")
-    queue.enqueue("a/b")
+def test_one_of_a_repository_is_queued_and_another_revision_takes_its_place(queue):
+    for name, *revision in (("a/b",), ("c/d",), ("A/b",), ("a/b", "v2"), ("a/b",)):
+        queue.enqueue(name, *revision)
     assert [(one.repository, one.revision) for one in queue.downloads()] == [
         ("a/b", "v2"),
         ("c/d", ""),
@@ -115,24 +102,6 @@ def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue):
     assert (done.status, done.done_bytes) == ("done", 7)
     again = queue.resume("x/1")
     assert (again.status, again.problem, again.remedy) == ("queued", "", "")
-
-
-@pytest.mark.parametrize("raised", [GIVE_UP, RuntimeError("stopped")])
-@pytest.mark.parametrize(("action", "left"), [("pause", "paused"), ("cancel", None)])
-def test_pausing_and_cancelling_a_running_one(queue, tmp_path, action, left, raised):
-    queue.enqueue("x/1")
-    queue.enqueue("x/2")
-    other = Queue(home=tmp_path)
-
-    def fetch(download, report, cancelled):
-        if download.repository == "x/1":
-            assert not cancelled()
-            getattr(other, action)("x/1")
-            assert cancelled()
-            raise raised
-
-    queue.run(fetch)
-    assert statuses(queue) == {**({"x/1": left} if left else {}), "x/2": "done"}
 
 
 @pytest.mark.parametrize("again", ["resume", "enqueue"])
@@ -217,20 +186,6 @@ def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(queue, error, lef
     assert (there.status, there.problem, there.remedy) == left
 
 
-def test_one_runner_at_a_time(queue, tmp_path):
-    queue.enqueue("x/1")
-
-    def fetch(download, report, cancelled):
-        assert statuses(Queue(home=tmp_path)) == {"x/1": "running"}
-        with pytest.raises(QueueBusy):
-            Queue(home=tmp_path).run(fetch_all)
-
-    queue.run(fetch)
-    assert statuses(queue) == {"x/1": "done"}
-    queue.run(fetch_all)
-    assert statuses(queue) == {}  # what is done is forgotten with the next run
-
-
 KILLED = """
 import sys, time
 from pathlib import Path
@@ -275,13 +230,6 @@ def test_a_request_is_in_the_queue_until_the_runner_carries_it_out(queue, tmp_pa
         (end, "", 3),
     ]
     assert statuses(queue) == ({"x/1": "paused"} if request_ == "pause" else {})
-
-
-def test_a_waiting_one_is_paused_and_cancelled_at_once(queue):
-    queue.enqueue("x/1")
-    assert queue.pause("x/1").status == "paused"
-    assert queue.cancel("x/1").status == "cancelled"
-    assert statuses(queue) == {}
 
 
 def test_a_runner_that_is_killed_leaves_a_failed_download(queue, tmp_path):
@@ -375,13 +323,3 @@ def test_a_queue_that_cannot_be_locked_is_read(tmp_path, monkeypatch, number):
         queue.enqueue("o/y")
     with pytest.raises(Problem, match=os.strerror(number)):
         add_folder(tmp_path, home=tmp_path)
-
-
-def test_the_repository_of_a_download(subtests):
-    for named, repository in [
-        ("Org/Name", "org/name"),
-        ("org/name/a.gguf", "org/name"),
-        ("x", "x"),
-    ]:
-        with subtests.test(named=named):
-            assert repository_of(Download(named, "", "queued", 0, 0)) == repository

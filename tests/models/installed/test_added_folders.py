@@ -15,11 +15,6 @@ def disk(tmp_path):
     return write(tmp_path / "disk", {"a file": b""})
 
 
-def test_none_are_added(home):
-    assert folders(home=home) == []
-    assert not home.exists()
-
-
 def test_adding_and_removing(home, disk, monkeypatch):
     (disk / "b").mkdir()
     assert add_folder(disk, home=home) == [disk]
@@ -28,16 +23,10 @@ def test_adding_and_removing(home, disk, monkeypatch):
     assert add_folder(Path("."), home=home) == [disk, disk / "b"]
     assert folders(home=home) == [disk, disk / "b"]
     assert remove_folder(Path("."), home=home) == [disk / "b"]
-    assert folders(home=home) == [disk / "b"]
-    assert (disk / "a file").exists()
-
-
-def test_one_that_is_gone_can_be_removed(home, disk):
-    (disk / "b").mkdir()
-    add_folder(disk / "b", home=home)
     (disk / "b").rmdir()
     assert folders(home=home) == [disk / "b"]
     assert remove_folder(disk / "b", home=home) == []
+    assert (disk / "a file").exists()
 
 
 def test_what_is_no_folder(home, disk):

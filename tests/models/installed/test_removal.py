@@ -90,11 +90,6 @@ def test_a_gguf_model_that_is_split_goes_with_all_its_files(home, cache):
     assert first.size_bytes == 20
     assert store.remove(first, home=home, cache=cache) == 20
     assert [path.name for path in snapshot.iterdir()] == ["b.gguf"]
-
-
-def test_one_gguf_file_of_two_and_then_the_other(home, cache):
-    cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
-    assert store.remove(find(f"{NAME}/a.gguf", home, cache), home=home, cache=cache) == 10
     assert store.remove(find(f"{NAME}/b.gguf", home, cache), home=home, cache=cache) == 20
     assert list(cache.glob("models--*")) == []
 
@@ -130,14 +125,6 @@ def test_what_a_person_added_is_refused(home, cache, tmp_path):
         with pytest.raises(Problem, match="that you added"):
             store.remove(find(name, home, cache), home=home, cache=cache)
         assert inspect(path)
-
-
-def test_what_comes_along_is_refused(home, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
-    folder = write(tmp_path / "shipped" / "head", head_files())
-    with pytest.raises(Problem, match="comes with Slipstream"):
-        store.remove(find("head", home, cache), home=home, cache=cache)
-    assert folder.exists()
 
 
 def test_what_is_gone_already(home, cache):

@@ -15,10 +15,11 @@ from models.memory.machine import Machine
 from models.memory.model_size import weigh
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from tests.models.memory.test_shape import GEMMA3, LFM2, LLAMA, MAMBA, QWEN3_NEXT
 from tests.support.models.drafter_configs import drafter_layout, published_layouts, write_drafter
+from tests.support.models.model_folders import CONFIGS
 
 GB = 10**9
+LLAMA = CONFIGS["llama"]
 LINUX = Machine("box", 64 * GB, 60 * GB, unified=False)
 MAC = Machine("Mac", 64 * GB, 48 * GB, unified=True)
 QUANTIZED = {"quantization": {"bits": 4, "group_size": 64}}
@@ -41,11 +42,6 @@ HEAD = ModelSize(
     },
     network=DrafterDescription("head", "Slipstream", taps=(10, 20, 32)),
 )
-
-
-def test_weights_on_metal_are_as_on_the_disk():
-    assert weights_bytes(BIG, machine=MAC) == BIG.size_bytes
-    assert weights_bytes(HEAD, machine=MAC) == HEAD.size_bytes
 
 
 def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free():
@@ -80,13 +76,22 @@ def test_an_expanded_target_leaves_its_drafter_less():
     assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, SMALL.size_bytes)
 
 
-def test_full_attention_is_kept_in_blocks(subtests):
-    for context, cpu, metal in [(1, 127, 256), (127, 127, 256), (128, 255, 256), (300, 383, 512)]:
-        with subtests.test(context=context):
-            shape = read_shape(LLAMA)
-            position = 32 * 2 * 1024 * 2
-            assert cache_bytes(shape, context, machine=LINUX, value_bytes=2) == position * cpu
-            assert cache_bytes(shape, context, machine=MAC, value_bytes=2) == position * metal
+def test_caches(subtests):
+    """Full attention in blocks, windows of earlier turns too, states, convolutions."""
+    full, window = 32 * 2 * 1024 * 2, 2 * 1024 * 2
+    state = 6 * 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4)
+    for name, context, machine, expected in [
+        *(("llama", n, LINUX, full * kept) for n, kept in ((1, 127), (127, 127), (128, 255))),
+        *(("llama", n, MAC, full * kept) for n, kept in ((1, 256), (128, 256), (300, 512))),
+        ("gemma3", 511, LINUX, 511 * window * (5 * 29 + 5)),
+        ("gemma3", 32767, LINUX, window * ((1024 + 2 * 128 - 1) * 5 * 29 + 32767 * 5)),
+        ("qwen3_next", 127, LINUX, state + 127 * 12 * 2 * 512 * 2),
+        ("qwen3_next", 1023, LINUX, state + 1023 * 12 * 2 * 512 * 2),
+        ("lfm2", 127, LINUX, 127 * 6 * 2 * 512 * 2 + 6 * 10 * 128 * 1024 * 2),
+    ]:
+        with subtests.test(name=name, context=context, machine=machine.name):
+            shape = read_shape(CONFIGS[name])
+            assert cache_bytes(shape, context, machine=machine, value_bytes=2) == expected
 
 
 def test_quantized_caches():
@@ -96,37 +101,8 @@ def test_quantized_caches():
     assert narrow == wide * (8 / 8 + 4 / 64) / 2
 
 
-def test_windows_do_not_grow_and_are_kept_of_earlier_turns():
-    shape = read_shape(GEMMA3)
-    position = 2 * 1024 * 2
-    at_most = (1024 + 2 * 128 - 1) * 5 * 29 * position
-    long = cache_bytes(shape, 32767, machine=LINUX, value_bytes=2)
-    assert long == at_most + 32767 * 5 * position
-    assert cache_bytes(shape, 511, machine=LINUX, value_bytes=2) == 511 * position * (5 * 29 + 5)
-
-
-def test_recurrent_states_do_not_grow():
-    shape = read_shape(QWEN3_NEXT)
-    state = 6 * 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4)
-    for context in (127, 1023):
-        grown = cache_bytes(shape, context, machine=LINUX, value_bytes=2)
-        assert grown == state + context * 12 * 2 * 512 * 2
-
-
-def test_a_model_without_attention_reads_as_many_rows_on_a_cpu_as_on_a_mac():
-    """There is no cache whose blocks a prompt has to end with."""
-    shape = read_shape(QWEN3_NEXT)
-    layers = [replace(each, row_state=10) for each in shape.layers if each.kind == "recurrent"]
-    alone = replace(shape, layers=tuple(layers))
-    on_cpu, on_mac = (cache_bytes(alone, 99, machine=m, value_bytes=2) for m in (LINUX, MAC))
-    assert on_cpu == on_mac
-    beside = replace(shape, layers=(*layers, *read_shape(LLAMA).layers[:1]))
-    on_cpu, on_mac = (cache_bytes(beside, 99, machine=m, value_bytes=2) for m in (LINUX, MAC))
-    assert on_cpu != on_mac
-
-
 def test_a_cpu_holds_the_state_after_each_row_that_it_reads():
-    narrow = QWEN3_NEXT | {"vocab_size": 1000}
+    narrow = CONFIGS["qwen3_next"] | {"vocab_size": 1000}
     wide = narrow | {"linear_value_head_dim": 256}
 
     def grown(machine):
@@ -138,39 +114,14 @@ def test_a_cpu_holds_the_state_after_each_row_that_it_reads():
     assert grown(MAC) == 0
 
 
-def test_convolutions_keep_their_latest_rows():
-    shape = read_shape(LFM2)
-    rows = cache_bytes(shape, 127, machine=LINUX, value_bytes=4) - 127 * 6 * 2 * 512 * 4
-    assert rows == 6 * 10 * 128 * 1024 * 4
-
-
-def test_the_reason_is_one_line_with_the_numbers():
-    found = fit(BIG, SMALL, context=8192, machine=MAC)
-    assert found.fits
-    assert found.needed_bytes < found.available_bytes
-    parts = ["8,192 tokens", "weights 4.5", "cache 1.07 GB", "drafter 968 MB"]
-    assert all(part in found.reason for part in [*parts, "48.0 GB are available"]), found.reason
-    assert found.pair == "big with small"
-    alone = fit(BIG, context=8192, machine=MAC)
-    assert "drafter" not in alone.reason
-    assert alone.drafter_weights_bytes == alone.drafter_cache_bytes == 0
-
-
 def test_a_head_needs_the_targets_states():
     with_head = fit(BIG, HEAD, context=4096, machine=MAC)
     alone = fit(BIG, context=4096, machine=MAC)
     states = min(4096, 2048 + 512) * 3 * 4096 * 2
     assert with_head.working_bytes - alone.working_bytes > states
     assert with_head.drafter_cache_bytes == 4096 * 2 * 1024 * 2
-    recurrent = replace(BIG, config=MAMBA)  # has no cache to be kept as it was
+    recurrent = replace(BIG, config=CONFIGS["mamba"])  # has no cache to be kept as it was
     assert fit(recurrent, HEAD, context=4096, machine=MAC).working_bytes > states
-
-
-def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back():
-    matrix = LLAMA["vocab_size"] * LLAMA["hidden_size"]
-    target = ModelSize("one matrix", 2 * matrix, LLAMA | {"num_hidden_layers": 1}, values=matrix)
-    alone, drafted = (fit(target, each, context=128, machine=LINUX) for each in (None, HEAD))
-    assert alone.needed_bytes == drafted.needed_bytes == 9 * matrix
 
 
 @pytest.mark.parametrize("machine", [LINUX, MAC], ids=["linux", "mac"])
@@ -182,13 +133,6 @@ def test_the_largest_context_is_the_largest(machine):
         assert 0 < largest < 131072
         assert fit(BIG, SMALL, context=largest, machine=small).fits
         assert not fit(BIG, SMALL, context=largest + 256, machine=small).fits
-
-
-def test_the_largest_context_is_the_models_own_where_there_is_room():
-    plenty = replace(MAC, available_bytes=1 << 50)
-    assert fit(BIG, context=1, machine=plenty).largest_context == 131072
-    short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
-    assert fit(short, context=1, machine=plenty).largest_context == 1000
 
 
 def test_contexts_that_cannot_be(subtests):
@@ -255,13 +199,6 @@ def test_what_drafts_in_blocks_keeps_the_newest_positions(tmp_path, name, bounde
     assert (kept[1] == kept[2]) == bounded
 
 
-def test_a_drafter_of_which_only_the_size_is_known():
-    network = DrafterDescription("dflash", "z-lab")
-    found = fit(BIG, ModelSize("published", GB, {}, network=network), context=4096, machine=MAC)
-    assert found.drafter_weights_bytes == GB
-    assert found.fits
-
-
 _GIB = 1 << 30
 
 
@@ -293,21 +230,3 @@ def test_what_others_measured_on_metal(monkeypatch, name, rows, context, peak_by
     monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
     found = fit(load_catalog().models[name].size, context=context, machine=MAC)
     assert 0.98 * peak_bytes < found.needed_bytes < 1.12 * peak_bytes
-
-
-def test_a_prompt_is_read_in_less_with_fewer_rows(monkeypatch):
-    size = load_catalog().models["mlx-community/Qwen3.5-4B-MLX-4bit"].size
-    needed = []
-    for rows in (64, 512, 2048):
-        monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
-        needed.append(fit(size, context=8192, machine=MAC).needed_bytes)
-    assert needed == sorted(set(needed))
-
-
-def test_layers_on_metal_are_alive_together_up_to_a_limit():
-    def working(layers):
-        size = ModelSize("m", GB, LLAMA | {"num_hidden_layers": layers, "vocab_size": 1000})
-        return fit(size, context=4096, machine=MAC).working_bytes
-
-    assert working(2) == 2 * working(1)
-    assert working(128) < 1.01 * working(64) < 20 * working(1)

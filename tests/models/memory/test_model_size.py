@@ -5,7 +5,6 @@ import json
 import pytest
 
 from models.drafters.folders import describe_drafter
-from models.errors import Problem
 from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
 from models.model_folder import ModelFolder
 from models.safetensors_file import SafetensorsWriter, TensorLayout
@@ -83,11 +82,6 @@ def test_a_head(tmp_path):
     size = weigh(describe_drafter(folder))
     assert size.network.kind == "head"
     assert count_values(size) == 128 * 64 + 8
-
-
-def test_a_folder_that_is_no_model(tmp_path):
-    with pytest.raises(Problem, match="holds no model"):
-        weigh(ModelFolder(tmp_path))
 
 
 def test_without_a_folder_size_and_bits_tell(subtests):

@@ -18,23 +18,13 @@ from models.safetensors_file import TensorLayout
 from models.sharing import check
 from tests.models.memory.test_model_size import model
 from tests.models.test_sharing import GPT_OSS, LLAMA_70B, QWEN_NEXT, SMOL
+from tests.support.models.model_folders import CONFIGS
 
 GB = 10**9
 QUANTIZED = {"quantization": {"bits": 4, "group_size": 64}}
 BIG = ModelSize("big", 40 * GB, LLAMA_70B | QUANTIZED)
 EXPERTS = GPT_OSS | {"num_hidden_layers": 24, "vocab_size": 201088, "num_local_experts": 32}
-DEEPSEEK = {
-    "model_type": "deepseek_v3",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "moe_intermediate_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "kv_lora_rank": 32,
-    "qk_rope_head_dim": 8,
-    "vocab_size": 1000,
-}
+DEEPSEEK = CONFIGS["deepseek_v3, 4 layers"]
 
 
 def mac(free):
@@ -43,22 +33,6 @@ def mac(free):
 
 def planned(*free, target=BIG, **options):
     return plan(target, [mac(each) for each in free], context=4096, **options)
-
-
-def test_what_no_mac_can_hold_alone_fits_on_two():
-    made = planned(28, 28)
-    assert made.mode == "pipeline"
-    assert made.fits_all
-    assert not made.expand
-    assert sum(made.split) == 80
-    with pytest.raises(Problem):
-        require_plan(planned(20, 20), ["here", "there"])
-
-
-def test_rank_0_has_fewer_layers_as_it_judges_and_drafts():
-    drafter = ModelSize("small", 2 * GB, SMOL)
-    first, second = planned(28, 28, drafter=drafter).split
-    assert first < planned(28, 28).split[0] <= second
 
 
 def test_another_drafter_changes_what_the_first_mac_needs():
@@ -134,20 +108,6 @@ def test_latents_are_kept_whole_by_each():
     one = plan(target, [mac(60)], context=4096)
     made = planned(60, 60, target=target, mode="tensor")
     assert [each.cache_bytes for each in made.fits] == [one.fits[0].cache_bytes] * 2
-
-
-def test_heads_that_are_too_few_are_kept_by_each():
-    made = {}
-    for heads in (1, 2):
-        text = QWEN_NEXT["text_config"] | {"num_key_value_heads": heads, "head_dim": 256}
-        target = ModelSize("few", GB, QWEN_NEXT | {"text_config": text})
-        made[heads] = planned(60, 60, target=target, mode="tensor").fits[1].cache_bytes
-    assert made[1] == made[2]
-
-
-def test_no_more_than_the_models_own_context_is_planned_for():
-    own = ModelSize("own", 40 * GB, BIG.config | {"max_position_embeddings": 2048})
-    assert [each.context for each in planned(28, 28, target=own).fits] == [2048, 2048]
 
 
 def test_weights_become_float32_where_each_cpu_has_room_for_its_share():

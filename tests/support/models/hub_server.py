@@ -19,7 +19,6 @@ from tests.support.loopback import serving_on_loopback
 LARGE_BYTES = 1_000  # from here on, and by their endings, files are large
 LARGE_SUFFIXES = (".safetensors", ".gguf", ".bin")
 BLOCK_BYTES = 16_384
-PAGE = 3  # entries of a listing
 WHEELS, FILE = "index/wheels", "file.whl"  # of `serving_file`
 
 
@@ -180,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._list_models(query)
         elif found := re.fullmatch(r"/api/models/(.+?)(?:/revision/(.+))?", path):
             if listing := re.fullmatch(r"(.+?)/tree/([^/]+)(?:/.*)?", found[1]):
-                self._list_tree(listing[1], listing[2], query)
+                self._list_tree(listing[1], listing[2])
             else:
                 self._describe(found[1], found[2], query)
         elif found := re.fullmatch(r"/cdn/(.+?)/at/([0-9a-f]{40})/(.+)", path):
@@ -267,8 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         limit = int(query.get("limit", ["1000"])[0])
         self._send(200, json.dumps([self._model(name) for name in names[:limit]]).encode())
 
-    def _list_tree(self, name, revision, query):
-        """In pages, as the hub does."""
+    def _list_tree(self, name, revision):
         if not self._opens(name, revision):
             return
         entries = []
@@ -278,12 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
             if lfs := file.get("lfs"):
                 entry["lfs"] = {"oid": lfs["sha256"], **lfs}
             entries.append(entry)
-        start = int(query.get("cursor", ["0"])[0])
-        headers = {}
-        if start + PAGE < len(entries):
-            page = f"{self.hub.endpoint}/api/models/{name}/tree/{revision}"
-            headers["Link"] = f'<{page}?recursive=true&cursor={start + PAGE}>; rel="next"'
-        self._send(200, json.dumps(entries[start : start + PAGE]).encode(), headers)
+        self._send(200, json.dumps(entries).encode())
 
     def _resolve(self, name, revision, file):
         if not self._opens(name, revision):

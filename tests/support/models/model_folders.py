@@ -1,6 +1,7 @@
 """Tiny model folders whose weights are only as large as they say."""
 
 import json
+from pathlib import Path
 
 import numpy
 from safetensors.numpy import save_file
@@ -14,6 +15,8 @@ QWEN3_5 = LLAMA | {
     "model_type": "qwen3_5", "full_attention_interval": 4, "linear_num_key_heads": 2,
     "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
 }  # fmt: skip
+# As they are published, some with fewer layers, by name.
+CONFIGS = json.loads((Path(__file__).parents[2] / "models/data/configs.json").read_text())
 WORDS = {"a": 0, "b": 1, "ab": 2}
 
 

@@ -4,9 +4,11 @@ Tensors are mlx-lm's own, of a tiny configuration, under the names that the `ggu
 them; what llama.cpp's converters do to them is done here a second time.
 """
 
+import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -49,121 +51,9 @@ class Kind:
 
 
 _PERMUTED = ("llama", "smollm3", "mistral3")
-_YARN = {
-    "factor": 4.0,
-    "original_max_position_embeddings": 4,
-    "beta_fast": 32.0,
-    "beta_slow": 1.0,
-}
-_YARN_STATED = {
-    Keys.Rope.SCALING_TYPE: "yarn",
-    Keys.Rope.SCALING_FACTOR: 4.0,
-    Keys.Rope.SCALING_ORIG_CTX_LEN: 4,
-    Keys.Rope.SCALING_YARN_BETA_FAST: 32.0,
-    Keys.Rope.SCALING_YARN_BETA_SLOW: 1.0,
-}
-KINDS = {
-    "llama": Kind("llama"),
-    "qwen2": Kind("qwen2"),
-    "qwen3": Kind(
-        "qwen3", {"head_dim": 32}, {Keys.Attention.KEY_LENGTH: 32, Keys.Attention.VALUE_LENGTH: 32}
-    ),
-    "qwen3moe": Kind(
-        "qwen3_moe",
-        {
-            "head_dim": 16,
-            "num_experts": 4,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 32,
-            "decoder_sparse_step": 1,
-            "mlp_only_layers": [],
-            "norm_topk_prob": True,
-        },
-        {
-            Keys.LLM.EXPERT_COUNT: 4,
-            Keys.LLM.EXPERT_USED_COUNT: 2,
-            Keys.LLM.EXPERT_FEED_FORWARD_LENGTH: 32,
-        },
-        parts={"mlp.switch_mlp.": "mlp.experts."},
-    ),
-    "gemma3": Kind(
-        "gemma3_text",
-        {
-            "head_dim": 32,
-            "sliding_window": 4,
-            "query_pre_attn_scalar": 32,
-            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
-        },
-        {
-            Keys.Attention.KEY_LENGTH: 32,
-            Keys.Attention.VALUE_LENGTH: 32,
-            Keys.Attention.SLIDING_WINDOW: 4,
-            Keys.Rope.SCALING_TYPE: "linear",
-            Keys.Rope.SCALING_FACTOR: 8.0,
-        },
-        layers=6,
-    ),
-    "mistral3": Kind(
-        "ministral3",
-        {
-            "rope_parameters": {
-                **_YARN,
-                "rope_type": "yarn",
-                "rope_theta": 10_000.0,
-                "mscale": 1.0,
-                "mscale_all_dim": 1.0,
-                "llama_4_scaling_beta": 0.5,
-            }
-        },
-        {
-            **_YARN_STATED,
-            Keys.Rope.SCALING_YARN_LOG_MUL: 1.0,
-            Keys.Attention.TEMPERATURE_SCALE: 0.5,
-        },
-    ),
-    "phi3": Kind(
-        "phi3",
-        stated={
-            Keys.Rope.DIMENSION_COUNT: 16,
-            Keys.Rope.SCALING_ORIG_CTX_LEN: CONTEXT,
-            Keys.Attention.SLIDING_WINDOW: 4,
-        },
-    ),
-    "smollm3": Kind("smollm3", layers=4),
-    "lfm2": Kind(
-        "lfm2",
-        {
-            "norm_eps": 1e-5,
-            "conv_bias": False,
-            "conv_L_cache": 3,
-            "block_dim": 64,
-            "block_multiple_of": 256,
-            "block_ffn_dim_multiplier": 1.0,
-            "block_auto_adjust_ff_dim": False,
-            "layer_types": ["conv", "full_attention"],
-        },
-        {Keys.Attention.HEAD_COUNT_KV: [0, 2], Keys.ShortConv.L_CACHE: 3},
-    ),
-    "gpt-oss": Kind(
-        "gpt_oss",
-        {
-            "intermediate_size": 32,
-            "num_local_experts": 4,
-            "num_experts_per_tok": 2,
-            "sliding_window": 4,
-            "rope_scaling": {**_YARN, "rope_type": "yarn"},
-        },
-        {
-            **_YARN_STATED,
-            Keys.LLM.EXPERT_COUNT: 4,
-            Keys.LLM.EXPERT_USED_COUNT: 2,
-            Keys.LLM.EXPERT_FEED_FORWARD_LENGTH: 32,
-            Keys.Attention.SLIDING_WINDOW: 4,
-        },
-        ties=False,
-        parts={"self_attn.sinks": "self_attn.sinks.weight"},
-    ),
-}
+# By llama.cpp's name. "{arch}" in a key is that name.
+_KINDS = json.loads((Path(__file__).parents[2] / "models/data/gguf_kinds.json").read_text())
+KINDS = {name: Kind(**kind) for name, kind in _KINDS.items()}
 ALWAYS_F32 = ("norm.weight", ".bias", "ffn_gate_inp.weight", "conv.weight", "attn_sinks.weight")
 
 
@@ -247,10 +137,13 @@ class TinyGguf:
             model.sanitize({})
         return model
 
-    def write(self, path):
-        """Write the file; return the dequantized weights under their MLX names."""
-        writer = self.writer(path)
+    def write(self, path, more=(), **options):
+        """Write the file, with `more` tensors by name; return the dequantized weights under their
+        MLX names."""
+        writer = self.writer(path, **options)
         weights = self.add_tensors(writer)
+        for name, values in dict(more).items():
+            writer.add_tensor(name, values)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
