@@ -132,7 +132,7 @@ NOT_PAYING = {
 def test_finds_a_length_that_is_nearly_the_best(name):
     world, policy = PAYING[name], Automatic()
     run(policy, world, tokens=500)  # gets to know it
-    settled = run(policy, world, tokens=1_200, seed=1)
+    settled = run(policy, world, tokens=3_600, seed=1)
     assert world.best > 0
     assert settled.speed > 0.9 * world.speed(world.best)
     assert settled.speed > 1.05 * world.speed(0)
