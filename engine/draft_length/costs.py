@@ -25,7 +25,6 @@ MOST_ROWS = ROUND_ROWS
 STEADY = log(1.4)  # the most spread of a calibration that is stored
 
 _STEP = 0.05  # the cost of a token of a drafter that was not calibrated, in plain passes
-_READ = 0.1  # the cost of a token that the drafter has to read first, in steps, there
 _FEW = 4  # tokens to read that hardly matter
 _LEAST = 1e-7  # seconds, as two readings of a clock may be equal
 _NEAR = 1024  # tokens of context up to which a calibration must be right
@@ -113,8 +112,11 @@ class Costs:
         self._beyond = max(self._passes.item(-1) - self._passes.item(-2), 0.0)  # of each more row
         self._drafts = {draft.drafter: draft for draft in known.drafts}
         self._calibrated = calibration is not None
+        self._calibrated_drafters = frozenset(self._drafts)
         self._correction = _Correction(calibration.spread if calibration else None)
         self._drafting: dict[tuple[str, bool], _RobustAverage] = {}  # trees apart
+        # Seconds for a token, of late, by drafters that were not calibrated.
+        self._reading: dict[str, deque[float]] = {}
         self._far = 0  # plain passes in a row with the calibration wrong by more than `_FAR`
         self._asked: dict[int, list[float]] = {}  # by `sharing`, since the last pass
         self._shared: dict[int, tuple[Array, NDArray[np.int64]]] = {}
@@ -144,8 +146,9 @@ class Costs:
         known = self._known(drafter)
         followed = self._drafting.get((drafter, tree)) or self._drafting.get((drafter, False))
         factor = followed.value if followed else 1.0
-        start = known.start_seconds * factor + behind * known.read_seconds
-        return DraftCosts(drafter, start, known.step_seconds * factor, known.read_seconds)
+        read = min(self._reading.get(drafter, [known.read_seconds]))
+        start = known.start_seconds * factor + behind * read
+        return DraftCosts(drafter, start, known.step_seconds * factor, read)
 
     def observe_pass(self, rows: int, seconds: float, *, context: int) -> None:
         """Learn that a pass over `rows` rows, of all generations that shared it, took `seconds`."""
@@ -169,19 +172,23 @@ class Costs:
         """Learn that a draft of `tokens` took `seconds`, with `behind` tokens to read first.
 
         `tree`: it was a tree, and `tokens` are its `tree_steps`."""
+        # From now on its own: passes whose costs change say nothing about this drafter.
+        known = self._drafts.setdefault(drafter, self._known(drafter))
         if behind <= _FEW:
-            # From now on its own: passes whose costs change say nothing about this drafter.
-            known = self._drafts.setdefault(drafter, self._known(drafter))
             expected = max(known.start_seconds + tokens * known.step_seconds, _LEAST)
             followed = self._drafting.setdefault((drafter, tree), _RobustAverage())
             followed.observe(seconds / expected)
+        elif drafter not in self._calibrated_drafters:
+            draft = self.draft(drafter, tree=tree)
+            read = (seconds - draft.start_seconds - tokens * draft.step_seconds) / behind
+            self._reading.setdefault(drafter, deque(maxlen=3)).append(max(read, 0.0))
 
     def _known(self, drafter: str) -> DraftCosts:
-        """The calibrated costs of a drafter, or a part of a pass where it was not calibrated."""
+        """The calibrated costs of a drafter, or a part of a pass where it was not calibrated: then
+        reading is taken for free until it is measured, as else it might never be."""
         if drafter in self._drafts:
             return self._drafts[drafter]
-        step = _STEP * self.passes()[0]
-        return DraftCosts(drafter, 0.0, step, _READ * step)
+        return DraftCosts(drafter, 0.0, _STEP * self.passes()[0])
 
     def _calibrated_for(self, sharing: int) -> tuple[Array, NDArray[np.int64]]:
         """Return the calibrated seconds of a pass over 1, 2, ... rows of each of `sharing`

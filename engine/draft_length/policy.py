@@ -193,6 +193,7 @@ class Automatic:
         other = Automatic(self.calibration, self.acceptance)
         if not (self.calibration and self.calibration.steady):
             other.costs, other._unchecked = deepcopy(self.costs), self._unchecked
+            other._measured = set(self._measured)
         return other
 
     def restart(self) -> None:
@@ -205,6 +206,9 @@ class Automatic:
         self._trying = ""  # the parked drafter that this round tries
         self._behind = 0  # tokens that the drafter of this round has to read first
         self._sharing = 1  # generations, the passes
+        # How many share a pass, where rounds have shown what drafts cost.
+        self._measured = set[int]()
+        self._unmeasured = self.calibration is None
         self._unchecked = 0  # drafting rounds since the last plain one
         self._check_rounds = 1  # plain tokens that show what plain decoding costs now
         self._rounds = -1  # so that the first looks at trees
@@ -214,6 +218,7 @@ class Automatic:
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
     ) -> DraftChoice:
         self._trying, self._behind, self._sharing = "", 0, others + 1
+        self._unmeasured = self.calibration is None and self._sharing not in self._measured
         self._rounds += 1
         self._follow(context)
         if most <= 0:
@@ -228,13 +233,16 @@ class Automatic:
             # 3) Unless the cost of plain decoding is in doubt: the less sure the gain is, the
             #    sooner it is measured.
             doubt = self.costs.doubt(option.drafted + 1, sharing=self._sharing)
-            close = option.gain < exp(self._CHECK_DOUBT * doubt)
+            close = self._unmeasured or option.gain < exp(self._CHECK_DOUBT * doubt)
             if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
                 return DraftChoice(0, Reason(Why.PLAIN_CHECK), rounds=self._check_rounds)
             self._last, self._behind = option, drafting[option.drafter].behind
             return _choice(option, Why.BEST_GAIN)
-        # 4) Where nothing gains, a parked drafter that is due, if the budget allows it.
-        due = [name for name in options if self._parked.get(name) == 0]
+        # 4) Where nothing gains, a parked drafter that is due, if the budget allows it. Where costs
+        #    are unknown it is due after one plain token, while it has little to read.
+        for name in options:
+            self._parked.setdefault(name, 1 if self._unmeasured else self._RETRY_AFTER)
+        due = [name for name in options if self._parked[name] == 0]
         if due:
             trial = min((options[name][0] for name in due), key=lambda each: each.cost)
             wait = self._budget.wait_for(trial.cost - trial.tokens)
@@ -243,8 +251,6 @@ class Automatic:
                 self._trying, self._behind = trial.drafter, drafting[trial.drafter].behind
                 return _choice(trial, Why.PARKED_TRIAL)
         # 5) Else plain tokens, until the next one is due or a copy matches.
-        for name in options:
-            self._parked.setdefault(name, self._RETRY_AFTER)
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
         reason = Reason(Why.NO_CANDIDATE)
         if options:
@@ -261,6 +267,8 @@ class Automatic:
         else:
             rows = measured.rows or drafted + 1
             self.costs.observe_pass(rows, measured.verify_seconds, context=measured.context)
+            if self.costs.doubt(self._AT_FIRST + 1, sharing=sharing) <= self._UNSURE:
+                self._measured.add(sharing)
         if not drafted:
             self._budget.count(1, 1.0)
             self._unchecked = 0
@@ -293,7 +301,7 @@ class Automatic:
             if each.match or not each.most:
                 continue
             read = each.behind * self.costs.draft(each.drafter).read_seconds
-            if each.drafter not in self._parked or 0.0 < read <= allowed:
+            if each.drafter not in self._parked or (each.behind and read <= allowed):
                 return True
             once_read = self._options(replace(each, behind=0), each.most)
             if max(option.gain for option in once_read) >= self._budget.required_gain(parked=True):
@@ -318,9 +326,10 @@ class Automatic:
         passes = self.costs.passes(sharing=self._sharing, most=MOST + 1)
         draft = self.costs.draft(drafter, behind=candidate.behind)
         options = chains(drafter, chances, passes, draft)
-        unmeasured = self.costs.doubt(self._AT_FIRST + 1, sharing=self._sharing) > self._UNSURE
-        if self.calibration is None and unmeasured and not candidate.match:
-            return options[: self._AT_FIRST][-1:]
+        if self._unmeasured and not candidate.match:
+            required = self._budget.required_gain(parked=drafter in self._parked)
+            first = options[: self._AT_FIRST]
+            return first[-1:] if first[-1].gain >= required else first
         drafts_trees = self._last and self._last.trees and self._last.drafter == drafter
         look = drafts_trees or self._rounds % self._TREES_EVERY == 0
         if candidate.alternatives == 1 or not look:
