@@ -238,11 +238,8 @@ class Automatic:
                 return DraftChoice(0, Reason(Why.PLAIN_CHECK), rounds=self._check_rounds)
             self._last, self._behind = option, drafting[option.drafter].behind
             return _choice(option, Why.BEST_GAIN)
-        # 4) Where nothing gains, a parked drafter that is due, if the budget allows it. Where costs
-        #    are unknown it is due after one plain token, while it has little to read.
-        for name in options:
-            self._parked.setdefault(name, 1 if self._unmeasured else self._RETRY_AFTER)
-        due = [name for name in options if self._parked[name] == 0]
+        # 4) Where nothing gains, a parked drafter that is due, if the budget allows it.
+        due = [name for name in options if self._parked.get(name) == 0]
         if due:
             trial = min((options[name][0] for name in due), key=lambda each: each.cost)
             wait = self._budget.wait_for(trial.cost - trial.tokens)
@@ -251,6 +248,8 @@ class Automatic:
                 self._trying, self._behind = trial.drafter, drafting[trial.drafter].behind
                 return _choice(trial, Why.PARKED_TRIAL)
         # 5) Else plain tokens, until the next one is due or a copy matches.
+        for name in options:
+            self._parked.setdefault(name, self._RETRY_AFTER)
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
         reason = Reason(Why.NO_CANDIDATE)
         if options:

@@ -253,6 +253,15 @@ def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen():
     assert costs.draft("model").step_seconds == pytest.approx(0.005)
 
 
+def test_reading_is_free_until_it_is_measured_and_then_costs_the_least_of_late():
+    costs = Costs()
+    free = costs.draft("model", behind=1_000)
+    assert free.start_seconds == free.read_seconds == 0.0
+    for read in (0.9, 0.3, 0.5, 0.6, 0.8):
+        costs.observe_draft("model", 1, free.step_seconds + 100 * read, behind=100)
+    assert costs.draft("model").read_seconds == pytest.approx(0.5)
+
+
 # Passes that several generations share
 
 

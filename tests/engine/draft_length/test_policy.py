@@ -138,7 +138,9 @@ def test_finds_a_length_that_is_nearly_the_best(name):
     assert settled.speed > 1.05 * world.speed(0)
 
 
-@pytest.mark.parametrize("name", mostly_slow(NOT_PAYING, quick=["nothing is accepted"]))
+@pytest.mark.parametrize(
+    "name", mostly_slow(NOT_PAYING, quick=["nothing is accepted", "rows are not shared"])
+)
 def test_parks_where_drafting_does_not_pay(name):
     world, policy = NOT_PAYING[name], Automatic()
     assert world.best == 0
@@ -286,9 +288,12 @@ def test_a_drafter_of_chains_is_never_asked_for_a_tree():
 # With others
 
 
+MANY = [("a Mac, fair drafter", 4), ("rows are free, poor drafter", 8), ("a Mac, free drafter", 2)]
+
+
 @pytest.mark.parametrize(
     ("name", "sharing"),
-    mostly_slow(product([*PAYING, *NOT_PAYING], (2, 4, 8)), quick=[("a Mac, fair drafter", 4)]),
+    mostly_slow(product([*PAYING, *NOT_PAYING], (2, 4, 8)), quick=MANY),
 )
 def test_with_others_it_is_nearly_as_good_as_the_best(name, sharing):
     world = replace((PAYING | NOT_PAYING)[name], others=sharing - 1)

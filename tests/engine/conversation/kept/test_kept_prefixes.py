@@ -327,7 +327,6 @@ def test_the_prompt_is_told_as_it_is_found(targets, folder):
     prefills = [e for e in answer(new(target, folder), DOCUMENT) if isinstance(e, Prefill)]
     found = [(e.processed, e.reused) for e in prefills if e.processed == e.reused]
     assert found == [(i * ROWS, i * ROWS) for i in range(6)]
-    assert prefills[0].ending
 
 
 # Drafters
