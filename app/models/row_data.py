@@ -208,7 +208,7 @@ def _bits(model: Installed) -> str:
     fewer."""
     if model.quantization_bits is not None:
         return f"{model.quantization_bits}-bit"
-    return "loaded in 8 or 4 bits" if model.role == "drafter" else ""
+    return "loaded in 8 bits" if model.role == "drafter" else ""
 
 
 def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
