@@ -15,6 +15,7 @@ from engine.circumstances import Contention
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.device import CPU, backend
+from engine.draft_length import MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
@@ -103,10 +104,21 @@ class Busy(Contention):
     heavy = True
 
 
-def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine.conversation.pair_costs, "gpu_is_busy", lambda: True)
+@pytest.mark.parametrize("cause", ["others on the GPU", "passes of two times"])
+def test_what_was_measured_beside_others_or_unsteadily_is_used_and_not_kept(
+    target, tmp_path, monkeypatch, cause
+):
+    costs, remarks = engine.conversation.pair_costs, []
+    if cause == "others on the GPU":
+        monkeypatch.setattr(costs, "gpu_is_busy", lambda: True)
+        remarks = [Remark.BUSY_CALIBRATING]
+    else:
+        measure = costs.calibrate
+        monkeypatch.setattr(
+            costs, "calibrate", lambda *pair, **how: replace(measure(*pair, **how), spread=1.0)
+        )
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
-    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
+    assert session.calibrate() == remarks
     assert known(session)
     list(session.answer(QUESTION, Request(max_tokens=10)))
     assert list(tmp_path.iterdir()) == []
@@ -131,6 +143,7 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(target, tmp_path, monke
     monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
     third = Session(target, drafter="lookup", calibrations=kept)
     assert third.calibrate() == []  # it is known from the last time
+    third.policy.acceptance.observe(MeasuredRound(4, 4, 0.0, 0.0, drafter="lookup", match=2))
     assert list(third.answer(QUESTION, Request(max_tokens=30)))
     assert third.disturbed
     assert path.read_bytes() == written
