@@ -144,5 +144,5 @@ def test_tokens_are_counted_and_warned_of_in_words(composer):
     for used, text in ((990, "990 of 1,000 tokens"), (1001, "1,001 of 1,000 tokens: ")):
         composer.set_tokens(used, 1000, leaves_out=True)
         (line,) = shown(composer)
-        assert line.startswith(text), "a conversation that goes on is no warning"
+        assert line.startswith(text), "a conversation that goes on is not a warning"
         assert len(line) > len(text) or used < 1000

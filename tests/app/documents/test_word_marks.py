@@ -110,7 +110,7 @@ def test_a_click_on_marked_words_asks_for_their_place(make):
     assert ANSWER[span.start : span.end].endswith("36 months")
     view.selectAll()
     QTest.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
-    assert len(asked) == 1, "a selection is no click"
+    assert len(asked) == 1, "a selection is not a click"
 
 
 def test_lines_and_colours_tell_many_documents_apart():

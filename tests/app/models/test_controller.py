@@ -394,7 +394,7 @@ def test_the_conversation_comes_back(open_window):
         assert not window.composer.isVisible()
         assert window.sidebar.isVisible()
         QTest.keyClick(window, "a")
-        assert window.composer.text == "", "letters do not go where nobody sees them"
+        assert window.composer.text == "", "letters do not go where no one sees them"
         view.show_page("search")
         leave_by(way)
         assert not view.isVisible()

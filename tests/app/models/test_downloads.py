@@ -150,7 +150,7 @@ def test_a_command_that_was_refused_leaves_nothing(downloading):
     assert downloading.statuses == {}
     assert [problem.message for problem in downloading.problems] == ["a b is not a name."]
     downloading.downloads.pull("a/a")
-    downloading.commands.asked("pull").tell(Progressed(1, 2))  # which is no answer of its own
+    downloading.commands.asked("pull").tell(Progressed(1, 2))  # not an answer of its own
     assert downloading.statuses == {"a/a": "queued"}
     assert len(downloading.problems) == 1
 

@@ -301,10 +301,10 @@ def test_each_step_reads_new_rows_only(case, tmp_path):
 
 @pytest.mark.parametrize("thinks", [False, True])
 def test_what_a_template_writes_otherwise_later_stays_as_it_was_read(dropping, thinks):
-    second, third, behind = (read for _, read in read_in_steps(dropping, thinks=thinks))
+    second, third, last = (read for _, read in read_in_steps(dropping, thinks=thinks))
     assert second.kept == second.before
     assert third.kept == third.before
-    assert (behind.kept == behind.before) == (not thinks)  # the reasoning is dropped
+    assert (last.kept == last.before) == (not thinks)  # the reasoning is dropped
 
 
 def said(tokenizer, *messages):

@@ -91,7 +91,7 @@ def test_all_at_once_is_one_after_another(head, table, steps):
 
 
 def made_entropy():
-    """States, weight, rows and chances; of one state there is no chance at all."""
+    """States, weight, rows and chances; one state leaves nothing to chance."""
     random = np.random.default_rng(0)
     states, weight = random.standard_normal((7, 12)), 2 * random.standard_normal((50, 12))
     rows = np.stack([random.choice(50, 8, replace=False) for _ in range(7)])

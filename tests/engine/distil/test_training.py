@@ -51,7 +51,7 @@ def test_every_weight_learns(stories, story_answers):
     ]
     single = trainer.progress.loss
     latest = trainer.learn(story_answers[:2], share=0.7)
-    assert trainer.progress.loss == latest > single, "of more steps, and averaged anew"
+    assert trainer.progress.loss == latest > single, "of more steps, and averaged again"
     trainer.learn(story_answers[:2], share=0.8)
     assert not mx.array_equal(before["carry.weight"], weights(trainer)["carry.weight"])
 

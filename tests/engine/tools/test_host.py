@@ -330,7 +330,7 @@ async def test_no_connection_and_no_key_are_told(tmp_path, address):
         nowhere = "http://127.0.0.1:9"
         states = await host.start(
             Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
-            Server("nobody", url=f"{nowhere}/mcp"),
+            Server("absent", url=f"{nowhere}/mcp"),
             Server("called so", url=f"{nowhere}/x", type="sse"),
             Server("named so", url=f"{nowhere}/sse"),
             Server("with a key", url=f"{nowhere}/sse/?key=1"),

@@ -269,7 +269,7 @@ def test_calls_that_lead_nowhere_end_in_an_answer():
     assert not must_answer([first])
     assert must_answer([first, spaced])
     again = Step(1, (replace(first.calls[0], state="refused", result="No."),))
-    assert must_answer([first, again]), "a person sees that it is the same call"
+    assert must_answer([first, again]), "the user sees that it is the same call"
     assert must_answer([first, refused, spaced])
     assert not must_answer([first, ran('{"path": "a"}', "red")])
     assert not must_answer([first, ran('{"path": "b"}', "blue")])
