@@ -485,9 +485,9 @@ class OpenConversation(QObject):
             self._made = asked
         record, branch = yield asked
         if self.is_here(place):
-            if self.record is not None:  # its queue may be newer
-                waiting = self.queued if queued else self.record.queued
-                record = replace(record, queued=waiting)
+            if (known := self.record) is not None:  # these may be newer
+                waiting = self.queued if queued else known.queued
+                record = replace(record, queued=waiting, permissions=known.permissions)
             self.record = record
             self._show_newer(branch[:-1])
             self.described.emit()

@@ -41,8 +41,8 @@ class Listing(QObject):
         done: Future[None] = Future()
 
         def steps() -> Steps:
-            conversations = yield self._store.conversations()
-            self.conversations, self.folders = conversations, (yield self._store.folders())
+            # In one read: its answer comes before the answers to all later requests.
+            self.conversations, self.folders = yield self._store.listing()
             self.changed.emit()
             done.set_result(None)
 

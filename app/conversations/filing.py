@@ -10,9 +10,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.conversations.conversation_table import gone
+from app.conversations.conversation_table import gone, listed
 from app.conversations.database import insert
 from app.conversations.records import (
+    Conversation,
     Deleted,
     DeletedMessages,
     Filing,
@@ -125,6 +126,13 @@ def folders(connection: sqlite3.Connection) -> tuple[Folder, ...]:
     rows = connection.execute(f"SELECT {_FOLDER} FROM folders WHERE deleted_ms IS NULL")
     found = map(_folder_of, rows.fetchall())
     return tuple(sorted(found, key=lambda folder: (folder.name.casefold(), folder.id)))
+
+
+def listing(
+    connection: sqlite3.Connection,
+) -> tuple[tuple[Conversation, ...], tuple[Folder, ...]]:
+    """Return the conversations that are listed, and all folders, as of one moment."""
+    return listed(connection), folders(connection)
 
 
 def make_folder(connection: sqlite3.Connection, name: str) -> Folder:

@@ -153,6 +153,7 @@ class Store:
     create = _timed(conversation_table.create)
     conversations = _queued(conversation_table.listed)
     folders = _queued(filing.folders)
+    listing = _queued(filing.listing)
     conversation = _queued(conversation_table.get)
     rename = _queued(conversation_table.rename)
     set_generated_title = _queued(conversation_table.set_generated_title)

@@ -540,7 +540,6 @@ class Host:
                 sampling=target.sampling,
                 parallel=now.parallel,
                 exact=target.promise.now,
-                batching=self._batching,
                 macs=now.macs,
                 thinking=template.choices,
                 reasons=reply_syntax(target.tokenizer).reasons,

@@ -39,7 +39,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 17  # since the text of a custom tool is held to no regular expression
+PROTOCOL = 18  # since `Loaded` says no more whether answers share passes
 DRAFTER_BITS = (0, 16, 8, 4)  # as `resolve_drafters` takes them
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
@@ -243,7 +243,6 @@ class Loaded:
     sampling: Sampling
     parallel: int
     exact: Exactness
-    batching: bool
     macs: Macs
     thinking: tuple[str, ...]
     reasons: bool

@@ -11,6 +11,7 @@ from engine.documents.prompt import Sent
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
+from engine.tools.turn import Permissions
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file
@@ -24,10 +25,14 @@ def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said
     asked = watch(talk.engine)
     talk.conversation.configure(system_prompt="Be brief.", settings=Request(max_tokens=5))
     talk.until_told("described")
-    talk.ask("one")
+    talk.listing.refresh()  # read before the message is stored
+    talk.conversation.say("one")
+    chosen = Permissions(never=frozenset({("files", "read")}))
+    talk.conversation.permit(chosen)  # after it
+    talk.until_told("saved")
     expected = [("user", "one", "complete"), ("assistant", "served", "complete")]
     assert talk.shown == talk.stored() == expected
-    talk.until(lambda: talk.conversation.record.title == "one")
+    assert (talk.conversation.record.title, talk.conversation.permissions) == ("one", chosen)
     answer = talk.conversation.branch[-1]
     assert (answer.target, answer.drafter) == ("tiny", "lookup")
     assert not talk.conversation.busy

@@ -35,6 +35,6 @@ def test_what_cannot_be_read_is_told(tmp_path, until, monkeypatch):
         listing.failed.connect(problems.append)
         refused = Future()
         refused.set_exception(Problem("The disk is full.", "Make room."))
-        monkeypatch.setattr(store, "folders", lambda: refused)
+        monkeypatch.setattr(store, "listing", lambda: refused)
         until(listing.refresh().done)
         assert len(problems) == 1

@@ -47,7 +47,7 @@ def generate(id):
 
 
 def loaded(id, target):
-    rest = (Memory(), Sampling(), 4, Exactness(0), True, Macs(), (), False, False, False, 0)
+    rest = (Memory(), Sampling(), 4, Exactness(0), Macs(), (), False, False, False, 0)
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 

@@ -324,7 +324,7 @@ def test_load_and_unload(folder):
     exact = ALIKE if device.backend() is device.CPU else loaded.exact
     assert loaded == Loaded(
         *("1", path, "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, exact, True, protocol.Macs(), (), False, False, False),
+        *(4, exact, protocol.Macs(), (), False, False, False),
         held_bytes=loaded.held_bytes,
     )
     assert loaded.held_bytes > 0

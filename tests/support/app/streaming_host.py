@@ -53,7 +53,6 @@ def main(characters, speed):
         loaded = Loaded(
             *(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling(), 4),
             exact=Exactness(ANY_ROWS),
-            batching=True,
             macs=protocol.Macs(),
             thinking=(),
             reasons=False,

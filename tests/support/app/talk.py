@@ -1,4 +1,4 @@
-"""An open conversation with a store and a fake host behind it, and no window."""
+"""An open conversation with a store and a fake host, and no window."""
 
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from tests.support.app.window_maker import fake_host
 
 
 class Talk:
-    """Attributes: `store`, `engine`, `answers`, `conversation`; `told`, what the latter two
-    told, in order; `problems`, of whatever kind; `beginning`, how new conversations are configured.
+    """Attributes: `store`, `engine`, `answers`, `listing`, `conversation`; `told`, the names of the
+    signals of `answers` and `conversation`, in order; `problems`, of whatever kind; `beginning`,
+    how new conversations are configured.
     """
 
     def __init__(self, folder, steps, qtbot, *, tools=None):
@@ -25,10 +26,11 @@ class Talk:
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
         self.answers = Answers(self.store, self.engine, tools=tools)
+        self.listing = Listing(self.store, parent=self.answers)
         self.conversation = OpenConversation(
             self.store,
             self.answers,
-            Listing(self.store, parent=self.answers),
+            self.listing,
             names=lambda: ("tiny", "lookup"),
             beginning=lambda: self.beginning,
         )

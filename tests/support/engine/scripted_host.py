@@ -87,7 +87,6 @@ LOADED = Loaded(
     Sampling(),
     parallel=4,
     exact=Exactness(ANY_ROWS),
-    batching=False,
     macs=protocol.Macs(),
     thinking=(),
     reasons=False,
