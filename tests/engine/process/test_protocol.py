@@ -215,7 +215,7 @@ def test_the_greeting_can_be_read_by_every_version():
     greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
-    assert protocol.PROTOCOL == 17
+    assert protocol.PROTOCOL == 18
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation():
