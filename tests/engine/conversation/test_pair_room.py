@@ -126,7 +126,7 @@ def test_loading_holds_weights_once(tmp_path, monkeypatch):
     before_device = mx.default_device()
     mx.set_default_device(mx.cpu)
     try:
-        random_model(tmp_path / "model", "llama", bits=8, width=256)
+        random_model(tmp_path / "model", "llama", layers=4, bits=8, width=128)
         gc.collect()
         mx.clear_cache()
         before = mx.get_active_memory()

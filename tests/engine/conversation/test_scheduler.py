@@ -111,6 +111,7 @@ def test_together_is_alone(make, architecture, kind, count, batching):
         assert answers(together) == alone(lambda: make(architecture, kind), jobs)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("batching", [True, False])
 def test_one_that_is_cancelled_leaves_the_others_alone(make, batching):
     seen = {}
@@ -126,6 +127,7 @@ def test_one_that_is_cancelled_leaves_the_others_alone(make, batching):
     assert [told[each] for each in "023"] == [whole[each] for each in "023"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("batching", [True, False])
 def test_one_that_fails_leaves_the_others_alone(make, batching):
     of = scheduler(make(), batching=batching)
@@ -174,8 +176,7 @@ def test_a_shared_pass_that_fails_is_made_one_by_one(make, capfd):
     assert "no way" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("batching", [True, False])
-def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
+def test_a_policy_sees_all_rows_of_a_shared_pass(make):
     seen = []
     asked_beside = []
 
@@ -192,13 +193,9 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
 
     session = make()
     session.policy = Watched(3)
-    run(scheduler(session, batching=batching), [job(number) for number in range(3)])
+    run(scheduler(session), [job(number) for number in range(3)])
 
     shared = [each for each in seen if each.others]
-    if not batching:
-        assert not shared
-        assert not any(asked_beside)
-        return
     assert {each.others for each in shared} == set(asked_beside) - {0} == {1, 2}
     assert all(each.rows > each.proposed + each.others for each in shared)
     assert not any(each.rows for each in seen if not each.others)
@@ -351,8 +348,8 @@ def test_no_more_sessions_than_answers_at_once(make):
     with mock.patch.object(Session, "another", counting):
         for start in range(0, 6, 2):
             run(of, [job(number) for number in range(start, start + 2)])
-            gc.collect()
-            assert len(made) <= 3
+    gc.collect()
+    assert len(made) <= 3
     assert isinstance(of.session.drafter, NoDrafter)
 
 

@@ -20,6 +20,7 @@ from tests.support.engine.pictures import picture, said
 from tests.support.engine.seeing_folders import FAMILIES, write_seeing
 from tests.support.engine.sessions import tokens_of
 from tests.support.engine.tiny import noisy
+from tests.support.mostly_slow import mostly_slow
 
 GREEDY = Request(sampling=Sampling(), max_tokens=5)
 TOLD = ChatMessage("assistant", "It is it.")
@@ -56,8 +57,7 @@ def drafters(session):
     ]
 
 
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mostly_slow(FAMILIES, quick=["qwen3_vl"]))
 def test_a_family_sees_and_drafts(family, targets, pictures):
     target = targets(family)
     chats = [

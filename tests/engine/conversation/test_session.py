@@ -55,8 +55,7 @@ def test_a_template_is_told_of_thinking(tmp_path):
     assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
 
 
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model", "trees"]))
+@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["trees"]))
 def test_laws_hold_for_samples(kind, tokenizer):
     for seed in range(2):
         session = new_session(tokenizer, "qwen3", kind)
@@ -72,7 +71,7 @@ def test_without_a_sampling_the_models_own_holds(tokenizer):
     session = new_session(tokenizer, "qwen3", "model")
     session.target = replace(session.target, sampling=own)
     answers = [
-        tokens_of(list(session.answer(QUESTION, Request(sampling=sampling, max_tokens=25))))
+        tokens_of(list(session.answer(QUESTION, Request(sampling=sampling, max_tokens=8))))
         for sampling in (None, own, Sampling())
     ]
     assert answers[0] == answers[1] != answers[2]
@@ -81,7 +80,7 @@ def test_without_a_sampling_the_models_own_holds(tokenizer):
 # Stop strings
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 4, 9])
+@pytest.mark.parametrize("length", mostly_slow([0, 1, 3, 4, 9], quick=[0, 4]))
 def test_stop_string_across_a_drafts_edge(length, tokenizer):
     for prefix, wrong in itertools.product(("", "a", "ab", "abc", "abcd"), ((), now_and_then(3))):
         text = f"{prefix}STOP and more"
@@ -93,7 +92,7 @@ def test_stop_string_across_a_drafts_edge(length, tokenizer):
         assert length or len(tokens_of(events)) == len(f"{prefix}STOP")
 
 
-@pytest.mark.parametrize("length", [2, 5, 9])
+@pytest.mark.parametrize("length", mostly_slow([2, 5, 9], quick=[5]))
 def test_stop_string_in_the_rejected_tail_does_not_stop(length, tokenizer):
     session = scripted(tokenizer, b"abcdefghijkl", prompt=4, length=length, draft=b"abSTOP.STOP.")
     events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
@@ -202,7 +201,7 @@ def test_empty_prompt_is_refused(tokenizer):
         session.complete([])
 
 
-@pytest.mark.parametrize("kind", ["none", "model", "early-exit"])
+@pytest.mark.parametrize("kind", mostly_slow(["none", "model", "early-exit"], quick=["model"]))
 def test_context_limit(kind, tokenizer):
     """A prompt may fill it but for one token, and no answer goes beyond it."""
     context = 40

@@ -159,6 +159,7 @@ def test_penalties_never_see_a_row(tokenizer, pictures):
 # Several answers
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["llama", "qwen3", "gemma3_text", "qwen3_5"])
 def test_answers_side_by_side(architecture, tokenizer, pictures):
     """With and without pictures in front, they share passes or take turns."""

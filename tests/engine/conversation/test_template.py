@@ -22,13 +22,6 @@ from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
 
 
-REFUSED = (
-    ("{{ 'a' * 10 ** 15 }}", "memory"),
-    ("{{ 'all work and no play ' * 100_000 }}", "into 2,100,000"),
-    ("{{ raise_exception('no tools here') }}", "no tools here"),
-)
-
-
 def _with_template(tokenizer, template):
     tokenizer.chat_template = template
     return tokenizer
@@ -42,10 +35,14 @@ def own_tokenizer(tmp_path):
 
 
 def test_a_template_that_refuses_fills_the_memory_or_writes_a_book(own_tokenizer):
-    for template, said in REFUSED:
+    for template, said in (
+        ("{{ 'all work and no play ' * 100_000 }}", "into 2,100,000"),
+        ("{{ 'a' * 10 ** 15 }}", "memory"),
+        ("{{ raise_exception('no tools here') }}", "no tools here"),
+    ):
         with pytest.raises(Problem, match=said):
             render(_with_template(own_tokenizer, template), QUESTION)
-        assert abilities_for(own_tokenizer).notation is None
+    assert abilities_for(own_tokenizer).notation is None
     with pytest.raises(Problem):
         encode_prompt(own_tokenizer, _chat(ChatMessage("user", "half a character: \ud800")))
 

@@ -141,7 +141,7 @@ def test_the_cost_is_linear(tokenizer, kind):
         "spaces": tokenizer.encode("    ", add_special_tokens=False),
     }[kind]
     costs = []
-    for repeats in (20, 200):
+    for repeats in (10, 60):
         counting = Counting(tokenizer)
         stream = TextStream(counting)
         ids = unit * repeats

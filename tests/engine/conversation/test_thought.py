@@ -69,7 +69,7 @@ def check_the_budget(tokenizer, kind, budget=BUDGET):
     check_what_follows(tokenizer, tokens, budget + len(CLOSING))
 
 
-@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["none", "model", "trees"]))
+@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model"]))
 def test_a_budget_ends_at_its_token_and_the_answer_is_the_targets(kind, opened):
     check_the_budget(opened, kind)
 
@@ -87,7 +87,7 @@ def test_a_grammar_behind_reasoning_takes_as_much_of_the_mark_as_it_allows(opene
 
 
 def test_an_answer_that_goes_on_within_its_reasoning_still_ends_it(opened):
-    request = Request(max_tokens=20, thinking_budget=0)
+    request = Request(max_tokens=12, thinking_budget=0)
     for content, within in (("Let me", True), ("Let me</think>\n\nIt", False)):
         written = ChatMessage("assistant", "", written=content)
         events = list(new_session(opened).answer([*QUESTION, written], request))

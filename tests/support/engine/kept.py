@@ -17,7 +17,7 @@ from tests.support.engine.sessions import check_laws
 ROWS = 16
 A, B = "a" * 64, "b" * 64
 DOCUMENT = [65 + 7 * i % 26 for i in range(5 * ROWS + 3)]  # and five whole blocks
-GREEDY = Request(sampling=Sampling(), max_tokens=12, keep_as=(A,))
+GREEDY = Request(sampling=Sampling(), max_tokens=6, keep_as=(A,))
 SAMPLED = replace(GREEDY, sampling=Sampling(temperature=1.0, seed=5))
 QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=3 * ROWS + 5)
 

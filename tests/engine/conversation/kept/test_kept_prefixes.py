@@ -57,38 +57,28 @@ def test_caches_that_are_quantized_behind_the_last_block_are_not_kept(targets, f
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5", "gemma3_text"]))
-@pytest.mark.parametrize("length", [5 * ROWS + 3, 200], ids=["short", "long"])
-def test_windows_and_recurrent_states_are_kept_at_the_last_border(
-    targets, folder, architecture, length
-):
-    target, border = targets(architecture), length // ROWS * ROWS
-    document = [65 + 7 * i % 26 for i in range(length)]
-    answer(new(target, folder), [*document, 1, 2, 3])
-    assert len(files(folder)) == length // ROWS + 1
-    for question in ([1, 2, 3], [7, 7, 90, 60], [5] * 70):
-        session = new(target, folder)
-        given = answer(session, [*document, *question])
+def test_windows_and_recurrent_states_are_kept_at_the_last_border(targets, folder, architecture):
+    target, border = targets(architecture), 5 * ROWS
+    answer(new(target, folder), [*DOCUMENT, 1, 2, 3])
+    assert len(files(folder)) == 5 + 1
+    for question in ([1, 2, 3], [5] * 70):
+        session, prompt = new(target, folder), [*DOCUMENT, *question]
+        given = answer(session, prompt)
         assert reused_of(given) == border
-        assert tokens_of(given) == tokens_of(answer(new(target, None), [*document, *question]))
-        again = answer(session.copy(), [*document, 9])
-        assert reused_of(again) >= border, "the border is marked"
-    earlier = [*document[: border - ROWS], 9, 9]
+        assert tokens_of(given) == tokens_of(list(new(target, None).complete(prompt, GREEDY)))
+    assert reused_of(answer(session.copy(), [*DOCUMENT, 9])) >= border, "the border is marked"
+    earlier = [*DOCUMENT[: border - ROWS], 9, 9]
     given = answer(new(target, folder), earlier)
     assert reused_of(given) == 0, "states cannot be cut"
     assert tokens_of(given) == tokens_of(answer(new(target, None), earlier))
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("damaged", ["lost", "bent"])
 @pytest.mark.parametrize("architecture", mostly_slow(STATES, quick=["qwen3_5"]))
-def test_blocks_without_their_state_count_as_not_there(targets, folder, architecture, damaged):
+def test_blocks_whose_state_is_damaged_count_as_not_there(targets, folder, architecture):
     target = targets(architecture)
     expected = tokens_of(answer(new(target, folder), DOCUMENT))
     (state,) = (path for path in files(folder) if path.stem.endswith("-state"))
-    if damaged == "lost":
-        state.unlink()
-    else:
-        state.write_bytes(state.read_bytes()[:-1] + b"?")
+    state.write_bytes(state.read_bytes()[:-1] + b"?")
     given = answer(new(target, folder), DOCUMENT)
     assert (reused_of(given), tokens_of(given)) == (0, expected)
     assert reused_of(answer(new(target, folder), DOCUMENT)) == 5 * ROWS, "it is kept again"
@@ -220,7 +210,7 @@ def conversation(target, folder):
             prompt = [token for block in blocks for token in block] + [9]
             for _ in range(2):
                 session = new(target, folder, quantized=caches)
-                list(session.complete(prompt, GREEDY))
+                list(session.complete(prompt, replace(GREEDY, max_tokens=2)))
                 check(session)
                 while session.keep():
                     pass
