@@ -213,7 +213,7 @@ def test_prompts_that_do_not_fit_are_skipped(options, tmp_path):
 
 
 def test_what_mlx_lm_refuses_is_reported(tmp_path):
-    write_folder("mamba", tmp_path / "target")
+    write_folder("mamba", tmp_path / "target", layers=1)
     own = tmp_path / "own.txt"
     own.write_text("Hello\n")
     same = str(tmp_path / "target")

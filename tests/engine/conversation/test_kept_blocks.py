@@ -21,11 +21,9 @@ from engine.conversation.kept_blocks import (
     forget,
     forget_all,
     held_bytes,
-    kept_blocks_folder,
     state_name,
     used_ns,
 )
-from models.files import HOME_VARIABLE
 from tests.support.mostly_slow import examples
 
 A, B = "a" * 64, "b" * 64
@@ -105,14 +103,6 @@ def test_only_the_user_can_read_them_and_backups_skip_them(folder):
     assert tag.startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
 
 
-def test_the_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
-    assert kept_blocks_folder().parent == tmp_path
-    monkeypatch.delenv(HOME_VARIABLE)
-    monkeypatch.setattr("models.files.user_cache_path", lambda *_, **__: tmp_path / "caches")
-    assert kept_blocks_folder().parent == tmp_path / "caches"
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(at=st.integers(0, SIZE + 31), bit=st.integers(0, 7), more=st.binary(min_size=1))
 def test_a_damaged_file_is_deleted(tmp_path, at, bit, more):
@@ -165,19 +155,6 @@ def test_by_default_a_part_of_the_disk_is_used(folder, monkeypatch):
         monkeypatch.setattr(kept_blocks.shutil, "disk_usage", lambda _, usage=usage: usage)
         assert KeptBlocks(folder).most_bytes == most
     assert KeptBlocks(folder, most_bytes=5).most_bytes == 5
-
-
-def test_a_full_disk_leaves_no_half_file(folder):
-    blocks = KeptBlocks(folder)
-    path = blocks.begin((A,)) / "name.safetensors"
-
-    def failing(path):
-        path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        blocks.write(path, failing, size_bytes=SIZE, used_ns=0)
-    assert [each.name for each in path.parent.iterdir()] == ["documents.json"]
 
 
 def test_a_document_is_forgotten_with_all_blocks_that_it_is_in(folder):

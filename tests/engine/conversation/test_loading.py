@@ -86,7 +86,7 @@ STORED = [
 @pytest.mark.cpu
 @pytest.mark.parametrize(
     ("architecture", "dtype", "bits", "precision"),
-    mostly_slow(STORED, quick=[*STORED[:4], *STORED[-3::2]]),
+    mostly_slow(STORED, quick=[STORED[0], STORED[3], *STORED[-3::2]]),
 )
 def test_on_the_cpu_weights_become_float32(architecture, dtype, bits, precision, tmp_path):
     tiny.write_folder(architecture, tmp_path / "model", layers=2, dtype=dtype, bits=bits)
@@ -132,7 +132,7 @@ def test_layers_that_are_packed_in_other_ways(stated, precision, tmp_path):
 
 @pytest.mark.parametrize(
     ("dtype", "bits", "precision"),
-    [(mx.bfloat16, None, "bfloat16"), (mx.float16, 4, "4-bit"), (mx.float32, 8, "8-bit")],
+    [(mx.bfloat16, None, "bfloat16"), (mx.float16, 4, "4-bit")],
 )
 def test_without_memory_weights_stay_packed(dtype, bits, precision, tmp_path, memory):
     tiny.write_folder("llama", tmp_path, layers=2, dtype=dtype, bits=bits)
@@ -148,7 +148,7 @@ def test_without_memory_weights_stay_packed(dtype, bits, precision, tmp_path, me
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("bits", [None, 3, 4, 8])
+@pytest.mark.parametrize("bits", [None, 4])
 def test_half_of_the_free_memory_is_enough(bits, tmp_path, memory):
     tiny.write_folder("llama", tmp_path, layers=2, dtype=mx.bfloat16, bits=bits)
     values = sum(

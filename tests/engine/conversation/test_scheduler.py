@@ -113,51 +113,35 @@ def test_together_is_alone(make, architecture, kind, count, batching):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("batching", [True, False])
-def test_one_that_is_cancelled_leaves_the_others_alone(make, batching):
-    seen = {}
+def test_one_that_is_cancelled_and_one_that_fails_leave_the_others_alone(make, batching):
+    seen, of = {}, scheduler(make(), batching=batching)
     jobs = [job(number) for number in range(4)]
+    whole = alone(make, jobs)
     jobs[1] = job(1, cancelled=lambda: len(tokens_of(seen["1"])) > 4)
-    events = run(scheduler(make(), batching=batching), jobs, seen)
-    done = events["1"][-1]
-    assert done.reason == "cancelled"
-    whole = alone(make, [job(number) for number in range(4)])
+    failing = failing_in(engine.conversation.session.draft_and_verify, number=2)
+    with mock.patch.object(engine.conversation.session, "draft_and_verify", failing):
+        events = run(of, jobs, seen)
+    assert events["1"][-1].reason == "cancelled"
+    assert events["2"][-1].cause == "engine"
     told = answers(events)
     assert 0 < len(told["1"]) < LENGTH
     assert told["1"] == whole["1"][: len(told["1"])]
-    assert [told[each] for each in "023"] == [whole[each] for each in "023"]
+    assert [told[each] for each in "03"] == [whole[each] for each in "03"]
+    again = answers(run(of, [job(2)]))
+    assert again["2"] == whole["2"], "what failed leaves nothing behind"
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("batching", [True, False])
-def test_one_that_fails_leaves_the_others_alone(make, batching):
-    of = scheduler(make(), batching=batching)
-    jobs = [job(number) for number in range(3)]
-    broken = mock.patch.object(
-        engine.conversation.session,
-        "draft_and_verify",
-        side_effect=failing_in(engine.conversation.session, "1", jobs),
-    )
-    with broken:
-        events = run(of, jobs)
-    assert events["1"][-1].cause == "engine"
-    whole = alone(make, jobs)
-    assert [answers(events)[each] for each in "02"] == [whole[each] for each in "02"]
-    again = run(of, [job(1)])
-    assert answers(again)["1"] == whole["1"], "what failed leaves nothing behind"
-
-
-def failing_in(module, generation, jobs):
-    """A loop that breaks in its third round, for the answer whose prompt is that of a job."""
-    whole = module.draft_and_verify
+def failing_in(whole, *, number):
+    """A loop that breaks after its first round, for the answer that begins after so many others."""
     begun = itertools.count()
 
     def loop(*arguments):
-        breaks = str(next(begun)) == generation
+        breaks = next(begun) == number
         rounds = 0
         for item in whole(*arguments):
             yield item
             rounds += isinstance(item, engine.core.rounds.RoundVerdict)
-            if breaks and rounds == 3:
+            if breaks and rounds:
                 raise RuntimeError("out of luck")
 
     return loop

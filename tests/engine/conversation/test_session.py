@@ -185,15 +185,11 @@ def test_closing_the_generator_leaves_the_session_whole(architecture, kind, toke
 # Prompts
 
 
-def test_calls_without_results_are_named(tokenizer):
+def test_empty_prompts_and_calls_without_results_are_refused(tokenizer):
     session = new_session(tokenizer)
     calls = ChatMessage("assistant", "", tool_calls=(ToolCall("1", "add", "{}"),))
     with pytest.raises(Problem, match="calls tools"):
         session.answer([ChatMessage("user", "Add."), calls])
-
-
-def test_empty_prompt_is_refused(tokenizer):
-    session = new_session(tokenizer)
     for empty in ([], [ChatMessage("user", " \n")]):
         with pytest.raises(Problem, match="empty"):
             session.answer(empty)

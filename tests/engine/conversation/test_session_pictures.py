@@ -12,7 +12,7 @@ from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.events import Failed, Prefill, Source
+from engine.events import Prefill, Source
 from engine.process.host import failure
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
@@ -28,7 +28,7 @@ from tests.support.engine.pictures import (
     seeing,
     seeing_tokenizer,
 )
-from tests.support.engine.sessions import check_laws, done_of, reused_of, text_of, tokens_of
+from tests.support.engine.sessions import check_laws, done_of, reused_of, tokens_of
 from tests.support.engine.tiny import shallow
 
 GREEDY = Request(sampling=Sampling(), max_tokens=12)
@@ -134,18 +134,11 @@ def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
 # Told and drafted
 
 
-def test_nothing_tells_of_a_row_as_a_token(tokenizer, pictures):
-    session = new(tokenizer)
-    events = answer(session, [said("So?", pictures[0])], replace(GREEDY, logprobs=2))
-    plain = tokens_of(answer(new(tokenizer), [said("So?", pictures[0])]))
-    assert tokens_of(events) == plain
-
-
-def test_penalties_never_see_a_row(tokenizer, pictures):
+def test_neither_penalties_nor_probabilities_see_a_row(tokenizer, pictures):
     sampling = Sampling(
         repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=20
     )
-    request = replace(GREEDY, sampling=sampling)
+    request = replace(GREEDY, sampling=sampling, logprobs=2)
     asked = [said("Who is who?", pictures[0])]
     plain = new(tokenizer)
     plain.policy = Fixed(0)
@@ -225,29 +218,10 @@ def test_pictures_that_nobody_can_be_shown_are_refused(tokenizer, pictures, tmp_
         messages = [message, *([said("So?")] if message.role == "system" else [])]
         with pytest.raises(Problem, match=why):
             answer(asked, messages)
-    expected = tokens_of(answer(new(tokenizer), [said("So?", first)]))
-    assert tokens_of(answer(session, [said("So?", first)])) == expected  # nothing is lost
-
-
-def test_a_picture_that_fails_fails_its_answer_alone(tokenizer, pictures, tmp_path):
-    lost = replace(pictures[0], path=str(tmp_path / "lost.png"))
-    session = new(tokenizer)
-    of = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
-    events = []
-    for number, shown in enumerate([lost, pictures[1]]):
-        prompt = chat([said("So?", shown)])
-        events += of.add(Job(str(number), prompt, GREEDY))
-    while of.busy:
-        events += of.step()
-    assert [each.generation for each in events if isinstance(each, Failed)] == ["0"]
-    assert text_of([each for each in events if each.generation == "1"])
-
-
-def test_virtual_ids_without_their_picture_are_refused(tokenizer):
-    session = new(tokenizer)
     with pytest.raises(Problem, match="no longer available"):
         list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
-    assert list(session.complete([1, 2], GREEDY))
+    expected = tokens_of(answer(new(tokenizer), [said("So?", first)]))
+    assert tokens_of(answer(session, [said("So?", first)])) == expected  # nothing is lost
 
 
 def test_sources_are_found_behind_a_picture(tokenizer, pictures):

@@ -156,25 +156,16 @@ def test_macs_that_are_to_be_left_or_led_first_are_not_led():
     assert client.suits(macs)
 
 
-def test_the_state_of_macs_is_about_the_process():
-    ranks = Ranks((RankState(0, "127.0.0.1", "ready"),))
+def test_what_a_process_says_of_itself_is_known_until_another_begins():
+    ranks, failed = Ranks((RankState(0, "127.0.0.1", "ready"),)), Failed("", "m", "r")
     client = with_model()
     assert hear(client, ranks) == (ranks, None)
     assert hear(client, ranks) is None, "it is the same"
-    lost(client)
-    assert client.ranks == ranks.ranks
-    client.begin()
-    assert client.ranks == ()
-
-
-def test_what_a_process_says_of_itself_is_known_until_another_begins():
-    client = with_model()
-    failed = Failed("", "m", "r")
     assert hear(client, failed) == (failed, None)
     lost(client)
-    assert client.own_failure == "m"
+    assert (client.ranks, client.own_failure) == (ranks.ranks, "m")
     client.begin()
-    assert client.own_failure == ""
+    assert (client.ranks, client.own_failure) == ((), "")
 
 
 def test_the_plain_answer_of_a_race_is_over_with_the_other():
@@ -200,27 +191,6 @@ def test_a_generation_that_runs_can_be_hurried():
     assert hear(client, DONE)
     client.hurry("g")
     assert not sent(client)
-
-
-def test_a_generation_is_cancelled_once():
-    client = with_model()
-    client.ask(generate("g"))
-    for id in ("g", "g", "other", "load"):
-        assert client.cancel(id) is None
-    assert sent(client) == [generate("g"), Cancel("g")]
-    assert hear(client, Text("g", "a"))
-    assert hear(client, DONE)
-    client.cancel("g")
-    assert sent(client) == []
-
-
-def test_a_generation_that_was_not_sent_is_cancelled_at_once():
-    client = with_model()
-    lost(client)
-    assert client.ask(generate("g")) is None
-    assert client.cancel("g") == (Done("g", "cancelled", Stats()), generate("g"))
-    client.begin()
-    assert not any(isinstance(command, Generate) for command in sent(client))
 
 
 def test_without_an_engine_only_a_load_is_kept_for_the_next():
@@ -281,29 +251,6 @@ def test_what_made_room_for_a_load_that_failed_stays_away():
     hear(client, Failed("b", "m", "r"))
     lost(client)
     assert targets(client) == []
-
-
-def test_a_count_is_answered_once_and_is_no_generation():
-    client = with_model()
-    client.ask(Count("http-1", Prompt()))
-    assert not client.generating
-    client.cancel("http-1")
-    assert sent(client) == [Count("http-1", Prompt())]
-    assert hear(client, Counted("http-1", 7))
-    assert hear(client, Counted("http-1", 7)) is None
-    client.ask(Count("http-2", Prompt()))
-    assert lost(client) == ["http-2"]
-
-
-def test_a_response_of_another_kind_is_stale():
-    client = with_model()
-    client.ask(generate("g"))
-    client.ask(Count("c", Prompt()))
-    assert hear(client, Counted("g", 7)) is None
-    assert hear(client, Done("c", "stop", Stats())) is None
-    assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
-    assert hear(client, loaded("g", "/a")) == (loaded("g", "/a"), None)
-    assert lost(client) == ["g", "c"]
 
 
 ENDS = {

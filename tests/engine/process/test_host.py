@@ -20,7 +20,6 @@ from engine import device, earlier_answers
 from engine.conversation.default_sampling import BALANCED_SMALL
 from engine.conversation.kept_blocks import kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
-from engine.conversation.loading import load
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
@@ -43,7 +42,6 @@ from engine.process.protocol import (
     Loading,
     Memory,
     Quit,
-    Ready,
     SetDrafter,
     Unload,
     Unloaded,
@@ -73,12 +71,18 @@ def folder(tmp_path_factory):
     return path
 
 
+# Standard streams in another encoding must not matter.
+ENVIRONMENT = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C"}
+
+
 @pytest.fixture(scope="module")
 def child(folder, tmp_path_factory):
-    """One that has the model loaded, for all tests that leave it so."""
-    child = Child(tmp_path_factory.mktemp("log") / "log")
+    """One that has the model loaded, for all tests that leave it so. `imported`: before that."""
+    log = tmp_path_factory.mktemp("log") / "log"
+    child = Child(log, ENVIRONMENT | {"PYTHONPROFILEIMPORTTIME": "1"})
     try:
-        assert isinstance(child.next(), Ready)
+        child.ready = child.next()
+        child.imported = {line.rpartition("|")[2].strip() for line in log.read_text().splitlines()}
         assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
         yield child
     finally:
@@ -87,37 +91,33 @@ def child(folder, tmp_path_factory):
 
 @pytest.fixture
 def fresh(tmp_path):
-    """Starts a child process that a test may end."""
-    children = []
-
-    def start():
-        # Standard streams in another encoding must not matter.
-        environment = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C"}
-        children.append(Child(tmp_path / f"log{len(children)}", environment))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.close()
+    """A child process that a test may end."""
+    child = Child(tmp_path / "log", ENVIRONMENT)
+    yield child
+    child.close()
 
 
-def generate(id, *, max_tokens=32, sampling=WITHOUT_END):
+NOT_YET = (
+    "app", "engine.cli", "engine.server", "engine.documents", "engine.tools", "engine.distil",
+    "torch", "rich", "typer", "mcp", "uvicorn", "starlette", "openpyxl", "mammoth", "pypdfium2",
+    "PySide6", "transformers.models.auto.modeling_auto", "transformers.generation.utils",
+)  # fmt: skip
+
+
+def test_it_greets_and_begins_without_what_it_does_not_need(child):
+    ready = child.ready
+    assert ready.protocol == protocol.PROTOCOL
+    assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
+    assert "mlx_lm" in child.imported
+    assert child.imported & {*NOT_YET} == set()
+
+
+def generate(id, *, max_tokens=16, sampling=WITHOUT_END):
     return Generate(id, "chat", QUESTION, Request(sampling=sampling, max_tokens=max_tokens))
 
 
 def written(responses):
     return "".join(response.delta for response in responses if isinstance(response, Text))
-
-
-def test_it_writes_what_a_session_writes(child, folder):
-    responses = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
-    assert {response.generation for response in responses} == {"g1"}
-    session = Session(load(ModelFolder(folder)))
-    (message,) = QUESTION.messages
-    expected = list(session.answer([message], Request(max_tokens=64)))
-    assert written(responses) == written(list(expected))
-    assert isinstance(responses[0], Prefill)
-    assert responses[-1].reason == expected[-1].reason
 
 
 def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
@@ -212,15 +212,16 @@ def test_a_conversation_can_be_given_less_memory_and_a_sampling(folder):
     assert told[-1].generation == "3"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("family", "head_dim", "possible"),
     [
         ("llama", 64, True),
         ("llama", 16, False),  # narrower than a group of numbers that share a scale
+        ("mamba2", 64, False),
         ("gemma3_text", 64, True),  # its windows stay as they are
         ("gpt_oss", 64, False),  # attends to a sink, which no quantized kernel does
         ("gemma2", 64, False),  # its attention is its own
-        ("mamba2", 64, False),
     ],
 )
 def test_caches_are_quantized_where_a_trial_succeeds(tmp_path, family, head_dim, possible):
@@ -238,15 +239,6 @@ def test_caches_are_quantized_where_a_trial_succeeds(tmp_path, family, head_dim,
     else:
         with pytest.raises(Problem):
             quantized_caches(folder, Memory(cache_bits=4))
-
-
-def test_a_running_generation_can_be_cancelled(child):
-    child.send(generate("g1", max_tokens=LONG))
-    child.until(Verdict)
-    child.send(Cancel("g1"))
-    done = child.until(Done)[-1]
-    assert done.reason == "cancelled"
-    assert done.stats.committed < LONG
 
 
 def test_reasoning_can_be_ended(child, folder, tmp_path):
@@ -279,10 +271,9 @@ def test_generations_run_side_by_side(child, folder):
     assert written(of_second) == alone
     assert any(isinstance(r, Verdict) and r.generation == "g1" for r in responses)
     child.send(Unload("u"), Cancel("g1"))
-    assert [type(r) for r in child.until(Unloaded) if isinstance(r, Done | Unloaded)] == [
-        Done,
-        Unloaded,
-    ], "what is loaded changes once nothing runs"
+    done, _ = (r for r in child.until(Unloaded) if isinstance(r, Done | Unloaded))
+    assert done.reason == "cancelled", "what is loaded changes once nothing runs"
+    assert done.stats.committed < LONG
     assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
@@ -345,21 +336,17 @@ ENDS = (
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("end", ENDS, ids=["input", "SIGTERM", "quit"])
 def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
-    child = fresh()
-    ready = child.next()
-    assert ready.protocol == protocol.PROTOCOL
-    assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
     answers = (generate(id, max_tokens=LONG) for id in ("g1", "g2"))
-    child.send(Load("1", str(folder), parallel=1), *answers, Unload("2"))
-    child.until(Verdict)
-    end(child)
-    ends = [child.until(Done)[-1] for _ in range(2)]
+    fresh.send(Load("1", str(folder), parallel=1), *answers, Unload("2"))
+    fresh.until(Verdict)
+    end(fresh)
+    ends = [fresh.until(Done)[-1] for _ in range(2)]
     assert [(end.generation, end.reason) for end in ends] == [
         ("g1", "cancelled"),
         ("g2", "cancelled"),
     ]
-    assert child.line(5.0) == b""
-    assert child.end() == 0
+    assert fresh.line(5.0) == b""
+    assert fresh.end() == 0
 
 
 PIPE_BYTES, LONGEST_LINE = 1 << 16, 1 << 12
@@ -375,17 +362,16 @@ def readable(pipe):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS[::2], ids=["input", "quit"])
 def test_it_ends_although_it_is_held_up(end, fresh, folder):
-    child = fresh()
-    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
-    child.until(Verdict)
-    while readable(child.stdout) < PIPE_BYTES - LONGEST_LINE:  # which nobody reads
+    fresh.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    fresh.until(Verdict)
+    while readable(fresh.stdout) < PIPE_BYTES - LONGEST_LINE:  # which nobody reads
         time.sleep(0.01)
-    end(child)
-    assert child.end() == -signal.SIGALRM
+    end(fresh)
+    assert fresh.end() == -signal.SIGALRM
 
 
-@pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
-def test_it_is_usable_after_a_failed_generation(error, folder, monkeypatch, capsys):
+def test_it_is_usable_after_a_failed_generation(folder, monkeypatch, capsys):
+    error = RuntimeError("[metal::malloc] no memory")
     read, errors = Decoder.read, list[Exception | None]()
 
     def failing(decoder, tokens):
@@ -451,16 +437,11 @@ def test_answers_are_learned_where_that_is_asked_for(home, folder):
         assert isinstance(hosted([load_it, generate(id)])[-1], Done)
         return sorted(kept.glob("*")) if kept.exists() else []
 
-    assert ask("off", learn=False) == []
     assert ask("without a folder", learn=True) == []
     assert not kept.exists()
     earlier_answers.begin(kept)
-    assert ask("off again", learn=False) == []
-    (file,) = ask("on", learn=True)
-    assert file.stat().st_mode & 0o777 == 0o600
-    content = file.read_bytes()
-    assert ask("off at last", learn=False) == [file]
-    assert file.read_bytes() == content
+    assert ask("off", learn=False) == []
+    assert len(ask("on", learn=True)) == 1
 
 
 @pytest.mark.usefixtures("on_the_cpu")
@@ -475,7 +456,6 @@ def test_a_picture_is_seen_counted_and_missed(tmp_path):
         Count("count", seen),
         Generate("see", "chat", seen, request),
         Generate("miss", "chat", missed, request),
-        Generate("again", "chat", seen, request),
     ]
     lines = [COMMANDS.to_json(each).encode() for each in sent]
     assert all(len(line) < 2000 for line in lines)
@@ -488,13 +468,7 @@ def test_a_picture_is_seen_counted_and_missed(tmp_path):
     failed = [each for each in responses if isinstance(each, Failed)]
     assert [each.generation for each in failed] == ["miss"]
     assert "missing" in failed[0].message
-    done = {each.generation for each in responses if isinstance(each, Done)}
-    assert done == {"see", "again"}
-    texts = [
-        "".join(e.delta for e in responses if isinstance(e, Text) and e.generation == name)
-        for name in ("see", "again")
-    ]
-    assert texts[0] == texts[1]
+    assert [each.generation for each in responses if isinstance(each, Done)] == ["see"]
 
 
 def about_a_document(id):

@@ -3,11 +3,7 @@
 import copy
 import json
 import resource
-import shutil
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -389,57 +385,6 @@ def test_states_are_marked_where_a_block_ends(targets, folder, in_blocks):
     assert (reused_of(given), tokens_of(given)) == (5 * ROWS, tokens_of(expected))
 
 
-_WRITER = """
-import sys
-import time
-from pathlib import Path
-import engine.conversation.kept_prefixes, engine.core.decoder
-from engine.conversation.kept_blocks import KeptBlocks
-from engine.conversation.loading import load
-from engine.conversation.session import Session
-from engine.request import ChatMessage, Request, Sampling
-from models.model_folder import inspect
-target, folder, rows = sys.argv[1:]
-engine.conversation.kept_prefixes.PREFILL_ROWS = engine.core.decoder.PREFILL_ROWS = int(rows)
-session = Session(load(inspect(Path(target))), kept=KeptBlocks(Path(folder), most_bytes=1 << 30))
-request = Request(sampling=Sampling(), max_tokens=1, keep_instructions=True)
-said = [ChatMessage("system", "Answer in a few words. " * 8), ChatMessage("user", "Why?")]
-for _ in session.answer(said, request):
-    pass
-print("read", flush=True)
-while session.keep():
-    pass
-print("kept", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_while_it_is_written_leaves_nothing_half(targets, folder):
-    """Twenty kills, later and later: what is there is whole, and answers are as without it."""
-    target = targets("qwen3_5")
-    command = [sys.executable, "-c", _WRITER, str(target.folder.path), str(folder), str(ROWS)]
-    system, said = ChatMessage("system", "Answer in a few words. " * 8), ("Why?",)
-    expected = tokens_of(ask(new(target, None), *said, system=system))
-    left, reused = set[int](), set[int]()
-    for kill in range(20):
-        process = subprocess.Popen(
-            command, cwd=Path(__file__).parents[4], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout.readline() == "read\n"
-        time.sleep(0.012 * kill)
-        process.kill()
-        process.communicate()
-        left.add(len(files(folder)))
-        session = new(target, folder)
-        events = list(session.answer([system, ChatMessage("user", said[0])], INSTRUCTED))
-        assert tokens_of(events) == expected
-        reused.add(reused_of(events))
-        check(session)
-        shutil.rmtree(folder, ignore_errors=True)
-    assert len(left) > 2, "no kill came while it was being written"
-    assert reused == {0, (len(system.content) + 2) // ROWS * ROWS}, "states are there or not"
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(["llama", *STATES], quick=["llama", "lfm2"]))
 def test_instructions_are_kept_and_what_is_said_is_not(targets, folder, architecture):
@@ -468,9 +413,6 @@ def test_instructions_go_with_no_document(targets, folder):
     assert len(files(folder)) == BEGINNING + 5
     forget(folder, A)
     assert len(files(folder)) == BEGINNING
-    (own,) = {path.parent for path in files(folder)}
-    assert own.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in files(folder)} == {0o600}
 
 
 def test_a_text_or_tokens_have_no_instructions(targets, folder):
