@@ -8,6 +8,7 @@ import pytest
 from engine.bench import run, runners
 from engine.bench.answers import comparable
 from engine.bench.options import BenchOptions
+from engine.bench.prompts import load_prompts, spread
 from engine.bench.report import ALL
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Workload
@@ -89,37 +90,6 @@ def test_the_file_holds_runs_and_rows_and_no_private_path(measured, options):
     assert written["options"]["drafters"] == ["lookup", "tiny"]
     assert all(answer["differs_at"] is None for answer in written["measured_answers"])
     assert str(options.target.path.parent) not in text
-
-
-def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(options, monkeypatch):
-    class Spy(Fixed):
-        seen = begun = 0
-
-        def observe(self, measured):
-            self.seen += 1
-
-        def restart(self):
-            self.begun += 1
-
-    made = []
-
-    def make(length):
-        made.append(Spy(0 if length == "0" else 3))
-        return made[-1]
-
-    monkeypatch.setattr(runners, "make_policy", make)
-    target = load(options.target)
-    short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
-    first, second = runners.make_runners(short, target, load)
-    workload = Workload(tuple(range(60, 80)), 12, 0.0, seed=0)
-    first.run(workload)
-    once = made[0].seen
-    first.run(workload)
-    second.run(workload)
-
-    assert [policy.seen for policy in made] == [2 * once, once]
-    assert once > 0
-    assert made[0].begun == 0, "it goes on, and does not start anew"
 
 
 def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(options, monkeypatch):
@@ -293,3 +263,26 @@ def test_a_runner_that_fails_is_left_out_and_the_rest_goes_on(others, options, m
     assert failing.runs == 2
     assert measured.setup.refused == (("failing", "enough"),)
     assert len(measured.answers) == (8 if others else 0), "two plain ones, two prompts, twice"
+
+
+# Where the prompts come from
+
+
+def test_own_and_built_in_prompts(tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text("One?\n\nTwo?\nThree?\n", encoding="utf-8-sig")  # as a Windows editor does
+    assert [p.text for p in load_prompts(own, per_category=2)] == ["One?", "Two?"]
+    assert [p.id for p in load_prompts(own, per_category=9)] == ["own/1", "own/3", "own/4"]
+    assert len(load_prompts(None, per_category=9)) == 12
+    assert len(load_prompts(None, per_category=1)) == 9
+    assert spread(range(10), 3) == [0, 3, 6]
+    assert spread([1, 2], 5) == [1, 2]
+
+
+def test_an_empty_or_broken_place_is_a_problem(tmp_path):
+    for place in (tmp_path, tmp_path / "none.txt"):
+        with pytest.raises(Problem, match="cannot be read"):
+            load_prompts(place, per_category=1)
+    (tmp_path / "empty.txt").write_text("\n \n")
+    with pytest.raises(Problem, match="contains no prompts"):
+        load_prompts(tmp_path / "empty.txt", per_category=1)

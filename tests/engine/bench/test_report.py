@@ -1,8 +1,6 @@
 """Figures are computed from answers; a report's JSON can be shown again, as Markdown too."""
 
-import json
-import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from engine.bench.answers import (
 )
 from engine.bench.report import (
     ALL,
-    BenchReport,
     Spread,
     check_place,
     command,
@@ -41,7 +38,6 @@ from engine.events import Draft, DraftedToken, Prefill, Stats, Text, TokenVerdic
 from engine.events import WrittenToken as Written
 from engine.near_ties import Fork
 from models.errors import Problem
-from models.typed_json import decode
 
 BENCH = Path(engine.bench.__file__).parent
 
@@ -161,18 +157,6 @@ def test_what_is_no_report_is_a_problem(text, message, tmp_path):
         check_place(tmp_path)
 
 
-def test_markdown_has_every_table_in_full(report):
-    text = markdown(report)
-    written = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    shown = list(tables(report))
-    assert len(written) == len(shown) == text.count("## ")
-    for table, sheet in zip(written, shown, strict=True):
-        lines = table.splitlines()
-        assert {line.replace("\\|", "").count("|") for line in lines} == {lines[1].count("|")}
-        assert len(lines) == len(sheet.rows) + 2
-    assert len({sheet.title for sheet in shown}) == 10
-
-
 def answered(runner, category, flags, seconds, *, length=0):
     """A runner's greedy answer to the category's only prompt; `flags`: which tokens were drafted,
     `length` a round."""
@@ -208,41 +192,6 @@ def test_what_rounding_explains_is_counted_apart(report):
         "same": (1, 0),
     }
     assert "0/1, 1 near a tie @1" in markdown(measured.report())
-
-
-def test_the_lowest_categories_are_named_for_each_temperature(report):
-    steps = {"Art": [True, False, True, True, False], "Law": [False, True, False], "Sport": [False]}
-    seconds = {"Art": 10.0, "Law": 3.0, "Sport": 0.5}
-    greedy = [
-        run
-        for category, drafted in steps.items()
-        for run in (
-            answered(PLAIN, category, [False], 1.0),
-            answered(
-                "ours", category, drafted, seconds[category], length=2 * (category != "Sport")
-            ),
-        )
-    ]
-    sampled = [replace(run, temperature=0.8) for run in greedy if run.category != "Sport"]
-
-    found = Measurements(report, (*greedy, *sampled)).report()
-
-    whole = {(r.temperature, r.runner): r for r in found.rows if r.category == ALL}
-    assert whole[0.0, "ours"].acceptance_by_position == (0.75, 0.25)
-    lines = {
-        row[0]: row[1:] for s in tables(found) if "category, greedy" in s.title for row in s.rows
-    }
-    names = ["all (3)", "Art (1)", "Law (1)", "Sport (1)", "lowest × plain", "lowest length"]
-    assert list(lines) == names
-    assert lines["Law (1)"] == ("1.00×", "1.00× 25% 1.50")
-    assert lines["lowest × plain"] == ("–", "0.50\nArt")
-    assert lines["lowest length"] == ("–", "1.00\nSport")
-    again = decode(BenchReport, json.loads(json.dumps(asdict(found))), place="report")
-    assert again.rows == found.rows
-
-    one = Measurements(report, tuple(run for run in greedy if run.category == "Art")).report()
-    names = [row[0] for sheet in tables(one) for row in sheet.rows]
-    assert not any(name.startswith("lowest") for name in names), "nothing to choose from"
 
 
 @pytest.mark.parametrize("reached", [0.9, 1.3])

@@ -87,15 +87,15 @@ def converse(session, sampling):
     first = [ChatMessage("user", "one two three one two three one two")]
     second = [*first, ChatMessage("assistant", "one two"), ChatMessage("user", "and then two?")]
     edited = [*second[:2], ChatMessage("user", "and then?" + " three two one" * 12)]
-    events = list(stream(first, 12))
+    events = list(stream(first, 20))
     drafts = [[(t.id, t.q) for t in e.tokens] for e in events if isinstance(e, Draft)]
-    answers = [tokens_of(events), tokens_of(list(stream(second, 8)))]
-    closed = stream(edited, 10)
-    begun = list(islice(closed, 8))
+    answers = [tokens_of(events), tokens_of(list(stream(second, 16)))]
+    closed = stream(edited, 16)
+    begun = list(islice(closed, 12))
     closed.close()
     asked = iter(range(5))
-    cut = list(stream(edited, 10, cancelled=lambda: next(asked, None) is None))
-    answers.append(tokens_of(list(stream(edited, 10))))
+    cut = list(stream(edited, 16, cancelled=lambda: next(asked, None) is None))
+    answers.append(tokens_of(list(stream(edited, 16))))
     for part in (tokens_of(begun), tokens_of(cut)):
         assert answers[-1][: len(part)] == part
     assert cut[-1].reason == "cancelled"

@@ -264,11 +264,7 @@ def test_any_number_of_orders_comes_back_in_order(told, last, number):
     assert len(messages) <= 1 + len(decoded) * 6 // (orders.LENGTH - 3 - PREFILL_ROWS - 3)
 
 
-HEADER = st.integers(0, 8)  # and the first of the orders
-
-
-@settings(max_examples=examples(200))
-@given(FEW, LAST, HEADER | st.integers(0, orders.LENGTH - 1), st.integers(-2, 9) | NUMBERS)
+@given(FEW, LAST, st.integers(0, orders.LENGTH - 1), st.integers(-(1 << 31), MOST))
 def test_a_changed_message_is_refused_or_is_another_one(told, last, place, value):
     """Never half of one: what is decoded is a message that could have been sent."""
     message = orders.encode(9, [*told, last])
@@ -276,9 +272,6 @@ def test_a_changed_message_is_refused_or_is_another_one(told, last, place, value
     with suppress(orders.NotAnOrder):
         found = orders.decode(9, message)
         assert orders.encode(9, found) == message
-    for short in (message[:-1], []):
-        with pytest.raises(orders.NotAnOrder):
-            orders.decode(9, short)
 
 
 @pytest.mark.parametrize(
@@ -293,3 +286,11 @@ def test_a_changed_message_is_refused_or_is_another_one(told, last, place, value
 def test_what_could_not_be_decoded_is_not_sent(given_):
     with pytest.raises(ValueError, match=r"\w"):
         orders.encode(1, given_)
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 0), (1, 6), (2, 8), (2, 6), (3, 99), (4, -1)])
+def test_a_damaged_message_is_refused(place, value):
+    message = orders.encode(5, [orders.Mark(1), orders.Read(2, (3, 4))])
+    for damaged in ([*message[:place], value, *message[place + 1 :]], message[:-1], [0] * 9):
+        with pytest.raises(orders.NotAnOrder):
+            orders.decode(5, damaged)

@@ -160,7 +160,8 @@ def test_a_shared_pass_that_fails_is_made_one_by_one(make, capfd):
     assert "no way" in capfd.readouterr().err
 
 
-def test_a_policy_sees_all_rows_of_a_shared_pass(make):
+@pytest.mark.parametrize("batching", [True, False])
+def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
     seen = []
     asked_beside = []
 
@@ -177,9 +178,13 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(make):
 
     session = make()
     session.policy = Watched(3)
-    run(scheduler(session), [job(number) for number in range(3)])
+    run(scheduler(session, batching=batching), [job(number) for number in range(3)])
 
     shared = [each for each in seen if each.others]
+    if not batching:
+        assert not shared
+        assert not any(asked_beside)
+        return
     assert {each.others for each in shared} == set(asked_beside) - {0} == {1, 2}
     assert all(each.rows > each.proposed + each.others for each in shared)
     assert not any(each.rows for each in seen if not each.others)

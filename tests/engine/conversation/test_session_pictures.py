@@ -1,14 +1,17 @@
 """A session whose messages show pictures: what is read, counted, told, drafted and refused."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from engine.conversation import pair_costs
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
+from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters.copying import LookupDrafter
 from engine.drafters.model import ModelDrafter
@@ -236,9 +239,10 @@ def test_sources_are_found_behind_a_picture(tokenizer, pictures):
     assert answer_.sources.of(rows.start + 1) is None
 
 
-def test_a_pair_is_measured_behind_a_picture(tokenizer, pictures):
+def test_a_pair_is_measured_behind_a_picture(tokenizer, pictures, monkeypatch):
     """As when a person changes the drafter in the middle of a chat."""
     asked = [said("So?", pictures[0]), TOLD, said("And?", pictures[1])]
+    monkeypatch.setattr(pair_costs, "calibrate", partial(calibrate, budget_seconds=0.05))
     expected = tokens_of(answer(new(tokenizer, "qwen3"), asked))
     session = new(tokenizer, "qwen3")
     answer(session, asked[:1])

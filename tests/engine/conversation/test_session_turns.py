@@ -23,7 +23,6 @@ from tests.support.engine.sessions import (
     tiny_model,
     tokens_of,
 )
-from tests.support.engine.tiny import ARCHITECTURES
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -59,7 +58,7 @@ def check_reuse(session, events, before, prompt):
 
 @pytest.mark.parametrize(
     ("architecture", "kind"),
-    mostly_slow(product(ARCHITECTURES, ["model", "cascade"]), quick=[("qwen3_5", "model")]),
+    mostly_slow(product(CORE, ["model", "cascade"]), quick=[("qwen3_5", "model")]),
 )
 def test_turns_are_answered_as_by_fresh_sessions(architecture, kind, tokenizer):
     session, messages = conversation(tokenizer, architecture, kind)

@@ -181,16 +181,28 @@ def test_the_plain_answer_of_a_race_is_over_with_the_other():
     assert hear(client, Text(plain, "b")) is None
 
 
-def test_a_generation_that_runs_can_be_hurried():
+def test_a_generation_that_runs_can_be_hurried_and_is_cancelled_once():
     client = with_model()
     client.hurry("g")
     client.ask(generate("g"))
-    client.hurry("g")
-    client.hurry("load")
-    assert sent(client) == [generate("g"), Hurry("g")]
+    for id in ("g", "load"):
+        client.hurry(id)
+    for id in ("g", "g", "other", "load"):
+        assert client.cancel(id) is None
+    assert sent(client) == [generate("g"), Hurry("g"), Cancel("g")]
     assert hear(client, DONE)
     client.hurry("g")
+    client.cancel("g")
     assert not sent(client)
+
+
+def test_a_generation_that_was_not_sent_is_cancelled_at_once():
+    client = with_model()
+    lost(client)
+    assert client.ask(generate("g")) is None
+    assert client.cancel("g") == (Done("g", "cancelled", Stats()), generate("g"))
+    client.begin()
+    assert not any(isinstance(command, Generate) for command in sent(client))
 
 
 def test_without_an_engine_only_a_load_is_kept_for_the_next():
@@ -251,6 +263,17 @@ def test_what_made_room_for_a_load_that_failed_stays_away():
     hear(client, Failed("b", "m", "r"))
     lost(client)
     assert targets(client) == []
+
+
+def test_a_count_is_answered_once_and_is_no_generation():
+    client = with_model()
+    client.ask(Count("c", Prompt()))
+    assert not client.generating
+    client.cancel("c")
+    assert sent(client) == [Count("c", Prompt())]
+    assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
+    assert hear(client, Counted("c", 7))
+    assert hear(client, Counted("c", 7)) is None
 
 
 ENDS = {
