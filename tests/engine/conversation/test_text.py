@@ -186,6 +186,37 @@ def test_a_stop_string_takes_from_the_shares_behind_it(tokenizer, data, stops):
     )
 
 
+SHARES = (  # of a tokenizer, tokens, and the lengths that are told with each and at the end
+    # A character belongs to the token that completes it; SentencePiece's come when the run ends.
+    (0, ["he", "ĠÃ", "©", "ll"], [[2], [], [1, 1], [2], []]),
+    (1, ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"], [[2], [], [], [], [0, 0, 1, 1], []]),
+    # Bytes that are no character belong to the token that began them.
+    (0, ["ð", "Ł", "he", "ÿ"], [[], [], [1, 0, 2], [], [1]]),
+    (1, ["<0xE4>", "<0xB8>", "a"], [[], [], [1, 1, 1], []]),
+    # A token without text has an empty share; the first space is stripped.
+    (0, ["<|im_end|>", "he", "<|im_start|>"], [[0], [2], [0], []]),
+    (1, ["▁", "he"], [[0], [2], []]),
+)
+
+
+def test_the_shares_of_some_tokens():
+    for number, names, expected in SHARES:
+        ids = TOKENIZERS[number].convert_tokens_to_ids(names)
+        found = told(TextStream(TOKENIZERS[number]), [[one] for one in ids])
+        assert [lengths for _, lengths in found] == expected, names
+
+
+def test_a_token_waits_for_all_of_its_text():
+    tokenizer = byte_level()
+    he, tool, bang = tokenizer.convert_tokens_to_ids(["he", "<tool>", "!"])
+    answer = AnswerText(tokenizer, ["ool>!!"])
+    assert answer.push([he, tool]) == ("he", [2], ())
+    assert answer.push([bang]) == ("", [], ())
+    assert answer.push([bang, he]) == ("", [], ())
+    assert answer.finish() == ("<t", [2, 0, 0, 0], ())
+    assert answer.cut == "ool>!!he"
+
+
 @each_tokenizer
 def test_spelling(tokenizer):
     token_texts = TokenTexts(tokenizer)

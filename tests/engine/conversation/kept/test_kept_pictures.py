@@ -62,13 +62,14 @@ def check(session):
     assert_as_fresh(session.decoder, session._tokens, fresh)
 
 
-@pytest.fixture(params=mostly_slow(["CPU", "GPU"], quick=["GPU"]))
+@pytest.fixture
 def device(request):
     with on_a_mac() if request.param == "GPU" else nullcontext():
         yield
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("device", mostly_slow(["CPU", "GPU"], quick=["GPU"]), indirect=True)
 @pytest.mark.parametrize(
     "architecture",
     mostly_slow(["llama", "qwen3", "gemma3_text", "qwen3_5", "lfm2"], quick=["qwen3"]),
@@ -98,6 +99,7 @@ def test_another_question_is_answered_as_without(
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("device", ["CPU", "GPU"], indirect=True)
 def test_blocks_that_end_in_a_picture_are_read_up_to_it(targets, folder, tokenizer, pictures):
     """As those behind them were deleted."""
     target = seeing(targets("llama"), tokenizer, "llama")
