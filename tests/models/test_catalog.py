@@ -10,12 +10,10 @@ import pytest
 import models.catalog as catalog_module
 import models.memory.fit as fit_module
 import models.memory.shape as shape_module
-from models.architectures import known_to_mlx
 from models.catalog import (
     AS_FAST_AS_READING,
     AT_EASE,
     LEAVES_ROOM,
-    MEMORY_SIZES_GB,
     SPARE_DISK_BYTES,
     VERSION,
     load_catalog,
@@ -33,12 +31,27 @@ from models.speed import Measured, RowCurve
 from models.starter import STARTER
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+QWEN_8B, ITS_DRAFTER = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
+QWEN_9B = "mlx-community/Qwen3.5-9B-MLX-4bit"
+QWEN_27B = "mlx-community/Qwen3.8-27B-8bit"
+LLAMA = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
+FEW = (
+    ITS_DRAFTER, "mlx-community/LFM2-2.6B-4bit", "mlx-community/Qwen3.5-4B-MLX-4bit", QWEN_8B,
+    QWEN_9B, LLAMA, "mlx-community/Qwen3-8B-8bit", QWEN_27B,
+)  # fmt: skip
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
 
 
 @pytest.fixture(scope="module")
 def catalog():
     return load_catalog()
+
+
+@pytest.fixture(scope="module")
+def few(catalog):
+    """Some of its models, so that they are judged in a moment."""
+    kept = {name: catalog.models[name] for name in (STARTER.name, *FEW)}
+    return replace(catalog, models=kept)
 
 
 def a_mac(memory_gb, chip="M4 Pro"):
@@ -55,6 +68,14 @@ def recommended(found):
 
 
 # What stands in resources/catalog.json
+
+BITS_OF_A_WEIGHT = {2: (2.1, 2.7), 4: (4.2, 5.0), 6: (6.4, 6.6), 8: (8.4, 9.0), 16: (15.9, 16.6)}
+
+
+def _sees(config):
+    """Whether a part is in 16 bits: the more of it, the smaller the model."""
+    kinds = ("gemma3_text", "gemma4", "muse_glimmer", "gpt_oss")
+    return "text_config" in config or config["model_type"] in kinds or config["hidden_size"] == 576
 
 
 def flaws(catalog):
@@ -78,6 +99,11 @@ def flaws(catalog):
                 read_shape(model.config)
             except Problem as problem:
                 yield f"config of {name}: {problem.message}"
+        if model.parameters and not model.active_share:
+            least, most = BITS_OF_A_WEIGHT[model.bits]
+            most *= 1.7 if _sees(model.config) else 1
+            if not least < 8 * model.weights_bytes / model.parameters.total < most:
+                yield f"{name}: its size and its config"
     for drafter in catalog.drafters:
         if any(target != plain_name(target) for target in drafter.targets) or not drafter.targets:
             yield f"{drafter.name}: targets"
@@ -90,156 +116,111 @@ def flaws(catalog):
             yield f"{drafter.name}: name"
         if not drafter.source or not re.fullmatch(r"20\d\d-[01]\d", drafter.seen):
             yield f"{drafter.name}: source"
+        for target in catalog.targets if is_model else ():
+            reads = catalog.models[drafter.name].reads.read_bytes
+            if drafter.suits(target.name) and reads >= 0.5 * target.reads.read_bytes:
+                yield f"{drafter.name}: too large for {target.name}"
         if drafter.reason and not drafter.reason.endswith("."):
             yield f"{drafter.name}: reason"
     if len({drafter.name for drafter in catalog.drafters}) < len(catalog.drafters):
         yield "a drafter that is listed twice"
 
 
-def test_an_offer_names_what_others_trained(catalog):
-    offered = {offer.target: offer.drafter_kinds for offer in offers(catalog, machine=a_mac(16))}
-    assert "mtp" in offered["mlx-community/Qwen3.5-9B-MLX-4bit"]
-    assert "pard" in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]
-    assert "eagle-3" not in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]  # pickled
-
-
 def test_it_has_no_flaws(catalog):
     assert list(flaws(catalog)) == []
-
-
-def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(catalog):
-    strange = {"model_type": "unheard_of", **catalog.models[STARTER.name].config}
-    strange["model_type"] = "unheard_of"
-    name = "mlx-community/Qwen3.5-9B-MLX-4bit"
-    models = {**catalog.models, name: replace(catalog.models[name], config=strange)}
-    found = offers(replace(catalog, models=models), machine=a_mac(16))
-    assert "mlx-lm" in next(offer.reason for offer in found if offer.target == name)
-    assert recommended(found).target != name
-
-
-def test_sizes_agree_with_configs(catalog):
-    for model in catalog.models.values():
-        if model.parameters is None or model.active_share:
-            continue
-        bits = 8 * model.weights_bytes / model.parameters.total
-        exact = {2: (2.1, 2.7), 4: (4.2, 5.0), 6: (6.4, 6.6), 8: (8.4, 9.0), 16: (15.9, 16.6)}
-        least, most = exact[model.bits]
-        if _sees(model.config):  # in 16 bits, and the smaller the model, the more that is
-            most *= 1.7
-        assert least < bits < most, model.name
-
-
-def _sees(config):
-    kinds = ("gemma3_text", "gemma4", "muse_glimmer", "gpt_oss")
-    return "text_config" in config or config["model_type"] in kinds or config["hidden_size"] == 576
-
-
-def test_small_models_are_much_cheaper_than_their_targets(catalog):
-    for drafter in catalog.drafters:
-        if drafter.kind == "model":
-            for target in catalog.targets:
-                if drafter.suits(target.name):
-                    reads = catalog.models[drafter.name].reads.read_bytes
-                    assert reads < 0.5 * target.reads.read_bytes, (drafter.name, target.name)
 
 
 # Offers
 
 
-def test_one_is_recommended_and_every_no_has_a_reason(catalog, subtests):
-    quality = {model.name: model.quality for model in catalog.targets}
-    qualities = []
-    for memory_gb in MEMORY_SIZES_GB:
-        with subtests.test(memory_gb=memory_gb):
-            machine = a_mac(memory_gb)
-            found = offers(catalog, machine=machine)
-            assert len(found) == sum(model.has_shape for model in catalog.targets)
-            best = recommended(found)
-            assert found[0] is best
-            assert best.reason == ""
-            assert best.long_bytes <= machine.available_bytes
-            for offer in found:
-                if known_to_mlx(str(catalog.models[offer.target].config["model_type"])):
-                    assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
-                if offer.needed_bytes > machine.available_bytes:
-                    assert f"{size(machine.available_bytes)} are available" in offer.reason
-            chosen = [bool(offer.choice) for offer in found]
-            assert chosen == sorted(chosen, reverse=True)
-            possible = [not offer.reason for offer in found if not offer.choice]
-            assert possible == sorted(possible, reverse=True)
-            qualities.append(quality[best.target])
-    assert qualities == sorted(qualities)  # more memory never recommends less
-    assert len(set(qualities)) >= 5
-
-
-def test_the_choices_differ_in_what_they_promise(catalog, subtests):
-    for chip, memory_gb in [("M2", 16), ("M4 Pro", 24), ("M4 Pro", 48), ("M5 Max", 128)]:
-        with subtests.test(chip=chip, memory_gb=memory_gb):
-            found = offers(catalog, machine=a_mac(memory_gb, chip))
-            chosen = {offer.choice: offer for offer in found if offer.choice}
-            best, smallest = chosen["best"], chosen["smallest"]
-            assert best.tokens_per_second is not None
-            assert 1.5 * smallest.needed_bytes < best.needed_bytes
-            if "quickest" in chosen:
-                assert (chosen["quickest"].tokens_per_second or 0) > best.tokens_per_second
-            for offer in chosen.values():
-                assert (offer.tokens_per_second or 0) >= AS_FAST_AS_READING
-                assert offer.needed_bytes < offer.long_bytes
-                assert offer.verified
-                assert offer.sources
-                assert offer.abilities
-                assert not offer.caution
-
-
 MACS = (
-    ("M1", 8), ("M3 Pro", 18), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48), ("M5 Max", 128),
-    ("M2 Ultra", 192), ("M3 Ultra", 512),
+    ("M1", 8), ("M2", 16), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48), ("M5 Max", 128),
+    ("M3 Ultra", 512),
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def everywhere(catalog):
-    """The choices on each Mac."""
-    return {
-        (chip, gb): {
-            each.choice: each for each in offers(catalog, machine=a_mac(gb, chip)) if each.choice
-        }
-        for chip, gb in MACS
-    }
+    """What is offered on each Mac."""
+    return {(chip, gb): offers(catalog, machine=a_mac(gb, chip)) for chip, gb in MACS}
+
+
+def choices(found):
+    return {offer.choice: offer for offer in found if offer.choice}
+
+
+def test_one_is_recommended_and_every_no_has_a_reason(catalog, everywhere):
+    qualities = []
+    for (chip, memory_gb), found in everywhere.items():
+        machine = a_mac(memory_gb, chip)
+        assert len(found) == sum(model.has_shape for model in catalog.targets)
+        best = recommended(found)
+        assert found[0] is best
+        assert best.reason == ""
+        for offer in found:
+            assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
+            if offer.reason:
+                assert f"{size(machine.available_bytes)} are available" in offer.reason
+        chosen = [bool(offer.choice) for offer in found]
+        assert chosen == sorted(chosen, reverse=True)
+        possible = [not offer.reason for offer in found if not offer.choice]
+        assert possible == sorted(possible, reverse=True)
+        qualities.append(catalog.models[best.target].quality)
+    assert qualities == sorted(qualities)  # more memory never recommends less
+    assert len(set(qualities)) >= 5
+
+
+def test_the_choices_differ_in_what_they_promise(catalog, everywhere):
+    for found in everywhere.values():
+        chosen = choices(found)
+        best, smallest = chosen["best"], chosen["smallest"]
+        assert best.tokens_per_second is not None
+        assert 1.5 * smallest.needed_bytes < best.needed_bytes
+        if "quickest" in chosen:
+            assert (chosen["quickest"].tokens_per_second or 0) > best.tokens_per_second
+        if catalog.models[best.target].bits == 8:
+            assert best.tokens_per_second >= AT_EASE
+        for offer in chosen.values():
+            assert (offer.tokens_per_second or 0) >= AS_FAST_AS_READING
+            assert offer.needed_bytes < offer.long_bytes
+            assert offer.verified
+            assert offer.sources
+            assert offer.abilities
+            assert not offer.caution
 
 
 def test_what_is_chosen_leaves_room_for_the_system(everywhere):
-    for (_, memory_gb), chosen in everywhere.items():
-        for offer in chosen.values():
+    for (_, memory_gb), found in everywhere.items():
+        for offer in choices(found).values():
             with_process = offer.long_bytes + OWN_BYTES
             assert with_process <= LEAVES_ROOM * offer.available_bytes
             assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
 
 
-def test_of_one_model_more_bits_are_not_chosen_where_they_keep_a_reader_waiting(
-    catalog, everywhere
-):
-    for chosen in everywhere.values():
-        best = chosen["best"]
-        if catalog.models[best.target].bits == 8:
-            assert (best.tokens_per_second or 0) >= AT_EASE
-
-
 def test_four_cases_that_others_measured(everywhere):
     """A pair that swaps on 32 GB (Rapid-MLX issue 1650), 5.98 GiB on 8 GB (its measurements), 9B on
     an M4 of 24 GB, and an M5 Max beside an M4 Max."""
-    chosen = everywhere["M2 Pro", 32]
+    chosen = choices(everywhere["M2 Pro", 32])
     assert all("35B" not in offer.target for offer in chosen.values())
     assert chosen["best"].target == "mlx-community/Qwen3.8-27B-4bit"  # no swap: its PR 2512
-    assert all("4B" not in offer.target for offer in everywhere["M1", 8].values())
-    best = everywhere["M4", 24]["best"]
-    assert (best.target, round(best.tokens_per_second or 0)) == (
-        "mlx-community/Qwen3.5-9B-MLX-4bit",
-        33,
-    )
+    assert all("4B" not in offer.target for offer in choices(everywhere["M1", 8]).values())
+    best = recommended(everywhere["M4", 24])
+    assert (best.target, round(best.tokens_per_second or 0)) == (QWEN_9B, 33)
+    kinds = {offer.target: offer.drafter_kinds for offer in everywhere["M4", 24]}
+    assert "mtp" in kinds[QWEN_9B]
+    assert "pard" in kinds[LLAMA]
+    assert "eagle-3" not in kinds[LLAMA]  # pickled
 
 
-def test_each_models_layers_are_read_once(monkeypatch):
+def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(few):
+    strange = few.models[STARTER.name].config | {"model_type": "unheard_of"}
+    models = {**few.models, QWEN_9B: replace(few.models[QWEN_9B], config=strange)}
+    found = offers(replace(few, models=models), machine=a_mac(16))
+    assert "mlx-lm" in next(offer.reason for offer in found if offer.target == QWEN_9B)
+    assert recommended(found).target != QWEN_9B
+
+
+def test_each_models_layers_are_read_once(few, monkeypatch):
     read = []
     reading = shape_module.read_shape
 
@@ -249,18 +230,16 @@ def test_each_models_layers_are_read_once(monkeypatch):
 
     for module in (catalog_module, fit_module, model_size):
         monkeypatch.setattr(module, "read_shape", counted)
-    fresh = load_catalog()
+    fresh = replace(few, models={name: replace(each) for name, each in few.models.items()})
     offers(fresh, machine=a_mac(48))
     deep = [config for config in read if "'num_hidden_layers': 1," not in config]
     assert len(deep) <= len(fresh.models)
 
 
-def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog):
-    target = "mlx-community/Qwen3.8-27B-8bit"
-
+def test_where_drafts_lose_that_is_said_and_none_is_fetched(few):
     def seen(chip):
-        found = offers(catalog, machine=a_mac(64, chip))
-        return next(offer for offer in found if offer.target == target)
+        found = offers(few, machine=a_mac(64, chip))
+        return next(offer for offer in found if offer.target == QWEN_27B)
 
     losing, gaining = seen("M1 Max"), seen("M4 Max")
     assert (losing.drafter, losing.gain) == ("", 1.0)
@@ -269,37 +248,22 @@ def test_where_drafts_lose_that_is_said_and_none_is_fetched(catalog):
     assert not gaining.note
     assert (gaining.gain or 0) > 2
     assert "drafts" in gaining.sources[-1].lower()
-    assert losing.download_bytes == catalog.models[target].download_bytes
+    assert losing.download_bytes == few.models[QWEN_27B].download_bytes
 
 
-def test_a_calibration_takes_the_place_of_published_figures(catalog):
-    target = "mlx-community/Qwen3.8-27B-8bit"
+def test_a_calibration_takes_the_place_of_published_figures(few):
     steep = Measured(0.2, RowCurve(((1, 1.0), (2, 2.0), (8, 8.0))))
-    found = offers(catalog, machine=a_mac(64, "M4 Max"), measured={target: steep})
-    offer = next(offer for offer in found if offer.target == target)
+    found = offers(few, machine=a_mac(64, "M4 Max"), measured={QWEN_27B: steep})
+    offer = next(offer for offer in found if offer.target == QWEN_27B)
     assert offer.tokens_per_second == pytest.approx(5.0)
     assert offer.drafter == ""
     assert "measured" in offer.sources[0]
     assert not offer.choice, "it is slower than a person reads"
 
 
-def test_nothing_is_expected_of_a_chip_that_is_not_in_the_table(catalog):
-    found = offers(catalog, machine=a_mac(48, "M99"))
-    assert {offer.tokens_per_second for offer in found} == {None}
-    assert recommended(found).target == "mlx-community/Qwen3.8-27B-8bit"
-
-
-def test_what_has_no_room_for_a_long_context_is_not_recommended(catalog):
-    best = recommended(offers(catalog, machine=a_mac(16)))
-    tight = Machine("Apple M4 Pro", 16 << 30, best.needed_bytes + 1, unified=True)
-    found = offers(catalog, machine=tight)
-    assert next(offer for offer in found if offer.target == best.target).reason == ""
-    assert recommended(found).target != best.target
-
-
-def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog):
+def test_more_than_a_machine_is_meant_for_is_not_recommended(few):
     raised = Machine("m", 16 << 30, 16 << 30, unified=True)  # a limit that somebody raised
-    found = offers(catalog, machine=raised)
+    found = offers(few, machine=raised)
     larger = [offer for offer in found if offer.memory_class_gb > 16 and not offer.reason]
     assert larger
     for offer in larger:
@@ -307,101 +271,88 @@ def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog):
         assert f"{offer.largest_context:,} tokens" in offer.caution
     assert {offer.caution for offer in found if offer.memory_class_gb <= 16} == {""}
     assert recommended(found).memory_class_gb <= 16
-
-
-def test_memory_is_computed_at_one_context(catalog):
-    found = offers(catalog, machine=a_mac(128), context=2048)
-    assert {offer.needed_context for offer in found} == {2048}
-    assert not any(offer.expanded for offer in found)
-    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
-    expanded = {offer.target: offer.expanded for offer in offers(catalog, machine=processor)}
-    assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
-
-
-def test_what_is_not_verified_is_not_recommended(catalog):
-    best = recommended(offers(catalog, machine=a_mac(48))).target
-    models = {**catalog.models, best: replace(catalog.models[best], verified=False)}
-    found = offers(replace(catalog, models=models), machine=a_mac(48))
-    assert not next(offer for offer in found if offer.target == best).verified
-    assert recommended(found).target != best
-
-
-def test_the_starter_is_recommended_where_nothing_fits(catalog):
-    nothing = Machine("m", 4 << 30, 50_000_000, unified=True)
-    best = recommended(offers(catalog, machine=nothing))
-    assert best.target == STARTER.name
-    assert best.reason
-
-
-def test_a_processor_is_recommended_what_it_can_expand(catalog):
-    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
-    best = recommended(offers(catalog, machine=processor))
-    model = catalog.models[best.target]
-    assert 4 * model.parameters.total < processor.available_bytes / 2
-    assert best.target != STARTER.name
-
-
-def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalog):
-    moments = [
-        offers(catalog, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
-        for free in (2, 8, 16, 24)
-    ]
-    assert len({recommended(found).target for found in moments}) == 1
-    assert recommended(moments[0]).reason, "it says that there is no room now"
-    assert not recommended(moments[-1]).reason
-
-
-def test_pairs_for_more_memory_come_behind_those_for_this_machine(catalog):
-    found = offers(catalog, machine=Machine("m", 24 << 30, 22 * 10**9, unified=False))
     rest = [offer for offer in found if not offer.reason and not offer.choice]
     assert {bool(offer.caution) for offer in rest} == {False, True}
     assert rest == sorted(rest, key=lambda offer: bool(offer.caution))
 
 
-def test_what_is_here_is_not_downloaded_again(catalog):
-    target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
+def test_memory_is_computed_at_one_context(few):
+    found = offers(few, machine=a_mac(128), context=2048)
+    assert {offer.needed_context for offer in found} == {2048}
+    assert not any(offer.expanded for offer in found)
+    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
+    expanded = {offer.target: offer.expanded for offer in offers(few, machine=processor)}
+    assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
 
+
+def test_what_is_not_verified_is_not_recommended(few):
+    best = recommended(offers(few, machine=a_mac(48))).target
+    models = {**few.models, best: replace(few.models[best], verified=False)}
+    found = offers(replace(few, models=models), machine=a_mac(48))
+    assert not next(offer for offer in found if offer.target == best).verified
+    assert recommended(found).target != best
+
+
+def test_the_starter_is_recommended_where_nothing_fits(few):
+    nothing = Machine("m", 4 << 30, 50_000_000, unified=True)
+    best = recommended(offers(few, machine=nothing))
+    assert best.target == STARTER.name
+    assert best.reason
+
+
+def test_a_processor_is_recommended_what_it_can_expand_when_nothing_else_runs(few):
+    moments = [
+        offers(few, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
+        for free in (2, 8, 16, 24)
+    ]
+    (target,) = {recommended(found).target for found in moments}
+    assert 4 * few.models[target].parameters.total < 24 * 10**9 / 2
+    assert target != STARTER.name
+    assert recommended(moments[0]).reason, "it says that there is no room now"
+    assert not recommended(moments[-1]).reason
+
+
+def test_what_is_here_is_not_downloaded_again(few):
     def offer(*here):
-        found = offers(catalog, machine=a_mac(16, "M99"), installed=here)
-        return next(offer for offer in found if offer.target == target)
+        found = offers(few, machine=a_mac(16, "M99"), installed=here)
+        assert {each.tokens_per_second for each in found} == {None}  # no one measured that chip
+        return next(offer for offer in found if offer.target == QWEN_8B)
 
-    sizes = {name: catalog.models[name].download_bytes for name in (target, drafter)}
-    assert offer().download_bytes == sizes[target] + sizes[drafter]
-    assert offer(installed(drafter)).download_bytes == sizes[target]
-    assert not offer(installed(drafter)).installed
-    assert offer(installed(drafter), installed(target)).download_bytes == 0
-    assert offer(installed(drafter), installed(target)).installed
-    assert not offer(installed(drafter), installed(target, problem="damaged")).installed
+    sizes = {name: few.models[name].download_bytes for name in (QWEN_8B, ITS_DRAFTER)}
+    drafter, target = installed(ITS_DRAFTER), installed(QWEN_8B)
+    assert offer().download_bytes == sizes[QWEN_8B] + sizes[ITS_DRAFTER]
+    assert offer(drafter).download_bytes == sizes[QWEN_8B]
+    assert not offer(drafter).installed
+    assert offer(drafter, target).download_bytes == 0
+    assert offer(drafter, target).installed
+    assert not offer(drafter, installed(QWEN_8B, problem="damaged")).installed
 
 
-def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog):
-    target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
-    here = [installed(target), installed(drafter)]
-    here += [installed(each.name) for each in catalog.drafters]
-    found = offers(catalog, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES - 1)
+def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(few):
+    here = [installed(QWEN_8B), *(installed(each.name) for each in few.drafters)]
+    found = offers(few, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES - 1)
     reasons = {offer.target: offer.reason for offer in found}
-    assert reasons[target] == ""
+    assert reasons[QWEN_8B] == ""
     assert "of disk" in reasons["mlx-community/Qwen3.5-4B-MLX-4bit"]
-    assert recommended(found).target == target
-    plenty = offers(catalog, machine=a_mac(16), free_bytes=10**12)
-    assert plenty == offers(catalog, machine=a_mac(16))
+    assert recommended(found).target == QWEN_8B
+    plenty = offers(few, machine=a_mac(16), free_bytes=10**12)
+    assert plenty == offers(few, machine=a_mac(16))
 
 
-def test_what_does_not_fit_alone_may_fit_on_several(catalog):
-    here = a_mac(16)
-    alone = {offer.target: offer for offer in offers(catalog, machine=here)}
-    found = offers(catalog, machine=here, macs=[here, a_mac(36)])
+def test_what_does_not_fit_alone_may_fit_on_several(few):
+    here, beside = a_mac(16), a_mac(36)
+    alone = {offer.target: offer for offer in offers(few, machine=here)}
+    found = offers(few, machine=here, macs=[here, beside])
     assert recommended(found) == recommended(list(alone.values()))
     shared = [offer for offer in found if offer.macs > 1]
     assert shared
     for offer in shared:
         assert alone[offer.target].reason
-        assert offer.reason == ""
-        assert offer.macs == 2
+        assert (offer.reason, offer.macs) == ("", 2)
         assert here.available_bytes < offer.needed_bytes <= offer.available_bytes
-        assert offer.available_bytes == here.available_bytes + a_mac(36).available_bytes
+        assert offer.available_bytes == here.available_bytes + beside.available_bytes
     assert all(offer == alone[offer.target] for offer in found if offer.macs == 1)
-    full = offers(catalog, machine=here, macs=[here, a_mac(36)], free_bytes=0)
+    full = offers(few, machine=here, macs=[here, beside], free_bytes=0)
     assert all("of disk" in offer.reason for offer in full if offer.macs > 1)
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,9 @@ def test_paths_that_users_write(tmp_path, monkeypatch):
     assert "~" not in str(data_folder())
 
 
-def test_written_and_written_again(tmp_path):
-    path = tmp_path / "new" / "a.json"
-    for value in ({"a": [1, "é"]}, []):
-        write_json(path, value)
-        assert json.loads(path.read_text()) == value
-    assert list(path.parent.iterdir()) == [path]
-
-
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_the_old_content_stays_until_the_new_one_is_whole(tmp_path, monkeypatch, step):
-    path = tmp_path / "a.json"
+    path = tmp_path / "new" / "a.json"
     write_json(path, "old")
 
     def refuse(*_):
@@ -77,10 +70,14 @@ def test_the_old_content_stays_until_the_new_one_is_whole(tmp_path, monkeypatch,
         monkeypatch.setattr(Path, "replace", refuse)
     with pytest.raises(Problem, match=r"a\.json cannot be written.*No space left"):
         write_json(path, "new")
+    with suppress(KeyboardInterrupt), replacing(path) as partial:
+        partial.write_bytes(b"half")
+        raise KeyboardInterrupt
     assert json.loads(path.read_text()) == "old"
+    assert os.listdir(path.parent) == ["a.json"]
     monkeypatch.undo()
-    write_json(path, "new")  # what the failure left is no hindrance
-    assert json.loads(path.read_text()) == "new"
+    write_json(path, {"a": [1, "é"]})
+    assert json.loads(path.read_text()) == {"a": [1, "é"]}
 
 
 def test_files_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_path, monkeypatch):
@@ -93,21 +90,6 @@ def test_files_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_
     assert cache_folder() == tmp_path / "caches"
     assert data_folder().name == "Slipstream"
     assert "Slipstream" in str(log_folder())
-
-
-def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path):
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-
-    def fail():
-        with replacing(path) as partial:
-            partial.write_bytes(b"half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.bin"]
 
 
 def test_content_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
@@ -137,36 +119,23 @@ def test_what_a_killed_attempt_left_can_be_told(tmp_path):
         assert unfinished_folder(tmp_path / name) is None
 
 
-def test_a_new_folder_appears_at_the_end(tmp_path):
-    with new_folder(tmp_path / "deep" / "made") as partial:
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_a_new_folder_appears_at_the_end_or_not_at_all(tmp_path, error):
+    with suppress(ValueError, KeyboardInterrupt), new_folder(tmp_path / "deep" / "made") as partial:
         (partial / "file").write_text("text")
         assert not (tmp_path / "deep" / "made").exists()
-    assert (tmp_path / "deep" / "made" / "file").read_text() == "text"
-    assert os.listdir(tmp_path / "deep") == ["made"]
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_new_folder_is_not_there_after_an_error(error, tmp_path):
-    def fail():
-        with new_folder(tmp_path / "made") as partial:
-            (partial / "file").write_text("text")
+        if error is not None:
             raise error
-
-    with pytest.raises(error):
-        fail()
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path / "deep") == ([] if error else ["made"])
+    assert error or (tmp_path / "deep" / "made" / "file").read_text() == "text"
 
 
-def test_a_folder_that_is_there_is_not_made(tmp_path):
+def test_a_new_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "made").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(Problem, match="exists already"), new_folder(tmp_path / "made"):
-        pytest.fail("it was made")
-
-
-def test_a_new_folder_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(Problem, match="cannot be written"), new_folder(tmp_path / "file" / "made"):
-        pytest.fail("it was made")
+    for place, match in (("made", "exists already"), ("file/made", "cannot be written")):
+        with pytest.raises(Problem, match=match), new_folder(tmp_path / place):
+            pytest.fail("it was made")
 
 
 def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path):

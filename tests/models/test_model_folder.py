@@ -52,18 +52,16 @@ def test_a_model_folder(folder):
     assert model.quantization_bits is None
     assert model.size_bytes == (folder / "model.safetensors").stat().st_size
     assert model.tokenizer_path == folder / "tokenizer.json"
-
-
-def test_nested_text_config_and_quantization(folder):
     config = json.loads((folder / "config.json").read_text())
     text = {"vocab_size": 7, "max_position_embeddings": 99}
-    kept = {key: value for key, value in config.items() if key not in text}
-    quantization = {"group_size": 64, "bits": 4, "lm_head": {"bits": 8}}
-    (folder / "config.json").write_text(
-        json.dumps(kept | {"text_config": text, "quantization": quantization})
-    )
+    nested = {key: value for key, value in config.items() if key not in text}
+    nested |= {"text_config": text, "auto_map": {"AutoModel": "modeling_llama.Llama"}}
+    nested["quantization"] = {"group_size": 64, "bits": 4, "lm_head": {"bits": 8}}
+    (folder / "config.json").write_bytes(BOM_UTF8 + json.dumps(nested).encode())
     model = inspect(folder)
     assert (model.vocabulary_size, model.context_length, model.quantization_bits) == (7, 99, 4)
+    (folder / "tokenizer.json").write_bytes(BOM_UTF8 + (folder / "tokenizer.json").read_bytes())
+    assert len(inspect(folder).tokens.tokens) == len(TOKENS)
 
 
 def test_code_that_comes_with_a_model_is_refused_and_not_run(pristine, tmp_path, subtests):
@@ -99,33 +97,21 @@ def test_more_layers_than_any_model_has(pristine, tmp_path, subtests):
                 inspect(folder)
 
 
-def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder):
-    change_config(folder, auto_map={"AutoModel": "modeling_llama.Llama"})
-    assert inspect(folder).model_type == "llama"
-
-
-def test_pickled_weights_are_refused(pristine, tmp_path, subtests):
-    for name in ["pytorch_model.bin", "model.pt", "consolidated.pth"]:
-        with subtests.test(name=name):
-            folder = afresh(pristine, tmp_path / "model")
-            (folder / "model.safetensors").rename(folder / name)
-            with pytest.raises(Problem, match="pickle"):
-                inspect(folder)
-
-
 @pytest.mark.parametrize(
-    ("missing", "named"),
+    ("missing", "instead", "named"),
     [
-        ("config.json", "config.json"),
-        ("model.safetensors", "no weights"),
-        ("tokenizer.json", "tokenizer.json"),
-        ("model.safetensors", "downloaded whole"),
+        ("config.json", None, "config.json"),
+        ("tokenizer.json", None, "tokenizer.json"),
+        ("model.safetensors", None, "no weights"),
+        ("model.safetensors", "model.safetensors.part", "downloaded whole"),
+        *(("model.safetensors", name, "pickle") for name in ("pytorch_model.bin", "model.pt")),
+        ("model.safetensors", "consolidated.pth", "pickle"),
     ],
 )
-def test_an_incomplete_folder(folder, missing, named):
+def test_an_incomplete_folder(folder, missing, instead, named):
     (folder / missing).unlink()
-    if "whole" in named:
-        (folder / f"{missing}.part").touch()
+    if instead:
+        (folder / instead).touch()
     with pytest.raises(Problem, match=named):
         inspect(folder)
 
@@ -183,32 +169,20 @@ def test_missing_weights(folder, subtests):
                 inspect(folder)
 
 
-def test_an_adapter_says_for_which_model_it_is(tmp_path, subtests):
+def test_an_adapter_says_for_which_model_it_is(folder, tmp_path, subtests):
+    (folder / "model.safetensors").unlink()
     for stated, base in [
         ({"model": "org/Base-4bit", "fine_tune_type": "lora"}, "org/Base-4bit"),
         ({"base_model_name_or_path": "org/Base", "peft_type": "LORA"}, "org/Base"),
         ({"model": None}, "a model"),
     ]:
-        with subtests.test(base=base):
-            (tmp_path / "adapter_config.json").write_text(json.dumps(stated))
-            (tmp_path / "adapters.safetensors").write_bytes(b"")
-            with pytest.raises(Problem, match=f"is an adapter for {base}") as problem:
-                inspect(tmp_path)
-            assert "--adapter" in problem.value.remedy
-
-
-def test_an_adapter_beside_the_config_of_its_model(folder):
-    (folder / "model.safetensors").unlink()
-    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/Base"}')
-    with pytest.raises(Problem, match="is an adapter for org/Base"):
-        inspect(folder)
-
-
-def test_json_with_a_byte_order_mark(folder):
-    for path in folder.glob("*.json"):
-        path.write_bytes(BOM_UTF8 + path.read_bytes())
-    assert inspect(folder).model_type == "llama"
-    assert len(inspect(folder).tokens.tokens) == len(TOKENS)
+        for place in (folder, tmp_path):  # beside its model's config, or alone
+            with subtests.test(base=base, place=place):
+                (place / "adapter_config.json").write_text(json.dumps(stated))
+                (place / "adapters.safetensors").write_bytes(b"")
+                with pytest.raises(Problem, match=f"is an adapter for {base}") as problem:
+                    inspect(place)
+                assert "--adapter" in problem.value.remedy
 
 
 def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path):

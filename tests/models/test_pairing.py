@@ -23,6 +23,7 @@ from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
+from tests.support.mostly_slow import mostly_slow
 
 MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
 
@@ -76,11 +77,8 @@ def test_what_needs_no_model_is_always_there(target):
     assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
     assert "4 of the target's layers" in found["early-exit"].reason
     assert "distil" in found["head"].reason
-
-
-def test_a_target_of_one_layer_has_no_early_exit(tmp_path):
-    target = model_folder(tmp_path / "target", LLAMA | {"num_hidden_layers": 1})
-    assert not judged(target)["early-exit"].works
+    shallow = model_folder(target.with_name("shallow"), LLAMA | {"num_hidden_layers": 1})
+    assert not judged(shallow)["early-exit"].works
 
 
 def test_models_of_the_family_by_size(tmp_path, target):
@@ -99,6 +97,8 @@ def test_models_of_the_family_by_size(tmp_path, target):
     for name in ("twin", "big"):
         assert "never pays" in found[name].reason
     assert "pays" not in found["right"].reason
+    alike = [model_folder(tmp_path / place / "m") for place in ("1", "2")]
+    assert {*map(str, alike)} < judged(target, *map(here, alike)).keys()  # by their paths
 
 
 def spelling(folder):
@@ -164,6 +164,7 @@ def test_what_cannot_be_cut_says_what_that_costs(tmp_path, target):
     assert rollback_note(LLAMA) == rollback_note(windowed) == ""
 
 
+@pytest.mark.slow
 def test_the_copied_caches_are_those_that_mlx_lm_makes():
     found = importlib.util.find_spec("mlx_lm")
     assert found is not None
@@ -206,32 +207,27 @@ def test_experts_count_only_where_they_are_asked(tmp_path):
     assert found.cost_ratio is None
 
 
-def test_an_architecture_that_is_not_known(tmp_path, target):
-    drafter = model_folder(tmp_path / "mtp", LLAMA | {"model_type": "brand_new"})
-    found = judged(target, here(drafter, role="drafter"))["mtp"]
-    assert not found.works
-    assert "does not know its architecture, 'brand_new'" in found.reason
-
-
 def test_a_broken_model_hides_no_other(tmp_path, target):
     gone = here(target, name="gone")
     gone = replace(gone, path=str(tmp_path / "gone"))
     broken = replace(here(target, name="broken"), problem="It is damaged.")
     cut = model_folder(tmp_path / "cut")
     (cut / "tokenizer.json").write_text("{}")
-    found = judged(target, gone, broken, here(cut), here(model_folder(tmp_path / "whole")))
+    new = here(model_folder(tmp_path / "new", LLAMA | {"model_type": "brand_new"}), role="drafter")
+    pickled = write_drafter(tmp_path / "pickled", drafter_layout("refused-pickled"))
+    pickled = describe(ModelEntry.at("pickled", ModelFolder(pickled), "folder")).record
+    whole = here(model_folder(tmp_path / "whole"))
+    found = judged(target, gone, broken, here(cut), new, pickled, whole)
     assert found["whole"].works
-    assert not any(found[name].works for name in ("gone", "broken", "cut"))
+    assert not any(found[name].works for name in ("gone", "broken", "cut", "new", "pickled"))
+    assert "does not know its architecture, 'brand_new'" in found["new"].reason
+    assert found["pickled"].obstacle == "damaged"
+    assert "pickled" in found["pickled"].reason
     assert found["broken"].reason == "It is damaged."
     assert "was not found" in found["gone"].reason
     assert "no table of tokens" in found["cut"].reason
     with pytest.raises(Problem):
         judged(tmp_path / "nothing")
-
-
-def test_models_of_the_same_name_go_by_their_paths(tmp_path, target):
-    first, second = model_folder(tmp_path / "1" / "m"), model_folder(tmp_path / "2" / "m")
-    assert {str(first), str(second)} < judged(target, here(first), here(second)).keys()
 
 
 def head_folder(path, trained_for):
@@ -265,7 +261,10 @@ def test_a_head_drafts_for_its_own_target_only(tmp_path, target):
     assert " are available" in judged(target, installed, machine=small)["head"].reason
 
 
-NETWORKS = ("eagle-3-official", "mtp-huggingface", "gemma-4-assistant", "dflash-z-lab", "medusa")
+NETWORKS = mostly_slow(
+    ["eagle-3-official", "mtp-huggingface", "gemma-4-assistant", "dflash-z-lab", "medusa"],
+    quick=["eagle-3-official", "gemma-4-assistant"],
+)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -318,14 +317,6 @@ def test_a_target_with_a_module_of_its_own(tmp_path):
     assert "mtp" not in judged(model_folder(tmp_path / "plain"))
 
 
-def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path, target):
-    folder = write_drafter(tmp_path / "pickled", drafter_layout("refused-pickled"))
-    entry = describe(ModelEntry.at("pickled", ModelFolder(folder), "folder"))
-    found = judged(target, entry.record)["pickled"]
-    assert (found.works, found.obstacle) == (False, "damaged")
-    assert "pickled" in found.reason
-
-
 @pytest.fixture(scope="module")
 def catalog():
     return load_catalog()
@@ -335,28 +326,26 @@ def of_the_catalog(catalog, name, path):
     return model_folder(path, dict(catalog.models[name].config))
 
 
+MINE = "mlx-community/Qwen3-8B-4bit"
+
+
 def test_what_is_not_downloaded_is_named_by_family(tmp_path, catalog):
     machine = Machine("a Mac", 64 << 30, 40_000_000_000, unified=True)
-    name = "mlx-community/Qwen3-8B-4bit"
-    target = of_the_catalog(catalog, name, tmp_path / "target")
-    found = judged(target, here(target, name=name), catalog=catalog, machine=machine)
+    target = of_the_catalog(catalog, MINE, tmp_path / "target")
+    found = judged(target, here(target, name=MINE), catalog=catalog, machine=machine)
     absent = [candidate for candidate in found.values() if not candidate.installed]
     names = {"mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-1.7B-4bit"}
     assert {each.drafter for each in absent if each.kind in ("head", "model")} == {*names, "head"}
     for drafter in names:
-        assert not found[drafter].works
-        assert f"slipstream models pull {drafter}" in found[drafter].reason
-        assert found[drafter].obstacle == "not installed"
         assert found[drafter].size_bytes == catalog.models[drafter].download_bytes
     order = list(found)
     assert order.index("none") < min(map(order.index, names)) < order.index("head")
 
 
 def test_published_drafters_of_a_target(tmp_path, catalog):
-    name = "mlx-community/Qwen3-8B-4bit"
-    target = of_the_catalog(catalog, name, tmp_path / "target")
-    found = judged(target, here(target, name=name), catalog=catalog)
-    listed = {drafter.name: drafter for drafter in catalog.drafters_for(name)}
+    target = of_the_catalog(catalog, MINE, tmp_path / "target")
+    found = judged(target, here(target, name=MINE), catalog=catalog)
+    listed = {drafter.name: drafter for drafter in catalog.drafters_for(MINE)}
     assert {"dspark", "dflash", "eagle-3", "pard"} <= {found[drafter].kind for drafter in listed}
     for drafter, told in listed.items():
         candidate = found[drafter]
@@ -366,28 +355,18 @@ def test_published_drafters_of_a_target(tmp_path, catalog):
         assert candidate.obstacle == "not installed"
         assert f"slipstream models pull {drafter}" in candidate.reason
     small = replace(MACHINE, available_bytes=6_000_000)
-    found = judged(target, here(target, name=name), catalog=catalog, machine=small)
+    drafter = "z-lab/Qwen3-8B-DFlash-b16"
+    folder = write_drafter(tmp_path / "drafter", drafter_layout("dflash-z-lab-own-choice"))
+    mine = replace(here(folder, name=drafter, role="drafter"), drafter_kind="dflash")
+    found = judged(target, here(target, name=MINE), mine, catalog=catalog, machine=small)
     assert found["deepseek-ai/dspark_qwen3_8b_block7"].obstacle == "no room"
-
-
-def test_a_published_drafter_with_pickled_weights_says_so(tmp_path, catalog):
-    name = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
-    target = of_the_catalog(catalog, name, tmp_path / "target")
-    found = judged(target, here(target, name=name), catalog=catalog)
+    assert (found[drafter].installed, found[drafter].obstacle) == (True, "other target")
+    llama = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
+    target = of_the_catalog(catalog, llama, tmp_path / "llama")
+    found = judged(target, here(target, name=llama), catalog=catalog)
     pickled = found["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
     assert pickled.obstacle == "unsupported"
     assert "pickled" in pickled.reason
-
-
-def test_an_installed_drafter_is_not_listed_as_published(tmp_path, catalog):
-    name, drafter = "mlx-community/Qwen3-8B-4bit", "z-lab/Qwen3-8B-DFlash-b16"
-    target = of_the_catalog(catalog, name, tmp_path / "target")
-    layout = drafter_layout("dflash-z-lab-own-choice")
-    folder = write_drafter(tmp_path / "drafter", layout)
-    installed = replace(here(folder, name=drafter, role="drafter"), drafter_kind="dflash")
-    found = judged(target, here(target, name=name), installed, catalog=catalog)
-    assert found[drafter].installed
-    assert found[drafter].obstacle == "other target"
 
 
 def test_a_family_is_known_by_its_architecture_too(tmp_path, catalog):

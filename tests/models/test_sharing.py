@@ -53,9 +53,6 @@ def test_other_architectures_are_refused_with_those_that_work(subtests):
                 with pytest.raises(Problem) as problem:
                     check(SMOL | {"model_type": kind}, mode=mode, ranks=2)
                 assert all(name in problem.value.remedy for name in architectures("pipeline"))
-
-
-def test_one_that_has_a_pipeline_only_says_so():
     with pytest.raises(Problem, match="qwen3_next") as problem:
         check(SMOL | {"model_type": "qwen3_next"}, mode="tensor", ranks=3)
     assert "pipeline" in problem.value.remedy

@@ -29,8 +29,6 @@ from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import mostly_slow
 from tests.support.packaging.tiny_wheel import zipped
 
-RUN = subprocess.run
-
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch):
@@ -167,6 +165,10 @@ def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatc
     copy.write_bytes(gguf)
     ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
     assert copy.read_bytes() == gguf
+    (tmp_path / "file" / "models").parent.mkdir()
+    (tmp_path / "file" / "models").touch()
+    with pytest.raises(Problem, match="stored"):
+        ensure_starter(home=tmp_path / "file", starter=starter, locate=nowhere)
 
 
 def test_a_wheel_on_this_machine(server, starter, tmp_path):
@@ -176,12 +178,6 @@ def test_a_wheel_on_this_machine(server, starter, tmp_path):
         home=tmp_path, starter=starter, locate=lambda requirement: Wheel(wheel.as_uri(), "")
     )
     assert wheel.exists()
-
-
-def test_a_place_that_cannot_be_written(starter, tmp_path):
-    (tmp_path / "models").touch()
-    with pytest.raises(Problem, match="stored"):
-        ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
 def _ensure(home, starter, wheel):
@@ -202,6 +198,7 @@ def test_two_processes_at_once(server, starter, tmp_path):
     ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
+@pytest.mark.slow
 def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch):
     """Fetching it with progress comes after; a first time in silence took as long again."""
     wheel = "tiny-1.0-py3-none-any.whl"
@@ -218,44 +215,35 @@ def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch):
         assert len(server.asked) == 1
 
 
-def answering(monkeypatch, program):
-    """Let a small program stand in for pip."""
-    monkeypatch.setattr(
-        module.subprocess,
-        "run",
-        lambda command, **settings: RUN([sys.executable, "-c", program], **settings),
-    )
-
-
 def test_what_pip_says(monkeypatch, subtests):
-    report = json.dumps({"url": "http://127.0.0.1/x.whl", "sha256": "ab"})
-    answering(monkeypatch, f"print({report!r})")
+    hangs = subprocess.TimeoutExpired(["python", "-c", "..."], module.PIP_SECONDS)
+    says = subprocess.CalledProcessError(1, ["python"], stderr=b"WARNING: x\nERROR: No matching x")
+
+    def answering(answer):
+        def run(command, **settings):
+            if isinstance(answer, Exception):
+                raise answer
+            return subprocess.CompletedProcess(command, 0, json.dumps(answer))
+
+        monkeypatch.setattr(module.subprocess, "run", run)
+
+    answering({"url": "http://127.0.0.1/x.whl", "sha256": "ab"})
     assert locate_wheel("x==1") == Wheel("http://127.0.0.1/x.whl", "ab")
-    for program, named in [
-        ("import sys; sys.exit('WARNING: x\\nERROR: No matching distribution')", "No matching"),
-        ("print('{}')", "does not offer"),
-        ("print('no json')", "does not offer"),
-        ("print('[]')", "does not offer"),
+    for answer, named in [
+        (says, "No matching x"),
+        ({}, "does not offer"),
+        ([], "does not offer"),
+        (json.JSONDecodeError("no json", "", 0), "does not offer"),
+        (subprocess.CalledProcessError(1, ["python"]), "does not offer"),
+        (OSError("no memory"), "does not offer"),
+        (hangs, "within 5 minutes"),
     ]:
-        with subtests.test(program=program):
-            answering(monkeypatch, program)
+        with subtests.test(answer=answer):
+            answering(answer)
             with pytest.raises(Problem, match=named) as problem:
                 locate_wheel("x==1")
+            assert type(answer).__name__ not in problem.value.message
             assert "network" in problem.value.remedy
-
-
-def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch):
-    hangs = subprocess.TimeoutExpired(["python", "-c", "..."], module.PIP_SECONDS)
-    for error in (hangs, subprocess.CalledProcessError(1, ["python"]), OSError("no memory")):
-
-        def fail(*words, error=error, **settings):
-            raise error
-
-        monkeypatch.setattr(module.subprocess, "run", fail)
-        with pytest.raises(Problem) as problem:
-            locate_wheel("x==1")
-        assert type(error).__name__ not in problem.value.message
-        assert ("within 5 minutes" in problem.value.message) is (error is hangs)
 
 
 def test_pip_is_missing(monkeypatch):

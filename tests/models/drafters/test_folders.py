@@ -10,12 +10,10 @@ from safetensors.numpy import save_file
 
 from models.drafters import folders as drafter_folders
 from models.drafters.folders import (
-    DrafterFolder,
     describe_drafter,
     find_head,
     is_drafter,
     own_module,
-    read_drafter,
 )
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
@@ -65,43 +63,6 @@ def test_a_folder_of_something_else(tmp_path, subtests):
             folder = head(tmp_path / f"other-{number}", **changes)
             with pytest.raises(Problem, match=r"drafter|weights"):
                 describe_drafter(folder)
-
-
-@pytest.mark.parametrize(
-    ("name", "weights"),
-    [
-        ("medusa", "medusa_lm_head.safetensors"),
-        ("mtp-huggingface", "mtp.safetensors"),
-        ("eagle-1", "model-00001-of-00001.safetensors"),
-    ],
-)
-def test_weights_by_another_name(tmp_path, name, weights):
-    layout = drafter_layout(name)
-    found = describe_drafter(write_drafter(tmp_path / name, layout, weights=weights))
-    assert found.weights == (found.path / weights,)
-    assert found.layouts == layout.tensors
-
-
-def test_an_ordinary_model_is_no_drafter(tmp_path):
-    folder = write_drafter(tmp_path / "model", drafter_layout("whole-model"))
-    assert not is_drafter(folder)
-    assert read_drafter(ModelFolder(folder)) is None
-    assert own_module(ModelFolder(folder)) is None
-    assert DrafterFolder.of_model(ModelFolder(folder)).kind == "model"
-
-
-@pytest.mark.parametrize(
-    "name", ["mtp-huggingface-inside", "mtp-deepseek-inside", "mtp-mimo-inside"]
-)
-def test_a_targets_own_module(tmp_path, name):
-    layout = drafter_layout(name)
-    folder = write_drafter(tmp_path / "target", layout)
-    assert not is_drafter(folder)
-    module = own_module(ModelFolder(folder))
-    assert (module.kind, module.path) == ("mtp", folder)
-    prefixes = tuple(layout.expected["inside"]["prefixes"])
-    assert set(module.layouts) == {key for key in layout.tensors if key.startswith(prefixes)}
-    assert module.weights == (folder / "model.safetensors",)
 
 
 @pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])

@@ -26,6 +26,8 @@ from models.safetensors_file import TensorLayout
 from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
 from tests.support.mostly_slow import examples
 
+# Of all others a repository on the hub is judged before anything but its config is fetched.
+TOLD_BY_TENSORS = {"eagle-3-angelslim", "mtp-huggingface-moe", "eagle-1"}
 KNOWN, REFUSED = layout_names(refused=False), layout_names(refused=True)
 
 
@@ -54,6 +56,8 @@ def test_a_packaging(subtests):
             found = classify(layout.config, layout.tensors)
             assert as_told(found, depth_of(layout.target)) == expected
             assert check(found, layout.target) == ""
+            if name not in TOLD_BY_TENSORS:
+                assert kind_of(layout.config) == classify(layout.config, {}).kind == found.kind
             module = classify_inside(layout.config, layout.tensors)
             if inside is not None:
                 assert module is not None
@@ -112,18 +116,6 @@ def test_quantization_that_cannot_be_read(subtests):
                 classify(layout.config | {"quantization_config": stated}, tensors)
 
 
-def test_config_alone_tells_most_kinds(subtests):
-    """So that a repository on the hub can be judged before anything of it is fetched."""
-    by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe"}
-    for name in KNOWN:
-        if name in by_tensors or name.startswith("eagle-1"):
-            continue
-        with subtests.test(name=name):
-            layout = drafter_layout(name)
-            assert kind_of(layout.config) == layout.expected["kind"]
-            assert classify(layout.config, {}).kind == layout.expected["kind"]
-
-
 @pytest.mark.parametrize(
     ("packaging", "key", "ids", "taps"),
     [
@@ -152,19 +144,7 @@ def test_layers_and_states_are_told_apart_by_the_first(ids, taps):
     assert found.taps == taps
     assert check(found, layout.target) == ""
     assert classify(layout.config | {key: ids}, layout.tensors).taps == tuple(ids)
-
-
-def test_a_shallow_target_has_no_taps_of_eagles_own_choice():
-    layout = drafter_layout("eagle-3-official")
-    found = classify(layout.config, layout.tensors)
     assert check(found, layout.target | {"num_hidden_layers": 2})
-
-
-def test_other_weights():
-    layout = drafter_layout("slipstream-head")
-    head = classify(layout.config, layout.tensors)
-    assert "smollm2-135m" in check(head, layout.target, fingerprint="f" * 16)
-    assert check(head, layout.target, fingerprint="0123456789abcdef") == ""
 
 
 def test_another_name_is_a_note(subtests):
@@ -238,7 +218,7 @@ def broken(draw):
     return config, tensors, target | draw(st.dictionaries(st.sampled_from(sorted(target)), JSON))
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(broken())
 def test_whatever_a_folder_holds_is_answered_or_refused(case):
     config, tensors, target = case

@@ -64,7 +64,8 @@ def dequantized(folder):
     [("qwen2", Kind.Q4_0), *(("llama", kind) for kind in EXACT)],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_quantized_weights_are_bit_exact(tmp_path, architecture, kind):
+def test_quantized_weights_are_bit_exact(tmp_path, monkeypatch, architecture, kind):
+    monkeypatch.setattr(importer, "CHUNK_WEIGHTS", 64 * 7)  # a part of the rows at a time
     expected = TinyGguf(architecture, kind).write(tmp_path / "a.gguf")
     found = dequantized(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
     assert found.keys() == expected.keys()
@@ -75,7 +76,7 @@ def test_quantized_weights_are_bit_exact(tmp_path, architecture, kind):
             numpy.testing.assert_array_equal(found[name], weights.astype(numpy.float16))
 
 
-@pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [Kind.F16, Kind.BF16], ids=lambda kind: kind.name)
 def test_float_weights_are_kept(tmp_path, kind):
     expected = TinyGguf(kind=kind).write(tmp_path / "a.gguf")
     folder = import_gguf(tmp_path / "a.gguf", tmp_path / "out")
@@ -84,7 +85,7 @@ def test_float_weights_are_kept(tmp_path, kind):
         if weights.ndim == 2:
             numpy.testing.assert_array_equal(found[name], weights, err_msg=name)
     types = {array.dtype for array in mx.load(str(folder / "model.safetensors")).values()}
-    assert types == {{"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}[kind.name]}
+    assert types == {mx.float16 if kind is Kind.F16 else mx.bfloat16}
     assert "quantization" not in json.loads((folder / "config.json").read_text())
 
 
@@ -137,8 +138,7 @@ def test_logits_of_float_weights_are_exactly_those_of_mlx_lm(tmp_path, architect
             ("gpt-oss", Kind.MXFP4),
         ],
         quick=[
-            *((name, Kind.Q4_0) for name in ("qwen3", "gemma3", "phi3", "lfm2")),
-            *((name, Kind.Q8_0) for name in ("qwen3moe", "mistral3", "smollm3")),
+            *(("gemma3", Kind.Q4_0), ("lfm2", Kind.Q4_0), ("qwen3moe", Kind.Q8_0)),
             ("gpt-oss", Kind.MXFP4),
             ("llama", Kind.BF16),
         ],
@@ -272,15 +272,6 @@ def test_scaled_positions(tmp_path, extra, rope_type):
     load_model(folder)
 
 
-def test_rows_are_converted_in_chunks(tmp_path, monkeypatch):
-    expected = TinyGguf(kind=Kind.Q4_1).write(tmp_path / "a.gguf")
-    monkeypatch.setattr(importer, "CHUNK_WEIGHTS", 64 * 7)
-    found = dequantized(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
-    for name, weights in expected.items():
-        if weights.ndim == 2:
-            numpy.testing.assert_array_equal(found[name], weights, err_msg=name)
-
-
 def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
     TinyGguf("gpt-oss").write(tmp_path / "a.gguf")
     file = read_gguf(tmp_path / "a.gguf")
@@ -301,28 +292,12 @@ def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
     assert found == (5e5, 1e-6, 8.0)
 
 
-# Reading a header with and without its lists of strings.
-LISTS = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
-
-
-@pytest.fixture
-def path(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
-    return tmp_path / "a.gguf"
-
-
-def test_all_else_is_read_the_same_without_lists_of_strings(path):
-    whole, without = read_gguf(path), read_gguf(path, lists_of_strings=False)
-    assert whole.metadata["tokenizer.ggml.tokens"] == TOKENS
-    others = {key: value for key, value in whole.metadata.items() if key not in LISTS}
-    assert without.metadata == others
-    assert without.tensors == whole.tensors
-
-
 @pytest.mark.parametrize("length", [1 << 20, (1 << 63) + 1, (1 << 64) - 9])
-def test_a_string_that_is_passed_over_must_end_in_the_file(path, length):
+def test_a_string_that_is_passed_over_must_end_in_the_file(tmp_path, length):
+    path, name = tmp_path / "a.gguf", b"tokenizer.ggml.tokens"
+    TinyGguf().write(path)
     data = path.read_bytes()
-    place = data.index(b"tokenizer.ggml.tokens") + len("tokenizer.ggml.tokens") + 4 + 4 + 8
+    place = data.index(name) + len(name) + 4 + 4 + 8
     path.write_bytes(data[:place] + length.to_bytes(8, "little") + data[place + 8 :])
     with pytest.raises(Problem, match="ends inside"):
         read_gguf(path, lists_of_strings=False)

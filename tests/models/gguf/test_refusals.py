@@ -112,7 +112,7 @@ def test_every_truncation_is_refused(tmp_path):
 
 
 @settings(
-    max_examples=examples(300),
+    max_examples=examples(200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -129,7 +129,7 @@ def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path, place, value):
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-@pytest.mark.parametrize("architecture", mostly_slow(KINDS, quick=["lfm2", "gpt-oss"]))
+@pytest.mark.parametrize("architecture", mostly_slow(KINDS, quick=["lfm2"]))
 def test_a_tensor_that_is_missing_or_misshapen_is_named(tmp_path, architecture, subtests):
     tiny = TinyGguf(architecture)
     names = list(tiny.tensors())
@@ -165,16 +165,13 @@ def test_infinite_scales_are_refused(tmp_path, architecture, kind, scale):
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-def test_a_full_disk_is_seen_beforehand(tmp_path, monkeypatch):
+def test_what_stands_in_the_way_is_seen_beforehand(tmp_path, monkeypatch):
     TinyGguf().write(tmp_path / "a.gguf")
-    monkeypatch.setattr(importer, "SPARE_BYTES", 1 << 60)
-    with pytest.raises(Problem, match="free"):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+    with monkeypatch.context() as full:
+        full.setattr(importer, "SPARE_BYTES", 1 << 60)
+        with pytest.raises(Problem, match="free"):
+            import_gguf(tmp_path / "a.gguf", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
-
-
-def test_an_existing_folder_is_left_alone(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
     (tmp_path / "out").mkdir()
     with pytest.raises(Problem, match="exists"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "out")

@@ -21,36 +21,23 @@ from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
 
-def test_a_model_is_fetched_and_complete(client, monkeypatch):
-    monkeypatch.setattr("models.hub.cache_layout._BLOCK_BYTES", 50_000)
-    path = client.fetch()
-    assert path == client.snapshot
-    assert client.is_right()
-    assert completed(path, home=client.home)
-    assert (client.folder / "refs" / "main").read_text() == path.name
-    assert not list((client.folder / "blobs").glob("*.incomplete"))
-    assert {link.name for link in path.iterdir()} == NEEDED
-
-
-def test_what_was_fetched_is_not_fetched_again(client):
-    client.fetch()
-    asked = len(client.server.asked)
-    client.fetch()
-    assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
-
-
 def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client):
     commit = client.server.commit(NAME)
     as_commit = client.hub.describe(NAME, commit)
     path = fetch(as_commit, hub=client.hub, cache=client.cache, home=client.home)
     reference = client.folder / "refs" / "main"
     assert not reference.exists()
+    asked = len(client.server.asked)
     assert client.fetch() == path
     assert reference.read_text() == commit
+    assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
 
 
-def test_the_hubs_own_client_sees_it_whole(client):
+def test_the_hubs_own_client_sees_it_whole(client, monkeypatch):
+    monkeypatch.setattr("models.hub.cache_layout._BLOCK_BYTES", 50_000)
     path = client.fetch()
+    assert client.is_right()
+    assert not list((client.folder / "blobs").glob("*.incomplete"))
     disable_progress_bars()
     sent = client.server.sent_bytes
     theirs = snapshot_download(
@@ -228,30 +215,23 @@ def test_the_token_goes_to_the_hub_alone(client):
     assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
 
 
-def test_a_gguf_model_that_is_split_is_fetched_whole(server, tmp_path):
-    name = "org/Split-GGUF"
-    split = {f"a-0000{number}-of-00002.gguf": b"GGUF" + bytes([number]) * 99 for number in (1, 2)}
-    server.repositories[name] = {**split, "b-00001-of-00002.gguf": b"GGUF", "c.gguf": b"GGUF"}
-    client = Client(server, tmp_path, name=name)
-    for lacking in ("a-00002-of-00002.gguf", "b-00001-of-00002.gguf"):
-        with pytest.raises(Problem, match="not all of its parts"):
-            client.fetch(gguf=lacking)
-    path = client.fetch(gguf="a-00001-of-00002.gguf")
-    assert {part.name: part.read_bytes() for part in path.parent.iterdir()} == split
-
-
 def test_a_chosen_gguf_file(server, tmp_path):
     name = "org/tiny-GGUF"
     server.repositories[name] = {
         "README.md": b"#",
         "tiny-Q4.gguf": b"GGUF" + bytes(5_000),
         "tiny-Q8.gguf": b"GGUF" + bytes(9_000),
+        **(split := {f"a-{part}-of-00002.gguf": part.encode() for part in ("00001", "00002")}),
+        "b-00001-of-00002.gguf": b"GGUF",
     }
     client = Client(server, tmp_path, name=name)
     with pytest.raises(Problem, match=r"GGUF files only.*tiny-Q4.gguf, tiny-Q8.gguf"):
         client.fetch()
     with pytest.raises(Problem, match=r"no GGUF file called 'other.gguf'"):
         client.fetch(gguf="other.gguf")
+    for lacking in ("a-00002-of-00002.gguf", "b-00001-of-00002.gguf"):
+        with pytest.raises(Problem, match="not all of its parts"):
+            client.fetch(gguf=lacking)
     path = client.fetch(gguf="tiny-Q4.gguf")
     assert path.read_bytes() == server.repositories[name]["tiny-Q4.gguf"]
     assert completed(path, home=client.home)
@@ -260,6 +240,10 @@ def test_a_chosen_gguf_file(server, tmp_path):
     assert completed(other, home=client.home)
     assert completed(path, home=client.home)
     assert not completed(path.parent, home=client.home)
+    kept = {each.name for each in path.parent.iterdir()}
+    client.fetch(gguf="a-00001-of-00002.gguf")
+    came = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.name not in kept}
+    assert came == split
 
 
 def test_contents_that_are_the_same_come_once(client):
@@ -273,39 +257,18 @@ def test_contents_that_are_the_same_come_once(client):
 
 
 # How fast a download is, by what was received over the last seconds.
-def test_no_rate_is_known_at_first():
-    meter = Meter()
-    assert meter.bytes_per_second == 0.0
-    assert meter.seconds_left(100) is None
-    meter.tell(5.0, 1_000_000)  # was there before
-    assert meter.bytes_per_second == 0.0
-    meter.tell(5.0, 1_000_500)  # in no time
-    assert meter.bytes_per_second == 0.0
 
 
-def test_a_steady_stream():
+def test_a_rate_is_of_the_last_seconds():
     meter = Meter()
-    for second in range(30):
+    meter.tell(0.0, 1_000_000)  # was there before
+    meter.tell(0.0, 1_000_500)  # in no time
+    assert (meter.bytes_per_second, meter.seconds_left(100)) == (0.0, None)
+    meter.tell(1.0, 0)  # it was thrown away
+    meter.tell(2.0, 10)
+    assert meter.bytes_per_second == 10.0
+    for second in range(3, 10 + 2 * int(WINDOW_SECONDS)):
         meter.tell(float(second), 500 + 100 * second)
     assert meter.bytes_per_second == 100.0
     assert meter.seconds_left(1_000) == 10.0
     assert meter.seconds_left(0) == 0.0
-
-
-def test_what_was_long_ago_does_not_count():
-    meter = Meter()
-    for second in range(10):
-        meter.tell(float(second), 1_000_000 * second)
-    for second in range(10, 10 + 2 * int(WINDOW_SECONDS)):
-        meter.tell(float(second), 9_000_000)
-    assert meter.bytes_per_second == 0.0
-    assert meter.seconds_left(1_000) is None
-
-
-def test_a_file_that_was_thrown_away_starts_the_count_afresh():
-    meter = Meter()
-    for second in range(5):
-        meter.tell(float(second), 1_000 * second)
-    meter.tell(5.0, 0)
-    meter.tell(6.0, 10)
-    assert meter.bytes_per_second == 10.0

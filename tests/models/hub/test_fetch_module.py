@@ -131,9 +131,8 @@ def test_one_that_is_there_is_not_fetched_again(client, server):
     assert is_right(folder, LAYOUTS[0])
 
 
-@pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])
-def test_a_file_beside_the_model_is_fetched_whole(client, server, spelling):
-    layout = drafter_layout(spelling)
+def test_a_file_beside_the_model_is_fetched_whole(client, server):
+    layout = drafter_layout("mtp-mlx-4bit")
     files = published("mtp-huggingface-inside", shards=1)
     trunk = {
         name: array

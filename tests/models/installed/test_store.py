@@ -36,12 +36,6 @@ def listed(home, cache):
     return named
 
 
-def test_nothing_is_there(home, cache):
-    assert store.installed(home=home, cache=cache) == []
-    assert store.incomplete(home=home, cache=cache) == []
-    assert not home.exists()
-
-
 def test_ours(home, cache, tmp_path):
     starter = write(home / "models" / STARTER.name, model_files())
     assert STARTER.name not in listed(home, cache)
@@ -100,11 +94,7 @@ def test_what_is_told_of_a_model(home, cache):
     assert model.last_used > 1_000_000
     (model,) = store.installed(home=home.with_name("other home"), cache=cache)
     assert model.last_used == 1_000.0  # looking at it is no use of it
-
-
-def test_a_note_that_cannot_be_written_costs_nothing_else(home):
-    home.write_text("")
-    mark_used(home / "model", home=home)
+    mark_used(snapshot, home=snapshot / "config.json")  # a note that cannot be written
 
 
 def test_broken_ones_have_their_reasons_and_hide_no_others(home, cache, subtests):
@@ -156,6 +146,9 @@ def test_a_folder_that_may_not_be_read(home, cache, monkeypatch):
 
 
 def test_what_is_not_ours_to_list(home, cache):
+    assert store.installed(home=home, cache=cache) == []
+    assert store.incomplete(home=home, cache=cache) == []
+    assert not home.exists()
     others = {
         "encoder": model_files(model_type="bert", architectures=["BertForMaskedLM"]),
         "speech": model_files(
@@ -232,17 +225,12 @@ def test_gguf_files_in_the_cache(home, cache, tmp_path):
 
 def test_a_marked_one_that_has_changed(home, cache):
     snapshot = cached(cache, NAME, model_files())
-    checked_and_marked(snapshot, home)
+    mark(snapshot, {path.name: path.resolve().name for path in snapshot.iterdir()}, home=home)
     assert not listed(home, cache)[NAME].problem
     (snapshot / "model.safetensors").write_bytes(weights(fill=1))
     model = listed(home, cache)[NAME]
     assert "has changed" in model.problem
     assert model.remedy.endswith(f"slipstream models pull {NAME}")
-
-
-def checked_and_marked(snapshot, home):
-    digests = {path.name: path.resolve().name for path in snapshot.iterdir()}
-    mark(snapshot, digests, home=home)
 
 
 def test_the_same_model_twice_is_listed_once(home, cache, tmp_path):
@@ -258,7 +246,7 @@ def test_the_same_model_twice_is_listed_once(home, cache, tmp_path):
     }
 
 
-def test_an_added_folder_with_nothing_says_so(home, cache, tmp_path):
+def test_added_folders_with_nothing_and_a_damaged_list_say_so(home, cache, tmp_path):
     for name in ("empty", "gone"):
         (tmp_path / name).mkdir()
         added_folders.add_folder(tmp_path / name, home=home)
@@ -267,11 +255,7 @@ def test_an_added_folder_with_nothing_says_so(home, cache, tmp_path):
     assert "no model in" in models["empty"].problem
     assert "is not there" in models["gone"].problem
     assert "folders --remove" in models["gone"].remedy
-
-
-def test_a_damaged_list_of_folders_hides_nothing(home, cache):
     cached(cache, NAME, model_files())
-    home.mkdir()
     (home / added_folders.FILE_NAME).write_text('{"folders": [3]}')
     models = listed(home, cache)
     assert not models[NAME].problem

@@ -51,20 +51,11 @@ def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free():
     counted = replace(BIG, values=5 * GB)
     assert weights_bytes(counted, machine=LINUX, free_bytes=40 * GB) == 20 * GB
     assert weights_bytes(counted, machine=LINUX, free_bytes=40 * GB - 2) == BIG.size_bytes
-
-
-def test_a_head_is_always_expanded():
-    counted = replace(HEAD, values=9 * 10**6)
-    assert weights_bytes(counted, machine=LINUX, free_bytes=0) == 36 * 10**6
-
-
-def test_weights_that_are_not_quantized(subtests):
-    for kind, wide in [("float32", 4), ("bfloat16", 2), (None, 2)]:
-        with subtests.test(kind=kind):
-            float_model = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
-            assert (
-                weights_bytes(float_model, machine=LINUX, free_bytes=100 * GB) == 8 * GB // wide * 4
-            )
+    head = replace(HEAD, values=9 * 10**6)  # always
+    assert weights_bytes(head, machine=LINUX, free_bytes=0) == 36 * 10**6
+    for kind, wide in (("float32", 4), ("bfloat16", 2), (None, 2)):
+        floats = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
+        assert weights_bytes(floats, machine=LINUX, free_bytes=100 * GB) == 8 * GB // wide * 4
 
 
 def test_an_expanded_target_leaves_its_drafter_less():
@@ -135,37 +126,28 @@ def test_the_largest_context_is_the_largest(machine):
         assert not fit(BIG, SMALL, context=largest + 256, machine=small).fits
 
 
-def test_contexts_that_cannot_be(subtests):
-    for asked, taken in [(-5, 1), (0, 1), (10**30, 1 << 24)]:
-        with subtests.test(asked=asked):
-            assert fit(BIG, context=asked, machine=MAC).context == taken
-
-
 def test_what_fits_is_let_through():
     assert require_fit(BIG, SMALL, machine=MAC).context == 4096
     short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
     assert require_fit(short, machine=MAC).context == 1000
+    for asked, taken in ((-5, 1), (0, 1), (10**30, 1 << 24)):
+        assert fit(BIG, context=asked, machine=MAC).context == taken
 
 
-def test_a_refusal_names_the_context_that_would_fit():
+def test_a_refusal_names_what_would_fit(subtests):
     small = replace(MAC, available_bytes=6 * GB)
     largest = fit(BIG, SMALL, context=8192, machine=small).largest_context
-    with pytest.raises(Problem) as refused:
-        require_fit(BIG, SMALL, machine=small, context=8192)
-    assert f"{largest:,} tokens would fit" in refused.value.remedy
-    assert "6.00 GB are available" in refused.value.message
-    assert "\n" not in str(refused.value)
-
-
-def test_a_refusal_names_the_drafter_where_that_is_it():
-    small = replace(MAC, available_bytes=5_900_000_000)
-    with pytest.raises(Problem, match="Without small it would fit"):
-        require_fit(BIG, SMALL, machine=small, context=2048)
-
-
-def test_a_refusal_says_that_nothing_helps():
-    with pytest.raises(Problem, match="No context would fit: choose a smaller model"):
-        require_fit(BIG, SMALL, machine=replace(MAC, available_bytes=GB))
+    for available, context, helps in [
+        (6 * GB, 8192, f"{largest:,} tokens would fit"),
+        (5_900_000_000, 2048, "Without small it would fit"),
+        (GB, 2048, "No context would fit"),
+    ]:
+        with subtests.test(helps=helps):
+            machine = replace(MAC, available_bytes=available)
+            with pytest.raises(Problem, match="available") as refused:
+                require_fit(BIG, SMALL, machine=machine, context=context)
+            assert helps in refused.value.remedy
+            assert "\n" not in str(refused.value)
 
 
 def test_every_drafter_is_counted(tmp_path, subtests):
@@ -186,17 +168,17 @@ def test_every_drafter_is_counted(tmp_path, subtests):
             assert found.working_bytes >= alone.working_bytes + 2048 * width * 2
 
 
-@pytest.mark.parametrize(("name", "bounded"), [("dflash-z-lab", True), ("eagle-1", False)])
-def test_what_drafts_in_blocks_keeps_the_newest_positions(tmp_path, name, bounded):
-    layout = drafter_layout(name)
-    drafter = weigh(describe_drafter(write_drafter(tmp_path / "drafter", layout)))
-    target = ModelSize("target", GB, LLAMA | layout.target)
-    kept = [
-        fit(target, drafter, context=context, machine=MAC).drafter_cache_bytes
-        for context in (4096, 8192, 65536)
-    ]
-    assert kept[0] < kept[1]
-    assert (kept[1] == kept[2]) == bounded
+def test_what_drafts_in_blocks_keeps_the_newest_positions(tmp_path):
+    for name, bounded in (("dflash-z-lab", True), ("eagle-1", False)):
+        layout = drafter_layout(name)
+        drafter = weigh(describe_drafter(write_drafter(tmp_path / name, layout)))
+        target = ModelSize("target", GB, LLAMA | layout.target)
+        kept = [
+            fit(target, drafter, context=context, machine=MAC).drafter_cache_bytes
+            for context in (4096, 8192, 65536)
+        ]
+        assert kept[0] < kept[1]
+        assert (kept[1] == kept[2]) == bounded
 
 
 _GIB = 1 << 30
@@ -204,29 +186,31 @@ _GIB = 1 << 30
 
 # (model, rows of a prompt in a pass, tokens of the prompt, Metal's peak): mlx-swift-lm's benchmarks
 # on an M1 Max, Rapid-MLX's recommendations and its community's on M2 Max and M3 Ultra, mlx-lm 1569.
-@pytest.mark.parametrize(
-    ("name", "rows", "context", "peak_bytes"),
-    [
-        ("mlx-community/Qwen3.5-4B-MLX-4bit", 504, 504, 3.33 * _GIB),
-        ("mlx-community/Qwen3.5-4B-MLX-4bit", 2048, 8190, 5.16 * _GIB),
-        ("mlx-community/Qwen3.5-4B-MLX-4bit", 2048, 32700, 7.22 * _GIB),
-        ("mlx-community/Qwen3.5-9B-MLX-4bit", 504, 504, 5.69 * _GIB),
-        ("mlx-community/Qwen3.5-9B-MLX-4bit", 2048, 2042, 7.02 * _GIB),
-        ("mlx-community/Qwen3.5-9B-MLX-4bit", 2048, 32700, 9.68 * _GIB),
-        ("mlx-community/Qwen3.5-2B-4bit", 2048, 2044, 3.18 * _GIB),
-        ("mlx-community/Qwen3.8-27B-4bit", 2048, 8112, 19_080_000_000),
-        ("mlx-community/Qwen3.6-35B-A3B-4bit", 2048, 2048, 20_455 << 20),
-        ("mlx-community/Qwen3-4B-4bit", 2048, 2048, 3_300_000_000),
-        ("mlx-community/Qwen3-8B-4bit", 2048, 2048, 5_330 << 20),
-        ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 2048, 2048, 5_260 << 20),
-        ("mlx-community/Qwen2.5-14B-Instruct-4bit", 2048, 2048, 8_956 << 20),
-        ("mlx-community/gpt-oss-20b-MXFP4-Q8", 2048, 2048, 12_354 << 20),
-        ("pipenetwork/Laguna-S-2.1-MLX-4bit", 2048, 8192, 67_900_000_000),
-    ],
+PEAKS = (
+    ("mlx-community/Qwen3.5-4B-MLX-4bit", 504, 504, 3.33 * _GIB),
+    ("mlx-community/Qwen3.5-4B-MLX-4bit", 2048, 8190, 5.16 * _GIB),
+    ("mlx-community/Qwen3.5-4B-MLX-4bit", 2048, 32700, 7.22 * _GIB),
+    ("mlx-community/Qwen3.5-9B-MLX-4bit", 504, 504, 5.69 * _GIB),
+    ("mlx-community/Qwen3.5-9B-MLX-4bit", 2048, 2042, 7.02 * _GIB),
+    ("mlx-community/Qwen3.5-9B-MLX-4bit", 2048, 32700, 9.68 * _GIB),
+    ("mlx-community/Qwen3.5-2B-4bit", 2048, 2044, 3.18 * _GIB),
+    ("mlx-community/Qwen3.8-27B-4bit", 2048, 8112, 19_080_000_000),
+    ("mlx-community/Qwen3.6-35B-A3B-4bit", 2048, 2048, 20_455 << 20),
+    ("mlx-community/Qwen3-4B-4bit", 2048, 2048, 3_300_000_000),
+    ("mlx-community/Qwen3-8B-4bit", 2048, 2048, 5_330 << 20),
+    ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 2048, 2048, 5_260 << 20),
+    ("mlx-community/Qwen2.5-14B-Instruct-4bit", 2048, 2048, 8_956 << 20),
+    ("mlx-community/gpt-oss-20b-MXFP4-Q8", 2048, 2048, 12_354 << 20),
+    ("pipenetwork/Laguna-S-2.1-MLX-4bit", 2048, 8192, 67_900_000_000),
 )
-def test_what_others_measured_on_metal(monkeypatch, name, rows, context, peak_bytes):
+
+
+def test_what_others_measured_on_metal(monkeypatch, subtests):
     """With their rows in a pass; it has states of earlier turns and of a round that theirs has
     not."""
-    monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
-    found = fit(load_catalog().models[name].size, context=context, machine=MAC)
-    assert 0.98 * peak_bytes < found.needed_bytes < 1.12 * peak_bytes
+    listed = load_catalog().models
+    for name, rows, context, peak_bytes in PEAKS:
+        with subtests.test(name=name, context=context):
+            monkeypatch.setattr(fit_module, "PREFILL_ROWS", rows)
+            found = fit(listed[name].size, context=context, machine=MAC)
+            assert 0.98 * peak_bytes < found.needed_bytes < 1.12 * peak_bytes

@@ -23,6 +23,7 @@ def test_linux_has_what_is_available_less_our_own(tmp_path):
     assert machine.memory_bytes == 16 * GIB
     assert machine.available_bytes == 8 * GIB - OWN
     assert not machine.unified
+    assert linux(tmp_path / "nothing").available_bytes == 0
 
 
 @pytest.mark.parametrize("group", ["", "user/one"])
@@ -67,10 +68,6 @@ def test_a_group_without_a_limit(tmp_path, subtests):
             (tmp_path / "sys/fs/cgroup/memory.max").write_text(limit)
             (tmp_path / "sys/fs/cgroup/memory.current").write_text("1")
             assert linux(tmp_path).available_bytes == 8 * GIB - OWN
-
-
-def test_a_linux_that_says_nothing(tmp_path):
-    assert linux(tmp_path).available_bytes == 0
 
 
 def test_a_mac_gives_its_graphics_a_share(subtests):

@@ -44,8 +44,9 @@ def test_another_drafter_changes_what_the_first_mac_needs():
     assert other.fits[0].needed_bytes - made.fits[0].needed_bytes >= 2 * GB
     assert other.fits[0].fits
     assert drafted_by(other, None, mac(28)) == made
-    with pytest.raises(Problem, match="here"):
+    with pytest.raises(Problem, match="here") as refused:
         require_plan(drafted_by(made, drafter, mac(21)), ["here", "there"])
+    assert "there" not in refused.value.message
 
 
 @pytest.mark.parametrize(
@@ -74,14 +75,6 @@ def test_the_mode_that_was_asked_for_is_taken_or_refused():
             planned(28, 28, target=ModelSize("any", GB, config), mode=mode)
 
 
-def test_a_refusal_names_the_mac():
-    made = planned(100, 1)
-    with pytest.raises(Problem) as refused:
-        require_plan(replace(made, fits=tuple(reversed(made.fits))), ["left", "right"])
-    assert "left" in refused.value.message
-    assert "right" not in refused.value.message
-
-
 def test_only_rank_0_makes_logits_and_has_room_for_a_drafter():
     first, second = planned(60, 60).fits
     assert second.working_bytes < first.working_bytes
@@ -101,13 +94,10 @@ def test_all_ranks_together_keep_what_one_machine_would(mode):
     twice = sum(each.weights_bytes for each in made.fits) - one.fits[0].weights_bytes
     outside = 2 * 128256 * 8192 * 40 * GB / (40 * GB * 8 / 4.5)  # embedding and output layer
     assert twice == pytest.approx(outside, rel=0.01)
-
-
-def test_latents_are_kept_whole_by_each():
-    target = ModelSize("latent", GB, DEEPSEEK)
-    one = plan(target, [mac(60)], context=4096)
-    made = planned(60, 60, target=target, mode="tensor")
-    assert [each.cache_bytes for each in made.fits] == [one.fits[0].cache_bytes] * 2
+    latent = ModelSize("latent", GB, DEEPSEEK)  # each keeps all of them
+    (one,) = plan(latent, [mac(60)], context=4096).fits
+    made = planned(60, 60, target=latent, mode="tensor")
+    assert [each.cache_bytes for each in made.fits] == [one.cache_bytes] * 2
 
 
 def test_weights_become_float32_where_each_cpu_has_room_for_its_share():

@@ -10,9 +10,13 @@ import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import pytest
 
 from tests.support.loopback import serving_on_loopback
 
@@ -96,7 +100,7 @@ class HubServer:
     def commit(self, name):
         """The commit that the repository is at: another when a file changes."""
         files = self.repositories[name]
-        state = [(file, hashlib.sha256(data).hexdigest()) for file, data in sorted(files.items())]
+        state = [(file, sha256(data)) for file, data in sorted(files.items())]
         return hashlib.sha1(json.dumps([name, state]).encode()).hexdigest()
 
     def requests(self, part):
@@ -104,6 +108,7 @@ class HubServer:
         return [asked for asked in self.asked if part in asked.path]
 
 
+@lru_cache(100)  # each request asks for those of all files
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
@@ -118,12 +123,18 @@ def is_large(name, data):
 
 @contextmanager
 def serving_hub(repositories):
+    """Serve them; no client reads the system's certificates meanwhile, which takes as long as a
+    small download."""
     served = HubServer(repositories)
 
     class Handler(_Handler):
         hub = served
 
-    with serving_on_loopback(Handler) as served.endpoint:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        serving_on_loopback(Handler) as served.endpoint,
+    ):
+        patch.setenv("SSL_CERT_DIR", str(Path(__file__).parent))
         try:
             yield served
         finally:
@@ -306,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
         start, body = 0, data
         if hub.corrupt.get(file, 0):
             hub.corrupt[file] -= 1
-            body = bytes(byte ^ 0x55 for byte in data)
+            body = data.translate(bytes(byte ^ 0x55 for byte in range(256)))
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if asked and hub.ranges:
             start = int(asked[1])
