@@ -15,7 +15,7 @@ from tests.support.models.mutation_subjects import SUBJECTS
 from tests.support.models.mutations import read_mutations
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 12, 10_000
+FEW, MANY = 24, 10_000
 
 
 def test_a_few(tmp_path, subtests):

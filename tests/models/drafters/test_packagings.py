@@ -218,7 +218,7 @@ def broken(draw):
     return config, tensors, target | draw(st.dictionaries(st.sampled_from(sorted(target)), JSON))
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(broken())
 def test_whatever_a_folder_holds_is_answered_or_refused(case):
     config, tensors, target = case

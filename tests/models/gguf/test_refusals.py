@@ -112,7 +112,7 @@ def test_every_truncation_is_refused(tmp_path):
 
 
 @settings(
-    max_examples=examples(200),
+    max_examples=examples(300),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

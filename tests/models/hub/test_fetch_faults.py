@@ -230,6 +230,7 @@ def test_a_hub_that_sends_too_much(client):
 
 
 def test_there_must_be_room(client, monkeypatch):
+    partly_fetched(client, client.server.repositories[NAME][WEIGHTS], bytes(150_081))  # too long
     with monkeypatch.context() as patch:
         full = shutil._ntuple_diskusage(10**6, 10**6 - 300_000, 300_000)
         patch.setattr(shutil, "disk_usage", lambda path: full)

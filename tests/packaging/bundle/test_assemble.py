@@ -121,19 +121,14 @@ def test_our_own_code_finds_its_version_and_its_starter(tmp_path):
     assert app / STARTER_WEIGHTS == next_to_models, "where models/starter.py looks for it"
 
 
-def test_without_the_starter(tmp_path):
-    app = tmp_path / "Slipstream.app"
-    components = _assemble(app, starter=False)
-    assert not has_starter(app)
-    assert not [name for name in _files(app) if "smollm2" in name]
-    assert STARTER.name not in {component.name for component in components}
-
-
 def test_without_the_starter_both_count_alike(tmp_path):
     """What `make app` says of itself without the starter is what `make app STARTER=no` makes."""
     with_it, without = tmp_path / "with" / "Slipstream.app", tmp_path / "without" / "Slipstream.app"
     _assemble(with_it)
-    _assemble(without, starter=False)
+    components = _assemble(without, starter=False)
+    assert not has_starter(without)
+    assert not [name for name in _files(without) if "smollm2" in name]
+    assert STARTER.name not in {component.name for component in components}
     of_starter = starter_bytes(with_it, CONFIGURATION.prune)
     assert of_starter > 10_000_000
     assert starter_bytes(without, CONFIGURATION.prune) == 0

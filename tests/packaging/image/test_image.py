@@ -10,7 +10,7 @@ from unicodedata import normalize
 import pytest
 
 from bundle.assemble import set_times
-from configuration import TIME, read_configuration
+from configuration import read_configuration
 from image import downloads
 from image.downloads import archive_is_like, make_downloads, write_archive
 from models.errors import Problem
@@ -43,15 +43,6 @@ def app(tmp_path):
 @pytest.fixture
 def configuration():
     return replace(read_configuration(), version="1.2")
-
-
-def test_times_and_permissions(app):
-    for path in (app, *app.rglob("*")):
-        state = path.lstat()
-        assert state.st_mtime == TIME
-        if stat.S_ISREG(state.st_mode):
-            runs = path.parent.name == "MacOS"
-            assert stat.S_IMODE(state.st_mode) == (0o755 if runs else 0o644)
 
 
 def test_an_archive_that_is_like_it(app, tmp_path):

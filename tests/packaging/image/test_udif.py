@@ -40,12 +40,6 @@ def _image(folder):
     return folder / "a.dmg"
 
 
-def test_the_same_volume_gives_the_same_image(tmp_path):
-    image = _image(tmp_path)
-    write_image(tmp_path / "raw", tmp_path / "b.dmg")
-    assert image.read_bytes() == (tmp_path / "b.dmg").read_bytes()
-
-
 @pytest.mark.parametrize(
     "place",
     [100, 5000, 200_000, -512, -293, -150],
