@@ -37,7 +37,7 @@ QWEN_27B = "mlx-community/Qwen3.8-27B-8bit"
 LLAMA = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
 FEW = (
     ITS_DRAFTER, "mlx-community/LFM2-2.6B-4bit", "mlx-community/Qwen3.5-4B-MLX-4bit", QWEN_8B,
-    QWEN_9B, LLAMA, "mlx-community/Qwen3-8B-8bit", QWEN_27B,
+    QWEN_9B, LLAMA, "mlx-community/Qwen3.5-9B-8bit", QWEN_27B,
     "mlx-community/gemma-4-26b-a4b-it-4bit", "mlx-community/Llama-3.3-70B-Instruct-4bit",
 )  # fmt: skip
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"

@@ -152,6 +152,15 @@ def test_none_means_that_every_id_the_drafter_has_means_the_same(ours, theirs):
         assert difference.index == min(wrong)
 
 
+def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path):
+    target = folder(tmp_path / "t", {"\x1b[31m\u202e": 0, "b": 1, "ab": 2})
+    drafter = folder(tmp_path / "d", {"x" * 500: 0, "b": 1, "ab": 2})
+    with pytest.raises(Problem) as problem:
+        require_same(target, drafter)
+    assert problem.value.message.isprintable()
+    assert len(problem.value.message) < 200
+
+
 def test_the_same_file_needs_no_reading(tmp_path):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
     assert same_file(target, drafter)
