@@ -118,11 +118,6 @@ def test_what_another_version_wrote_is_left_out_where_that_is_wanted():
     assert decode(Tree, newer, place="tree", ignore_unknown=True) == wanted
 
 
-def test_what_the_record_itself_refuses_stays_refused():
-    with pytest.raises(ValueError, match="fewer than none"):
-        decode(Tree, PLAIN | {"count": -1}, place="tree")
-
-
 # Messages survive their lines, and what is wrong with any other line is said.
 @dataclass(frozen=True)
 class Add:

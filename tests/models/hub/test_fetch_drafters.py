@@ -25,20 +25,15 @@ def client(server, tmp_path):
     ],
 )
 def test_a_drafter_is_fetched(client, server, tmp_path, layout, weights):
-    files = drafter_files(drafter_layout(layout), tmp_path / "made", weights=weights)
+    """Its network is our own: the code that comes along is neither fetched nor run."""
+    made = drafter_layout(layout)
+    made.config["auto_map"] = {"AutoModel": "modeling_drafter.Drafter"}
+    files = drafter_files(made, tmp_path / "made", weights=weights)
     server.repositories[NAME] = files | {"modeling_drafter.py": b"raise SystemExit"}
     path = client.fetch()
     assert {file.name for file in path.iterdir()} == files.keys()
     assert completed(path, home=client.home)
     assert describe_drafter(path).kind == drafter_layout(layout).expected["kind"]
-
-
-def test_code_that_comes_along_is_no_obstacle(client, server, tmp_path):
-    """The networks are our own, so it is neither fetched nor run."""
-    layout = drafter_layout("dflash-transformers")
-    layout.config["auto_map"] = {"AutoModel": "modeling_drafter.Drafter"}
-    server.repositories[NAME] = drafter_files(layout, tmp_path / "made")
-    assert describe_drafter(client.fetch()).kind == "dflash"
 
 
 @pytest.mark.parametrize(

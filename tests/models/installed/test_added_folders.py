@@ -76,13 +76,6 @@ def test_where_models_may_lie(disk):
     assert list(places(disk / "nowhere")) == []
 
 
-def test_a_folder_of_links_to_itself_ends(disk):
-    (disk / "again").symlink_to(disk)
-    (disk / "itself").symlink_to(disk / "itself")
-    write(disk / "model", model_files())
-    assert [name for name, _ in places(disk)] == ["again/model", "model"]
-
-
 def test_one_that_may_not_be_read_hides_no_other(disk, monkeypatch):
     refused = write(disk / "a" / "b", model_files()).parent
     write(disk / "c", model_files())
