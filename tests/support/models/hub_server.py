@@ -130,10 +130,7 @@ def serving_hub(repositories):
     class Handler(_Handler):
         hub = served
 
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        serving_on_loopback(Handler) as served.endpoint,
-    ):
+    with pytest.MonkeyPatch.context() as patch, serving_on_loopback(Handler) as served.endpoint:
         patch.setenv("SSL_CERT_DIR", str(Path(__file__).parent))
         try:
             yield served
