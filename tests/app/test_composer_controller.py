@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from PySide6.QtCore import Qt
@@ -13,6 +14,7 @@ from engine.documents.prompt import Sent
 from engine.stretches import Stretch
 from models.errors import Problem
 from tests.support.app.window_use import answered, send, texts, visible_list
+from tests.support.mostly_slow import mostly_slow
 
 
 def test_the_context_is_counted_with_the_answer(open_window, until, monkeypatch):
@@ -67,9 +69,9 @@ def leave(window, until, how):
     until(lambda: here(window) == 1)
 
 
-@pytest.mark.parametrize("which", ["edit", "edit_answer"])
+@pytest.mark.parametrize("which", ["edit_answer", "edit"])
 @pytest.mark.parametrize("how", ["opened", "new", "deleted", "written late", "closed"])
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 def test_an_edit_that_is_left_is_there_again(open_window, talked, until, how, which):
     window = talked
     written, edited = edit(window, until, which), window.composer_controller.editing
@@ -91,37 +93,36 @@ def test_an_edit_that_is_left_is_there_again(open_window, talked, until, how, wh
     assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
 
 
-def test_an_edit_that_changed_nothing_ends_when_it_is_left(talked, until):
-    window = talked
-    window.menus.actions["edit"].trigger()
-    leave(window, until, "opened")
-    assert (window.composer.text, window.composer_controller.editing) == ("", 0)
-
-
-@pytest.mark.parametrize("how", ["esc", "cancel", "other"])
-def test_to_end_an_edit_can_be_undone(talked, until, how):
+def test_to_end_an_edit_can_be_undone(talked, until):
     window = talked
     written, controller = edit(window, until), window.composer_controller
-    if how == "esc":
-        QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
-    elif how == "cancel":
-        window.notices.press("edit")
-    else:
-        until(lambda: window.menus.actions["edit_answer"].isEnabled())
-        window.menus.actions["edit_answer"].trigger()
-        assert (window.composer.text, controller.editing) == ("served", 2)
-    if how != "other":
+
+    def undo():
+        QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        assert (window.composer.text, controller.editing) == (written, 1)
+        assert "edit" in window.notices.texts
+
+    for end in (
+        lambda: QTest.keyClick(window.composer.field, Qt.Key.Key_Escape),
+        lambda: window.notices.press("edit"),
+    ):
+        end()
         assert (window.composer.text, controller.editing) == ("kept", 0)
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    assert (window.composer.text, controller.editing) == (written, 1)
-    assert "edit" in window.notices.texts
+        undo()
+    until(lambda: window.menus.actions["edit_answer"].isEnabled())
+    window.menus.actions["edit_answer"].trigger()
+    assert (window.composer.text, controller.editing) == ("served", 2)
+    undo()
     window.composer.send()
     until(lambda: texts(window)[0] == written and answered(window, 2)())
     assert window.conversation.branch[0].siblings == 2
 
 
-def test_an_edit_of_a_message_that_is_gone_is_a_text(talked, until):
+def test_an_edit_without_a_change_or_of_a_message_that_is_gone_ends_when_it_is_left(talked, until):
     window = talked
+    window.menus.actions["edit"].trigger()
+    leave(window, until, "opened")
+    assert (window.composer.text, window.composer_controller.editing) == ("", 0)
     written = edit(window, until)
     window.new()
     window.store.delete_message(1).result()
@@ -140,9 +141,13 @@ def refuse(window, monkeypatch, name="ask"):
 FULL = Problem("The disk is full.", "Make room.")
 
 
-@pytest.mark.parametrize("which", ["edit", "edit_answer"])
-@pytest.mark.parametrize("meanwhile", ["busy", "nothing", "typed", "edited", "left"])
-@pytest.mark.quick(4)
+@pytest.mark.parametrize(
+    ("meanwhile", "which"),
+    mostly_slow(
+        product(["busy", "nothing", "typed", "edited", "left"], ["edit", "edit_answer"]),
+        quick=[("busy", "edit"), ("nothing", "edit_answer")],
+    ),
+)
 def test_an_edit_that_is_refused_is_not_lost(talked, until, monkeypatch, which, meanwhile):
     window = talked
     written, composer = edit(window, until, which), window.composer
@@ -180,9 +185,13 @@ def test_an_edit_that_is_refused_is_not_lost(talked, until, monkeypatch, which, 
     assert composer.text == ("kept on" if meanwhile == "typed" else "kept")
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("meanwhile", ["typed", "left", "left and typed", "edited", "deleted"])
-@pytest.mark.quick(5)
+@pytest.mark.parametrize(
+    ("meanwhile", "first"),
+    mostly_slow(
+        product(["typed", "left", "left and typed", "edited", "deleted"], [False, True]),
+        quick=[("typed", True), ("left and typed", False)],
+    ),
+)
 def test_a_message_that_is_refused_comes_back_where_it_was_written(
     open_window, until, monkeypatch, meanwhile, first
 ):
@@ -312,7 +321,8 @@ def test_a_queued_message_is_sent_when_the_answer_ends(open_window, until, tmp_p
     assert window.composer.text == "not sent by others"
 
 
-@pytest.mark.parametrize("how", ["stopped", "failed", "closed"])
+@pytest.mark.parametrize("how", ["stopped", "closed", "failed"])
+@pytest.mark.quick(2)
 def test_a_queue_outlasts_what_ends_the_answer(open_window, until, tmp_path, how):
     gate = tmp_path / "gate"
     steps = {
@@ -343,13 +353,14 @@ def test_a_queue_outlasts_what_ends_the_answer(open_window, until, tmp_path, how
 
 def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypatch):
     monkeypatch.setattr(
-        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
+        "app.engine_client.token_counter.load_count",
+        lambda target: lambda text: 100 * len(text.split()),
     )
     window = open_window()
     until(lambda: window.loader.loaded)
-    composer, text = window.composer, "Many words\n" + "word " * 5000
+    composer, text = window.composer, "Many words\n" + "word " * 50
     composer.field.insertPlainText(text)
-    until(lambda: composer.excess == 5002 + 5 - 4096)
+    until(lambda: composer.excess == 5200 + 5 - 4096)
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
     assert (composer.text, window.conversation.branch) == (text, ())
     lines = [label.text() for label in composer.findChildren(QLabel)]
@@ -369,22 +380,10 @@ def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypa
     assert document.text.split() == text.split(), "nothing is lost"
     assert (composer.text, composer.excess) == ("", 0)
     assert remedy.isHidden()
-    send(window, "what is it about?")
-    until(answered(window, 2))
-
-
-def test_what_is_too_long_only_by_the_text_of_before_is_sent(open_window, until, monkeypatch):
-    monkeypatch.setattr(
-        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
-    )
-    window = open_window()
-    until(lambda: window.loader.loaded)
-    composer = window.composer
-    composer.field.insertPlainText("word " * 3000)
-    window.composer.send()
-    until(answered(window, 2))
-    composer.field.insertPlainText("other " * 3000)
-    until(lambda: "earlier messages are left out" in composer._tokens.text())
-    assert composer.excess == 0
-    window.composer.send()
-    until(answered(window, 4))
+    window.composer.documents.remove_asked.emit(0)
+    for count in (2, 4):  # the second is too long only by the text of before
+        composer.field.insertPlainText("word " * 30)
+        until(lambda count=count: ("left out" in composer._tokens.text()) == (count == 4))
+        assert composer.excess == 0
+        composer.send()
+        until(answered(window, count))

@@ -71,7 +71,7 @@ def pair(open_windows, until):
     return windows, first, second
 
 
-def test_what_one_changes_the_other_lists_at_once(pair, until, tmp_path):
+def test_what_one_changes_the_other_shows_at_once(pair, until, tmp_path):
     windows, first, second = pair
     assert listed(first) == listed(second)
     first.sidebar.renamed.emit(4, "Another name")
@@ -91,9 +91,26 @@ def test_what_one_changes_the_other_lists_at_once(pair, until, tmp_path):
     assert "done" in second.notices.texts
     windows.application.titles.titled.emit(5)
     until(lambda: sorted(listed(first)) == sorted(listed(second)))
+    windows.application.settings.enter_sends = False
+    windows.application.settings_changed.emit()
+    assert not first.composer.field.enter_sends
+    assert not second.composer.field.enter_sends
+    second.menus.actions["larger"].trigger()
+    theme = windows.application.theme
+    for part in (first, second):
+        assert part.composer.field.font().pointSizeF() == theme.points
+        around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
+        interface = theme.interface_font.pointSizeF()
+        assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
+        lines = part.pair_bar.page.findChildren(ToneLabel)
+        assert {round(one.font().pointSizeF() / interface, 2) for one in lines} == {0.92}
 
 
-def test_a_conversation_is_in_one_window_at_a_time(pair, until):
+def attachments(window):
+    return window.composer_controller.documents.attachments.all
+
+
+def test_a_conversation_is_in_one_window_at_a_time(pair, until, tmp_path):
     windows, first, second = pair
     first.come_forward()
     until(lambda: windows.current is first)
@@ -109,6 +126,11 @@ def test_a_conversation_is_in_one_window_at_a_time(pair, until):
     until(lambda: windows.current is second)
     assert shown(windows) == {1: 2, 2: 4}
     assert (marked_elsewhere(first), marked_elsewhere(second)) == (["Chat 4"], ["Chat 2"])
+    path = tmp_path / "notes.txt"
+    path.write_text("Some notes.")
+    windows.attach(path)  # in the window that was active last
+    assert [each.name for each in attachments(second)] == ["notes.txt"]
+    assert attachments(first) == ()
     second.menus.actions["next_conversation"].trigger()
     until(lambda: second.conversation.record and second.conversation.record.id == 3)
     second.menus.actions["next_conversation"].trigger()  # past the other window's
@@ -167,15 +189,6 @@ def test_an_answer_of_a_deleted_conversation_ends(open_windows, until, tmp_path)
     until(lambda: shown(windows) == {1: None, 2: None})
 
 
-def test_a_file_that_is_given_is_attached_in_the_window_that_was_active_last(pair, until, tmp_path):
-    windows, *_ = pair
-    path = tmp_path / "notes.txt"
-    path.write_text("Some notes.")
-    windows.attach(path)
-    attachments = windows.current.composer_controller.documents.attachments
-    until(lambda: [each.name for each in attachments.all] == ["notes.txt"])
-
-
 def test_two_windows_are_answered_at_once(open_windows, until):
     windows = open_windows(
         "ready take load take take as:3 text:second as:2 waiting:0 text:first "
@@ -213,32 +226,39 @@ def test_an_answer_goes_on_when_its_window_is_closed(open_windows, until, tmp_pa
     until(lambda: texts(first) == ["go", "half" + TEXT])
 
 
-def test_what_was_sent_just_before_its_window_was_closed_is_answered(open_windows, until):
+def test_what_is_sent_just_before_its_window_is_closed_is_answered_or_there_again(
+    open_windows, until, monkeypatch
+):
     windows = open_windows()
-    first, second = windows.current, windows.open()
+    first = windows.current
     until(lambda: windows.application.loader.loaded)
+
+    def is_answered(conversation):
+        states = windows.application.store.branch(conversation).result()
+        return [message.state for message in states] == ["complete"] * 2
+
+    second = windows.open()
     second.composer.set_text("at the last moment")
     second.composer.send()
     second.close()
     until(lambda: listed(first) == ["at the last moment"])
-    until(lambda: not windows.application.answers.busy)
-    first.sidebar.chosen.emit(1)
-    until(lambda: texts(first) == ["at the last moment", "served"])
-
-
-def test_what_waits_for_its_documents_when_its_window_is_closed_is_answered(open_windows, until):
-    windows = open_windows()
-    first, second = windows.current, windows.open()
-    until(lambda: windows.application.loader.loaded)
-    planned = Future()
-    second.conversation.say("at the last moment", sent=planned)
-    second.close()
-    planned.set_result(Sent("at the last moment"))
-    until(
-        lambda: [m.state for m in windows.application.store.branch(1).result()] == ["complete"] * 2
-    )
-    first.sidebar.chosen.emit(1)
-    until(lambda: texts(first) == ["at the last moment", "served"])
+    until(lambda: is_answered(1))
+    waits, planned = windows.open(), Future()
+    waits.conversation.say("for its documents", sent=planned)
+    waits.close()
+    planned.set_result(Sent("for its documents"))
+    until(lambda: len(listed(first)) == 2 and is_answered(2))
+    for conversation, text in ((1, "at the last moment"), (2, "for its documents")):
+        first.sidebar.chosen.emit(conversation)
+        until(lambda text=text: texts(first) == [text, "served"])
+    refusing, refused = windows.open(), Future()
+    monkeypatch.setattr(windows.application.store, "ask", lambda *a, **o: refused)
+    refusing.composer.set_text("precious")
+    refusing.composer.send()
+    refusing.close()
+    refused.set_exception(Problem("The disk is full.", "Make room."))
+    until(lambda: windows.application.settings.window(2).unsent == "precious")
+    assert windows.open().composer.text == "precious"
 
 
 def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pair, until):
@@ -251,19 +271,6 @@ def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pai
     planned.set_result(Sent("to be moved"))
     until(lambda: texts(third)[-2:] == ["to be moved", "served"])
     assert texts(first) == []
-
-
-def test_a_text_that_could_not_be_stored_outlasts_its_window(open_windows, until, monkeypatch):
-    windows = open_windows()
-    second = windows.open()
-    refused = Future()
-    monkeypatch.setattr(windows.application.store, "ask", lambda *a, **o: refused)
-    second.composer.set_text("precious")
-    second.composer.send()
-    second.close()
-    refused.set_exception(Problem("The disk is full.", "Make room."))
-    until(lambda: windows.application.settings.window(2).unsent == "precious")
-    assert windows.open().composer.text == "precious"
 
 
 @pytest.mark.slow
@@ -319,6 +326,10 @@ def test_nothing_typed_is_lost(open_windows, until):
     again = open_windows()
     texts = {window.number: window.composer.text for window in again.all}
     assert texts == {1: "in the first", 2: "in the second"}
+    for window in again.all:
+        window.close()
+        QApplication.processEvents()
+    assert [window.number for window in open_windows().all] == [2], "it was closed last"
 
 
 def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
@@ -342,15 +353,6 @@ def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
     }
 
 
-def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(open_windows):
-    windows = open_windows()
-    first, second = windows.current, windows.open()
-    first.close()
-    QApplication.processEvents()
-    second.close()
-    assert [window.number for window in open_windows().all] == [2]
-
-
 @pytest.mark.slow
 def test_one_conversation_is_not_restored_twice(open_windows, until):
     windows = open_windows()
@@ -363,24 +365,6 @@ def test_one_conversation_is_not_restored_twice(open_windows, until):
     settings.save()
     again = open_windows()
     until(lambda: shown(again) == {1: 1, 2: None})
-
-
-def test_settings_apply_to_every_window(open_windows, until):
-    windows = open_windows()
-    first, second = windows.current, windows.open()
-    windows.application.settings.enter_sends = False
-    windows.application.settings_changed.emit()
-    assert not first.composer.field.enter_sends
-    assert not second.composer.field.enter_sends
-    second.menus.actions["larger"].trigger()
-    theme = windows.application.theme
-    for part in (first, second):
-        assert part.composer.field.font().pointSizeF() == theme.points
-        around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
-        interface = theme.interface_font.pointSizeF()
-        assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
-        lines = part.pair_bar.page.findChildren(ToneLabel)
-        assert {round(one.font().pointSizeF() / interface, 2) for one in lines} == {0.92}
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Documents are attached, planned, sent with a message and shown above it; what was sent stays."""
 
 from concurrent.futures import Future
-from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
@@ -16,7 +15,6 @@ from engine.events import Prefill
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_use import answered, send
-from tests.support.documents.pdfs import line, pdf
 
 LONG = "\n\n".join(
     f"Clause {n}. "
@@ -147,25 +145,16 @@ def test_another_version_and_another_answer_keep_what_was_sent(opened, until, fi
     assert chips(window) == []
 
 
-def test_a_message_that_is_edited_takes_no_other_documents(opened, until, file, reader):
-    window = opened()
-    send(window, "first")
-    until(answered(window, 2))
-    window.menus.actions["edit"].trigger()
-    window.composer.files_given.emit([file])
-    assert "remark" in window.notices.texts
-    assert (chips(window), reader.read) == ([], [])
-    window.notices.press("edit")
-    attach(window, until, file)
-
-
 def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened, until, file):
     before = opened()
     before.composer.field.setPlainText("What leaks?")
     attach(before, until, file)
+    assert "to read" not in chips(before)[0] + before.composer.documents.choice.words
+    before.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 100.0))  # it is measured
     before.close()
     window = opened()
     until(lambda: chips(window) and planned(window))
+    assert "to read" in chips(window)[0]
     record = window.conversation.record
     window.menus.actions["new"].trigger()
     assert (chips(window), window.composer.text) == ([], "")
@@ -203,7 +192,7 @@ def test_while_a_file_is_read_nothing_is_sent_and_a_broken_one_is_in_nobodys_way
     assert chips(window) == []
 
 
-def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, watch):
+def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, watch, reader):
     window = opened()
     attach(window, until, file_in(tmp_path, "<img src=x>.txt"))
     assert "<img" not in window.composer.documents.chips[0].toolTip()
@@ -224,6 +213,12 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, wat
     until(answered(window, 4))
     assert "The roof" not in seen[0].lines[0].content
     assert seen[0].lines[0].content == sent(window).text
+    window.menus.actions["edit"].trigger()  # a message that is edited takes no other documents
+    window.composer.files_given.emit([tmp_path / "<img src=x>.txt"])
+    assert "remark" in window.notices.texts
+    assert (chips(window), len(reader.read)) == ([], 1)
+    window.notices.press("edit")
+    attach(window, until, file_in(tmp_path))
 
 
 def press(box, text):
@@ -315,22 +310,6 @@ def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, watc
     assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}
 
 
-def test_how_long_it_takes_to_read_is_said_once_it_was_measured(opened, until, tmp_path):
-    before = opened()
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(4 * 10**9)
-    documents, loaded = before.composer_controller.documents, before.loader.loaded
-    documents.use(replace(loaded, target=str(tmp_path)))
-    attach(before, until, file_in(tmp_path, "a.txt", "word " * 100))
-    assert "to read" not in chips(before)[0] + before.composer.documents.choice.words
-    documents.use(loaded)
-    before.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 5.0))
-    before.close()
-    after = opened()
-    attach(after, until, file_in(tmp_path, "b.txt", "word " * 1200))
-    assert "about 20 s to read" in chips(after)[-1]
-
-
 def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until, tmp_path):
     window = opened()
     documents = window.composer.documents
@@ -353,25 +332,6 @@ def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until
     until(answered(window, 2))
     assert sent(window).documents[0].passages
     assert documents.choice.button.text() == ""
-
-
-def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(open_window, until, tmp_path):
-    window = open_window()
-    until(lambda: window.loader.loaded is not None)
-    path = tmp_path / "plan.pdf"
-    path.write_bytes(pdf(line("The roof leaks."), line("The cellar is dry.")))
-    attach(window, until, path)
-    assert chips(window)[0].startswith("plan.pdf, 2 pages · whole, ")
-    send(window, "What leaks?")
-    until(answered(window, 2))
-    assert "[page 2]" in sent(window).text
-    record = window.conversation.record
-    ((_, document),) = window.store.documents_of(record.id).result()
-    copy = window.store.copy_of(document)
-    assert copy.read_bytes() == path.read_bytes()
-    window.conversation.delete_document(1)
-    until(lambda: names(question(window)) == ["plan.pdf, deleted"])
-    assert not copy.exists()
 
 
 def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(opened, until, file, monkeypatch):

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.documents.picture_view import PictureDialog
 from tests.support.app.attached import attach, chips
 from tests.support.app.window_use import answered, send
-from tests.support.documents.pdfs import pdf
+from tests.support.documents.pdfs import line, pdf
 
 
 @pytest.fixture
@@ -34,20 +34,37 @@ def copies(window):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, watch):
+def test_a_picture_and_a_pdf_are_sent_shown_and_deleted(window, until, photograph, watch, tmp_path):
+    """A model without eyes is not sent the picture."""
     seen = watch(window.engine)
-    attach(window, until, photograph)
-    (chip,) = window.composer.documents.chips
+    plan = tmp_path / "plan.pdf"
+    plan.write_bytes(pdf(line("The roof leaks."), line("The cellar is dry.")))
+    documents, loaded = window.composer_controller.documents, window.loader.loaded
+    documents.use(replace(loaded, sees=False))
+    attach(window, until, photograph, plan)
+    until(lambda: window.composer.unready)
+    send(window, "Which boat?")
+    assert (window.conversation.branch, window.composer.text) == ((), "Which boat?")
+    documents.use(loaded)
+    until(lambda: not window.composer.unready)
+    chip, of_the_plan = window.composer.documents.chips
+    assert of_the_plan.accessibleName().startswith("plan.pdf, 2 pages · whole, ")
     until(lambda: not chip.picture.image.isNull())
     small = chip.picture.height()
-    send(window, "Which boat?")
+    record = window.conversation.record
+    _, (_, document) = window.store.documents_of(record.id).result()
+    window.composer.send()
     until(answered(window, 2))
     ((asked,),) = (one.lines for one in seen)
     (picture,) = asked.pictures
-    assert (asked.content, picture.width, picture.height) == ("Which boat?", 64, 48)
-    assert [Path(picture.path)] == copies(window)
+    assert (picture.width, picture.height) == (64, 48)
+    assert "[page 2]" in asked.content
+    assert asked.content.endswith("Which boat?")
+    copy = window.store.copy_of(document)
+    assert copy.read_bytes() == plan.read_bytes()
+    assert {Path(picture.path), copy} == {*copies(window)}
     row = window.transcript.messages[0]
-    (sent,) = row.widget.documents.chips
+    sent, _ = row.widget.documents.chips
     until(lambda: not sent.picture.image.isNull())
     assert sent.picture.height() == 48 > small
     sent.picture.clicked.emit()
@@ -60,8 +77,10 @@ def test_a_picture_is_attached_sent_and_shown_large(window, until, photograph, w
     until(answered(window, 4))
     assert seen[1].lines[0] == asked, "it is never made anew"
     window.conversation.delete_document(1)
-    until(lambda: not copies(window))
+    until(lambda: copies(window) == [copy])
     until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())
+    window.conversation.delete_document(2)
+    until(lambda: not copies(window))
 
 
 def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
@@ -90,31 +109,10 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     assert documents.attachments.all == ()
 
 
-def test_a_model_without_eyes_is_not_sent_a_picture(window, until, photograph):
-    documents = window.composer_controller.documents
-    loaded = window.loader.loaded
-    documents.use(replace(loaded, sees=False))
-    attach(window, until, photograph)
-    until(lambda: window.composer.unready)
-    send(window, "Which boat?")
-    assert (window.conversation.branch, window.composer.text) == ((), "Which boat?")
-    documents.use(loaded)
-    until(lambda: not window.composer.unready)
-    window.composer.send()
-    until(answered(window, 2))
-
-
 def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path):
-    scan, broken = tmp_path / "scan.pdf", tmp_path / "broken.png"
+    scan = tmp_path / "scan.pdf"
     scan.write_bytes(pdf("0 0 9 9 re f"))
-    broken.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     documents = window.composer_controller.documents
-    window.composer.files_given.emit([broken])
-    until(lambda: not documents.attachments.reading)
-    (attached,) = documents.attachments.all
-    assert attached.problem
-    assert copies(window) == []
-    documents.attachments.remove(attached)
     window.composer.files_given.emit([scan])
     until(lambda: not documents.attachments.reading)
     offer = window.composer.documents.choice

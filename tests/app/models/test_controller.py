@@ -91,7 +91,20 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened):
     assert len({words_of(page.status) for page in view.pages.values()} - {""}) == len(view.pages)
 
 
-def test_only_the_open_page_is_refreshed(opened):
+def test_only_the_open_page_is_refreshed_and_downloads_of_another_process_are_followed(opened):
+    there = Download("a/a", "", "running", 1, 4)
+    opened.answer(downloads=(there,))
+    opened.window.library_controller.follow()
+    assert opened.commands.waits("list")
+    opened.answer(downloads=(replace(there, status="paused"),))
+    opened.window.library_controller.follow()
+    assert not opened.commands.waits("list")
+    opened.window.library.refresh()
+    opened.answer(downloads=(there,))
+    opened.view.leave()
+    opened.window.library_controller.follow()
+    assert not opened.commands.waits("list"), "only while the Library is seen"
+    opened.window.open_library("offers")
     opened.answer(*INSTALLED)
     assert opened.view.disk.rows.rows == ()
     assert opened.see("disk").rows.rows
@@ -101,6 +114,13 @@ def test_only_the_open_page_is_refreshed(opened):
     assert len(opened.view.disk.rows.rows) > len(INSTALLED)
     opened.window.open_library("disk")
     assert len(opened.view.disk.rows.rows) == len(INCOMPLETE)
+    opened.press("offers", f"{OFFERS[2].target}+", "get")
+    opened.view.leave()  # the window shows a notice
+    pull = opened.commands.asked("pull")
+    pull.download(Download(OFFERS[2].target, "", "failed", 1, 4, problem="No.", remedy="Wait."))
+    pull.fail("No.", "Wait.")
+    told = opened.window.notices.texts["library"]
+    assert (OFFERS[2].target in told, "No. Wait." in told) == (True, True)
 
 
 def test_a_problem_is_shown_and_can_be_tried_again(opened):
@@ -139,13 +159,6 @@ def test_the_recommended_pair_is_downloaded_and_used(opened):
     opened.until(lambda: card.button.text() == "In use")
 
 
-def test_an_installed_pair_is_used_at_once(opened):
-    opened.answer(*HERE)
-    opened.view.offers.card.button.click()
-    opened.until(lambda: opened.target == "/models/target")
-    assert not opened.commands.waits("pull")
-
-
 def test_a_pair_chosen_in_the_meantime_is_kept(opened):
     opened.answer()
     opened.view.offers.card.button.click()
@@ -159,34 +172,20 @@ def test_a_pair_chosen_in_the_meantime_is_kept(opened):
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_loading_is_reported_from_start_to_end(opened):
-    opened.answer(*HERE)
-    opened.press("disk", "model:/models/target", "use")
+def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
+    opened.answer(*HERE, STARTER)
+    opened.view.offers.card.button.click()
+    assert not opened.commands.waits("pull")
     begun = opened.view.line.text
-    assert "Qwen3-4B-4bit" in begun
+    assert "Qwen3 4B" in begun
     opened.until(lambda: opened.view.line.text != begun)
-    assert "Qwen3-4B-4bit" in opened.view.line.text
+    assert "Qwen3 4B" in opened.view.line.text
     assert opened.target == "/models/target"
-    opened.press("disk", "model:/models/drafter", "use")
+    opened.press("disk", f"model:{STARTER.path}", "use")
     opened.window.loader.failed.emit(Problem("It does not fit.", "Choose another."))
     assert opened.view.line.text == "It does not fit. Choose another."
     opened.window.loader.failed.emit(Problem("Something else.", ""))
     assert opened.view.line.text == "It does not fit. Choose another."
-
-
-def test_downloads_of_another_process_are_followed(opened):
-    there = Download("a/a", "", "running", 1, 4)
-    opened.answer(downloads=(there,))
-    opened.window.library_controller.follow()
-    assert opened.commands.waits("list")
-    opened.answer(downloads=(replace(there, status="paused"),))
-    opened.window.library_controller.follow()
-    assert not opened.commands.waits("list")
-    opened.window.library.refresh()
-    opened.answer(downloads=(there,))
-    opened.view.leave()
-    opened.window.library_controller.follow()
-    assert not opened.commands.waits("list"), "only while the Library is seen"
 
 
 def test_searching_and_downloading(opened):
@@ -279,7 +278,7 @@ def test_a_download_that_dies_can_be_tried_again(opened):
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_deleting_asks_first(opened):
+def test_deleting_asks_first_and_folders_are_added_and_forgotten(opened):
     opened.answer(*HERE, STARTER)
     key = "model:/models/drafter"
 
@@ -303,6 +302,20 @@ def test_deleting_asks_first(opened):
     opened.answer(HERE[0], STARTER)
     assert "1.00 GB" in opened.view.line.text
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
+    opened.press("disk", "incomplete:/cache/x", "clean")
+    assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
+    opened.view.add_folder.click()
+    (chooser,) = opened.view.findChildren(QFileDialog)
+    chooser.fileSelected.emit("/folder of mine")
+    chooser.reject()
+    asked = opened.commands.asked("folders")
+    assert asked.words == ("folders", "--json", "--add", "/folder of mine")
+    asked.fail("There is no such folder.", "Choose another.")
+    assert opened.view.line.text == "There is no such folder. Choose another."
+    assert opened.view.line.tone == "warning"
+    opened.commands.asked("list").answer(inventory_answer(folders=("/folder of mine",)))
+    opened.press("disk", "folder:/folder of mine", "forget")
+    assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
 
 
 def test_the_starter_is_downloaded_like_any_other(opened):
@@ -325,24 +338,6 @@ def test_the_starter_is_downloaded_like_any_other(opened):
     assert opened.window.settings.pair.target == ""
 
 
-def test_cleaning_up_and_folders(opened):
-    opened.answer()
-    opened.press("disk", "incomplete:/cache/x", "clean")
-    assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
-    opened.view.add_folder.click()
-    (chooser,) = opened.view.findChildren(QFileDialog)
-    chooser.fileSelected.emit("/folder of mine")
-    chooser.reject()
-    asked = opened.commands.asked("folders")
-    assert asked.words == ("folders", "--json", "--add", "/folder of mine")
-    asked.fail("There is no such folder.", "Choose another.")
-    assert opened.view.line.text == "There is no such folder. Choose another."
-    assert opened.view.line.tone == "warning"
-    opened.commands.asked("list").answer(inventory_answer(folders=("/folder of mine",)))
-    opened.press("disk", "folder:/folder of mine", "forget")
-    assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
-
-
 def test_drafters_are_shown_with_reasons_and_chosen(opened):
     opened.answer(*INSTALLED)
     opened.window.pair_bar.more_drafters_asked.emit()
@@ -355,17 +350,6 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened):
     opened.until(lambda: row_of(rows, DRAFTER).data.badge == "In use")
     opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
-
-
-def test_while_the_library_is_not_shown_the_window_shows_a_notice(opened):
-    opened.answer()
-    opened.press("offers", f"{OFFERS[2].target}+", "get")
-    opened.view.leave()
-    pull = opened.commands.asked("pull")
-    pull.download(Download(OFFERS[2].target, "", "failed", 1, 4, problem="No.", remedy="Wait."))
-    pull.fail("No.", "Wait.")
-    told = opened.window.notices.texts["library"]
-    assert (OFFERS[2].target in told, "No. Wait." in told) == (True, True)
 
 
 def test_the_conversation_comes_back(open_window):
