@@ -45,18 +45,6 @@ def interfaces(of):
     return [of, *(found for child in children if child for found in interfaces(child))]
 
 
-def test_everything_that_can_have_the_focus_has_a_name(window):
-    focusable = []
-    for interface in interfaces(QAccessible.queryAccessibleInterface(window)):
-        part = interface.object()
-        if not isinstance(part, QWidget) or not part.isVisible():
-            continue
-        if part.focusPolicy() is not Qt.FocusPolicy.NoFocus or isinstance(part, QAbstractButton):
-            focusable.append((type(part).__name__, interface.text(QAccessible.Text.Name)))
-    assert len(focusable) > 20
-    assert [kind for kind, name in focusable if not name] == []
-
-
 def stops(window, key=Qt.Key.Key_Tab):
     """Where Tab stops, from the composer on, once around."""
     window.composer.field.setFocus()
@@ -68,7 +56,7 @@ def stops(window, key=Qt.Key.Key_Tab):
     return found
 
 
-def test_tab_goes_from_area_to_area(window):
+def test_tab_goes_from_area_to_area_and_a_message_is_one_stop(window):
     areas = {
         "toolbar": window.pair_bar,
         "sidebar": window.sidebar,
@@ -90,6 +78,8 @@ def test_tab_goes_from_area_to_area(window):
         # The composer has two stops, and either way once around begins at the first.
         assert found[: len(order)] == there
         assert found[len(order) :] in ([], [order[0]])
+    inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
+    assert [part.accessibleName() for part in inside] == ["You: message", "Tiny: message"] * 2
 
 
 def picture(part):
@@ -99,7 +89,16 @@ def picture(part):
     return window.grab(box & window.rect()).toImage()
 
 
-def test_the_focus_can_be_seen_wherever_it_is(window, until):
+def test_whatever_can_have_the_focus_has_a_name_and_shows_it(window):
+    focusable = []
+    for interface in interfaces(QAccessible.queryAccessibleInterface(window)):
+        part = interface.object()
+        if not isinstance(part, QWidget) or not part.isVisible():
+            continue
+        if part.focusPolicy() is not Qt.FocusPolicy.NoFocus or isinstance(part, QAbstractButton):
+            focusable.append((type(part).__name__, interface.text(QAccessible.Text.Name)))
+    assert len(focusable) > 20
+    assert [kind for kind, name in focusable if not name] == []
     unseen = []
     for part in stops(window):
         window.setFocus()
@@ -108,11 +107,6 @@ def test_the_focus_can_be_seen_wherever_it_is(window, until):
         if picture(part) == without:
             unseen.append((type(part).__name__, part.accessibleName()))
     assert unseen == []
-
-
-def test_a_message_is_one_stop(window):
-    inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
-    assert [part.accessibleName() for part in inside] == ["You: message", "Tiny: message"] * 2
 
 
 def test_arrows_lead_to_what_can_be_done_with_a_message(window):

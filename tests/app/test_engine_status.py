@@ -46,21 +46,7 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(open_window, u
     assert window.composer.blocked == ""
 
 
-def test_a_remark_about_the_machine_stands_in_the_panel_alone(open_window, until):
-    window = open_window()
-    until(lambda: window.loader.loaded)
-    loaded, remark = window.loader.loaded, window.rounds.panel.remark
-    assert loaded is not None
-    for text in ("It is slow.", ""):
-        window.loader.loaded_now.emit(replace(loaded, remark=text))
-        assert remark.words == text
-        assert remark.isHidden() == (text == "")
-        assert not window.notices.texts
-    window.engine.happened.emit(Done("g", "stop", Stats(), remark="It drafts no more."))
-    assert remark.words == "It drafts no more."
-
-
-def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(open_windows, until):
+def test_every_window_tells_of_the_engine_also_one_that_is_opened_later(open_windows, until):
     windows = open_windows("ready take failed take load serve")
     first = windows.current
     until(lambda: first.composer.blocked)
@@ -70,26 +56,25 @@ def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(open_window
     assert second.pair_bar.status_text == first.pair_bar.status_text
     second.pair_bar.retry_asked.emit()
     until(lambda: windows.application.loader.loaded)
+    windows.application.engine.hung.emit(9.0)
     third = windows.open()
     for window in windows.all:
         assert window.composer.blocked == ""
         assert window.pair_bar.status == "loaded"
+        assert "silence" in window.notices.texts
+    windows.application.engine.responsive.emit()
+    assert not any(window.notices.texts for window in windows.all)
+    loaded, remark = windows.application.loader.loaded, third.rounds.panel.remark
+    for text in ("It is slow.", ""):  # about the machine: the panel alone has it
+        windows.application.loader.loaded_now.emit(replace(loaded, remark=text))
+        assert (remark.words, remark.isHidden()) == (text, not text)
+    windows.application.engine.happened.emit(Done("g", "stop", Stats(), remark="It drafts less."))
+    assert remark.words == "It drafts less."
+    assert not any(window.notices.texts for window in windows.all)
+    second.conversation.failed.emit(Problem("It cannot be done.", "Do otherwise."))
+    assert [[*window.notices.texts] for window in windows.all] == [[], ["problem"], []]
     third.menus.actions["unload"].trigger()
     until(lambda: windows.application.loader.resting)
     fourth = windows.open()
     until(lambda: first.pair_bar.status == "empty")
     assert fourth.pair_bar.status_text == first.pair_bar.status_text
-
-
-def test_notices_about_the_engine_are_in_every_window(open_windows, until):
-    windows = open_windows()
-    first = windows.current
-    until(lambda: windows.application.loader.loaded)
-    windows.application.engine.hung.emit(9.0)
-    second = windows.open()
-    assert first.notices.texts.keys() == second.notices.texts.keys() == {"silence"}
-    windows.application.engine.responsive.emit()
-    assert first.notices.texts.keys() == second.notices.texts.keys() == set()
-    second.conversation.failed.emit(Problem("It cannot be done.", "Do otherwise."))
-    assert "problem" in second.notices.texts
-    assert "problem" not in first.notices.texts

@@ -12,7 +12,7 @@ from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
 from app.conversations.think_tags import stretches_in
 
-FILLER = "A paragraph of some words.\n\n" * 40
+FILLER = "A paragraph of some words.\n\n" * 15
 
 
 class Conversation(QWidget):

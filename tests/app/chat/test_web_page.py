@@ -82,14 +82,11 @@ def test_a_pdf_has_everything_within_its_pages(qapp, tmp_path):
     width = document[0].get_width()
     outside = [n for n in range(page.count_chars()) if page.get_charbox(n)[2] > width]
     assert not "".join(page.get_text_range(n, 1) for n in outside).strip()
-    long = ExportedChat("Long", (Entry(None, "assistant", "word " * 9000),), leaf=0)
+    long = ExportedChat("Long", (Entry(None, "assistant", "word " * 2000),), leaf=0)
     write_pdf(long, path)
-    assert len(pypdfium2.PdfDocument(path)) > 5
+    assert len(pypdfium2.PdfDocument(path)) > 1
     write_pdf(ExportedChat("One", (Entry(None, "assistant", "$x$"),), leaf=0), path)
     kinds = [drawn.type for drawn in pypdfium2.PdfDocument(path)[0].get_objects()]
     assert kinds.count(FPDF_PAGEOBJ_PATH) == 1
-
-
-def test_a_pdf_that_cannot_be_written_says_so(qapp, tmp_path):
     with pytest.raises(Problem, match="cannot be written"):
-        write_pdf(CHAT, tmp_path / "missing" / "chat.pdf")
+        write_pdf(long, tmp_path / "missing" / "chat.pdf")
