@@ -54,13 +54,6 @@ def test_documents_are_kept_while_that_is_switched_on(window, until):
 
 def test_it_is_told_how_much_is_kept_and_all_can_be_deleted(window, deletion, until):
     assert "1.50 MB" in said(window)
-    deletion.click()
-    until(lambda: not deletion.isEnabled())
-    assert not window.store.kept.exists()
-    assert "empty" in said(window)
-
-
-def test_what_cannot_be_deleted_is_said(window, deletion, until):
     kept = window.store.kept
     with (
         mock.patch("engine.conversation.kept_blocks._LOCK_SECONDS", 0.01),
@@ -70,3 +63,7 @@ def test_what_cannot_be_deleted_is_said(window, deletion, until):
         until(lambda: window.notices.texts)
     assert deletion.isEnabled()
     assert kept.exists()
+    deletion.click()
+    until(lambda: not deletion.isEnabled())
+    assert not kept.exists()
+    assert "empty" in said(window)

@@ -28,7 +28,9 @@ def answer_now(window):
     return next(button for button in buttons if button.text() == "Answer now")
 
 
-def test_only_what_the_model_offers_can_be_chosen(open_window, until):
+def test_what_the_model_offers_can_be_chosen_for_every_answer_of_a_conversation(
+    open_window, until, watch
+):
     without = open_window()
     until(lambda: without.loader.loaded is not None)
     assert not without.composer.thinking.isVisible()
@@ -37,18 +39,13 @@ def test_only_what_the_model_offers_can_be_chosen(open_window, until):
     until(lambda: window.composer.thinking.isVisible())
     shown = {action.text(): action.isChecked() for action in menu(window).actions()}
     assert shown == {MAKERS: True, ON: False, OFF: False}
-    choose(window, OFF)
-    assert window.composer.thinking.text() == "Thinking: off"
-    assert {action.text() for action in menu(window).actions() if action.isChecked()} == {OFF}
-
-
-def test_a_choice_holds_for_every_answer_of_a_conversation(open_window, until, watch):
-    window = open_window(THINKS)
     seen = watch(window.engine)
     send(window, "first")
     until(answered(window, 2))
     choose(window, OFF)
     until(lambda: window.conversation.settings.thinking == "off")
+    assert window.composer.thinking.text() == "Thinking: off"
+    assert {action.text() for action in menu(window).actions() if action.isChecked()} == {OFF}
     send(window, "second")
     until(answered(window, 4))
     window.menus.actions["regenerate"].trigger()

@@ -36,7 +36,7 @@ def test_an_example_is_sent_and_unsent_text_stays(window, until):
     assert window.composer.text == EXAMPLES[2][1]  # it waits for the user
 
 
-def test_a_question_has_the_lines_that_it_needs(window, qtbot):
+def test_a_question_has_its_lines_and_more_is_offered_and_told(window, qtbot):
     card = window.welcome.examples[3]
     window.resize(window.minimumSizeHint().width(), 900)
     qtbot.waitUntil(lambda: card.width() < 230)
@@ -48,15 +48,9 @@ def test_a_question_has_the_lines_that_it_needs(window, qtbot):
     window.theme.refresh()
     title, colour = card.findChild(QLabel), QColor(window.theme.colours.text)
     qtbot.waitUntil(lambda: title.palette().color(title.foregroundRole()) == colour)
-
-
-def test_more_can_be_asked(window, qtbot):
     buttons = {button.text(): button for button in window.welcome.findChildren(QPushButton)}
     with qtbot.waitSignal(window.welcome.explanation_asked):
         buttons["What am I looking at?"].click()
-
-
-def test_a_download_is_told_in_the_unit_of_the_library(window):
     window.loader.fetch_progress.emit(46_435_520, 92_871_040)
     assert any("46.4 of 92.9 MB" in text for text in texts(window))
     window.loader.pair = Pair("/models/Tiny-Q4.gguf")

@@ -20,7 +20,7 @@ def answer(ids):
 
 @pytest.mark.parametrize(
     ("ids", "loops", "pressed"),
-    [([1, 2, 3] * 60, True, True), ([1, 2] * 60, True, False), (range(180), False, False)],
+    [([1, 2, 3] * 40, True, True), ([1, 2] * 60, True, False), (range(120), False, False)],
 )
 def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops, pressed):
     file = events_file(tmp_path, [*answer(ids), Done("g", "stop", Stats())])

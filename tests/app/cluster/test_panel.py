@@ -124,6 +124,7 @@ def test_the_engine_uses_them_and_stops_using_them(open_panel, hosts, until):
 
 
 @pytest.mark.parametrize("on", [True, False])
+@pytest.mark.quick(1)
 def test_they_are_used_and_left_when_the_answer_has_ended(open_panel, hosts, until, tmp_path, on):
     go = tmp_path / "go"
     answer = f"take text:a wait:{go} done"

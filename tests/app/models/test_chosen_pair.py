@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from app.settings import Pair
 from models.errors import Problem
 from tests.support.app.fake_commands import OpeningCommands
@@ -55,57 +53,47 @@ def test_settings_that_change_while_a_model_is_loaded_load_it_again(open_window,
     assert len(loads) == 2
 
 
-def test_a_gguf_file_is_imported_first(open_window, until, tmp_path):
+def test_a_gguf_file_is_imported_first_and_a_damaged_one_leaves_the_old_model(
+    open_window, until, tmp_path
+):
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
     heard = []
 
     def opening(target):
         heard.append(target)
+        if "damaged" in target:
+            raise Problem("The file is damaged.", "Fetch it again.")
         return folder if target else Path("/models/tiny")
 
     window = open_window("ready take load take load serve", loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
-    window.loader.open_target(file)
-    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
-    assert heard == ["", str(file)]
-    assert box(window, "Model").currentText() == "large.gguf"
-    assert window.settings.paths("targets") == (str(file),)
-
-
-def test_a_damaged_gguf_file_leaves_the_old_model_loaded(open_window, until, tmp_path):
-    def opening(target):
-        if target:
-            raise Problem("The file is damaged.", "Fetch it again.")
-        return Path("/models/tiny")
-
-    window = open_window(loading=OpeningCommands(opening))
-    until(lambda: window.pair_bar.status == "loaded")
-    window.loader.open_target(tmp_path / "large.gguf")
+    window.loader.open_target(tmp_path / "damaged.gguf")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.status == "loaded"
     assert window.loader.loaded is not None
     assert window.settings.pair == Pair()
-    window.composer.set_text("still there?")
-    window.composer.send()
-    until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
-    assert window.transcript.messages[1].written == "served"
+    window.loader.open_target(file)
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert heard == ["", str(tmp_path / "damaged.gguf"), str(file)]
+    assert box(window, "Model").currentText() == "large.gguf"
+    assert window.settings.paths("targets") == (str(file),)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("drafters", "Draft model"), ("targets", "Model")], ids=["drafter", "target"]
-)
-def test_a_folder_that_is_refused_is_not_listed(open_window, until, tmp_path, kind, name):
+def test_a_folder_that_is_refused_is_not_listed(open_window, until, tmp_path):
     (tmp_path / "empty").mkdir()
-    window = open_window("ready take load take failed serve")
+    window = open_window("ready take load take failed take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    before = box(window, name).currentText()
     opening = {"drafters": window.loader.open_drafter, "targets": window.loader.open_target}
-    opening[kind](tmp_path / "empty")
-    assert box(window, name).currentText() == "empty"
-    until(lambda: "engine" in window.notices.texts)
-    assert box(window, name).currentText() == before
-    assert window.settings.paths(kind) == ()
-    assert box(window, name).findText("empty") == -1
+    for kind, name in (("drafters", "Draft model"), ("targets", "Model")):
+        before = box(window, name).currentText()
+        opening[kind](tmp_path / "empty")
+        assert box(window, name).currentText() == "empty"
+        until(lambda: "Do otherwise." in window.notices.texts.get("engine", ""))
+        assert box(window, name).currentText() == before
+        assert window.settings.paths(kind) == ()
+        assert box(window, name).findText("empty") == -1
+        assert (window.settings.pair, window.composer.blocked) == (Pair(), "")
+        window.notices.take_back("engine")
 
 
 def test_the_pair_is_the_same_in_every_window(open_windows, until):

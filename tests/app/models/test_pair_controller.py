@@ -26,17 +26,6 @@ def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):
     assert window.pair_bar.status == "loading"
 
 
-def test_a_drafter_that_fails_is_taken_back(open_window, until):
-    window = open_window("ready take load take failed serve")
-    until(lambda: window.pair_bar.status == "loaded")
-    choose(window, "Draft model", "Lookup")
-    until(lambda: "engine" in window.notices.texts)
-    assert "Do otherwise." in window.notices.texts["engine"]
-    assert window.pair_bar.drafter == "auto"
-    assert window.settings.pair == Pair()
-    assert window.composer.blocked == ""
-
-
 def test_another_target_is_listed_and_loaded(open_window, until, tmp_path):
     folder = tmp_path / "models" / "other"
     window = open_window("ready take load take load serve")

@@ -106,8 +106,8 @@ def test_another_port_and_other_models_start_it_with_them(open_panel, until):
     }
 
 
-def test_address_key_and_lines_are_copied(open_panel):
-    window, panel = open_panel("rest")
+def test_lines_are_copied_and_it_is_on_from_the_start_where_that_was_chosen(open_panel, until):
+    window, panel = open_panel("listen rest")
     clipboard = QGuiApplication.clipboard()
     panel.address.button.click()
     assert clipboard.text() == "http://127.0.0.1:8737/v1"
@@ -127,10 +127,6 @@ def test_address_key_and_lines_are_copied(open_panel):
     )
     copy.click()
     assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
-
-
-def test_there_is_one_panel_and_it_is_on_from_the_start_where_that_was_chosen(open_panel, until):
-    window, panel = open_panel("listen rest")
     window.menus.actions["server"].trigger()
     assert window.findChildren(ServerPanel) == [panel]
     assert not panel.isModal()

@@ -57,17 +57,7 @@ def stored(window):
     return {record.id: record for record in window.store.conversations().result()}
 
 
-def test_the_neighbour_is_opened_after_a_deletion(window, until):
-    # An empty conversation was.
-    window.menus.actions["delete"].trigger()
-    until(lambda: shown(window) == 2 and listed(window).model().rowCount() == 4)
-    window.sidebar.deleted.emit((1, 2))
-    until(lambda: shown(window) == 4 and listed(window).model().rowCount() == 2)
-    window.sidebar.deleted.emit((4, 5))
-    until(lambda: shown(window) is None and not stored(window))
-
-
-def test_control_z_in_the_list_undoes_a_deletion(window, until):
+def test_a_deletion_is_undone_in_the_list_or_opens_the_neighbour(window, until):
     # The window and the list both had the key, so that neither was called.
     window.activateWindow()
     view = listed(window)
@@ -80,17 +70,14 @@ def test_control_z_in_the_list_undoes_a_deletion(window, until):
     QTest.keyClick(view, Qt.Key.Key_Z, CTRL)
     until(lambda: len(stored(window)) == 5)
     until(lambda: view.model().rowCount() == 5)
-
-
-def test_a_new_folder_is_named_at_once(window, until):
-    window.sidebar.folder_wanted.emit((2, 4))
-    until(lambda: listed(window).editing)
-    (editor,) = (e for e in window.findChildren(QLineEdit) if e.accessibleName() == "New name")
-    QTest.keyClicks(editor, "Work")
-    QTest.keyClick(editor, Qt.Key.Key_Return)
-    until(lambda: [folder.name for folder in window.store.folders().result()] == ["Work"])
-    (folder,) = window.store.folders().result()
-    assert [id for id, record in stored(window).items() if record.folder == folder.id] == [4, 2]
+    window.conversation.open(3)
+    until(lambda: shown(window) == 3)
+    window.menus.actions["delete"].trigger()
+    until(lambda: shown(window) == 2 and listed(window).model().rowCount() == 4)
+    window.sidebar.deleted.emit((1, 2))
+    until(lambda: shown(window) == 4 and listed(window).model().rowCount() == 2)
+    window.sidebar.deleted.emit((4, 5))
+    until(lambda: shown(window) is None and not stored(window))
 
 
 def test_everything_is_exported_as_one_file_or_none(window, until, tmp_path, monkeypatch):
@@ -155,10 +142,17 @@ def test_a_conversation_is_exported_in_every_form(window, until, tmp_path, monke
     assert not opened[0].exists()
 
 
-def test_a_conversation_begins_with_its_folders_instruction_and_files(
+def test_a_folder_is_named_and_gives_new_conversations_its_instruction_and_files(
     window, until, tmp_path, monkeypatch
 ):
-    folder = window.store.make_folder("Work").result()
+    window.sidebar.folder_wanted.emit((2, 4))
+    until(lambda: listed(window).editing)
+    (editor,) = (e for e in window.findChildren(QLineEdit) if e.accessibleName() == "New name")
+    QTest.keyClicks(editor, "Work")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: [folder.name for folder in window.store.folders().result()] == ["Work"])
+    (folder,) = window.store.folders().result()
+    assert [id for id, record in stored(window).items() if record.folder == folder.id] == [4, 2]
     window.sidebar.folder_setup_asked.emit(folder)
     (dialog,) = window.findChildren(FolderDialog)
     dialog.findChild(QPlainTextEdit).setPlainText(" Be brief.\n")

@@ -109,7 +109,9 @@ def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(open_windo
         window.close()
 
 
-def test_a_server_is_added_edited_switched_off_and_removed(open_panel, until, tmp_path):
+def test_servers_are_added_edited_switched_off_removed_and_found(
+    open_panel, until, tmp_path, monkeypatch
+):
     window, panel = open_panel()
     tools = window.application.tools
     for number in (1, 2):
@@ -138,6 +140,21 @@ def test_a_server_is_added_edited_switched_off_and_removed(open_panel, until, tm
     next(one for one in box.findChildren(QPushButton) if one.text() == "Remove").click()
     assert panel.chosen == Place(OWN)
     until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for path, text in (
+        (".cursor/mcp.json", '{"mcpServers": {"odd": 5, "web": {"url": "https://a.example/mcp"}}}'),
+        (".lmstudio/mcp.json", "{ damaged"),
+    ):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    panel.add.click()
+    dialog = dialog_of(panel, until)
+    assert dialog.list.topLevelItemCount() == 1
+    item = dialog.list.topLevelItem(0)
+    assert "Cursor" in item.text(1)
+    item.setCheckState(0, Qt.CheckState.Checked)
+    dialog.ok.click()
+    assert [one.name for one in window.application.tools.configuration.servers] == ["notes", "web"]
 
 
 def test_nothing_runs_before_a_person_looks_and_a_renamed_server_keeps_its_command(
@@ -191,8 +208,14 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(open_panel, until, tmp
     assert "Changed" not in panel.text.toPlainText()
 
 
-def test_folders_are_chosen_and_dropped(open_panel, until, tmp_path):
+def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(open_panel, until, tmp_path):
+    (tmp_path / "tools.json").write_text("{ damaged")
     window, panel = open_panel()
+    until(lambda: "tools.json" in panel.line.words)
+    tick(panel, Place(OWN, "tool", "read"), until)
+    assert panel.line.words == ""
+    until(lambda: (tmp_path / "tools.damaged.json").exists() and kept(tmp_path))
+    assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
     tools = window.application.tools
     panel.folder.click()
     (asked,) = panel.findChildren(QFileDialog)
@@ -203,35 +226,6 @@ def test_folders_are_chosen_and_dropped(open_panel, until, tmp_path):
     choose(panel, Place(OWN, "folder", str(tmp_path)))
     panel.remove.click()
     assert tools.configuration.folders == ()
-
-
-def test_servers_of_other_programs_are_found(open_panel, until, tmp_path, monkeypatch):
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    for path, text in (
-        (".cursor/mcp.json", '{"mcpServers": {"odd": 5, "web": {"url": "https://a.example/mcp"}}}'),
-        (".lmstudio/mcp.json", "{ damaged"),
-    ):
-        (tmp_path / path).parent.mkdir()
-        (tmp_path / path).write_text(text)
-    window, panel = open_panel()
-    panel.add.click()
-    dialog = dialog_of(panel, until)
-    assert dialog.list.topLevelItemCount() == 1
-    item = dialog.list.topLevelItem(0)
-    assert "Cursor" in item.text(1)
-    item.setCheckState(0, Qt.CheckState.Checked)
-    dialog.ok.click()
-    assert [one.name for one in window.application.tools.configuration.servers] == ["web"]
-
-
-def test_a_damaged_file_is_said_and_kept(open_panel, until, tmp_path):
-    (tmp_path / "tools.json").write_text("{ damaged")
-    _, panel = open_panel()
-    until(lambda: "tools.json" in panel.line.words)
-    tick(panel, Place(OWN, "tool", "read"), until)
-    assert panel.line.words == ""
-    until(lambda: (tmp_path / "tools.damaged.json").exists() and kept(tmp_path))
-    assert (tmp_path / "tools.damaged.json").read_text() == "{ damaged"
 
 
 def test_what_was_edited_by_hand_is_read_when_a_person_looks(open_panel, until, tmp_path):
