@@ -258,16 +258,6 @@ def test_what_is_written_while_a_message_waits_stays(talked, until, monkeypatch)
     assert (texts(window)[2:], window.composer.text) == (["precious", "served"], "next")
 
 
-def test_what_a_card_replaces_can_be_undone(open_window):
-    window = open_window()
-    QTest.keyClicks(window.composer.field, "my own")
-    window.composer.set_blocked("The engine stopped.")  # otherwise the card sends its question
-    window.welcome.asked.emit("A card's question")
-    assert window.composer.text == "A card's question"
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    assert window.composer.text == "my own"
-
-
 def test_each_conversation_keeps_what_is_unsent_whatever_is_news_of_another(talked, until):
     window = talked
     QTest.keyClicks(window.composer.field, "for the first")

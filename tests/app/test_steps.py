@@ -155,7 +155,8 @@ def test_steps_read_nothing_that_is_shown_after_they_waited():
     found, count = list[str](), 0
     for path in Path(app.__path__[0]).rglob("*.py"):
         owner = "self" if path.match("chat/conversation.py") else "self._conversation"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text if "yield" in text else "")
         for outer in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             for node in (
                 outer,

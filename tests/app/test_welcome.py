@@ -34,6 +34,9 @@ def test_an_example_is_sent_and_unsent_text_stays(window, until):
     window.welcome.examples[2].setFocus()
     QTest.keyClick(window.welcome.examples[2], Qt.Key.Key_Space)
     assert window.composer.text == EXAMPLES[2][1]  # it waits for the user
+    field = window.composer.field
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert window.composer.text == "not yet"
 
 
 def test_a_question_has_its_lines_and_more_is_offered_and_told(window, qtbot):

@@ -4,7 +4,6 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
-    QLabel,
 )
 
 from app.conversations.records import Entry, ExportedChat
@@ -17,21 +16,6 @@ from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
 
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
-
-
-def test_a_first_use(open_window, until):
-    window = open_window()
-    send(window, "hello")
-    assert window.loader.loaded is None, "it waits for the model"
-    until(answered(window, 2))
-    assert texts(window) == ["hello", "served"]
-    until(lambda: visible_list(window).model().rowCount() == 1)
-    assert "hello" in window.windowTitle()
-    assert window.composer.text == ""
-    send(window, "<b>and</b> then")
-    until(answered(window, 4))
-    labels = [label for label in window.findChildren(QLabel) if label.text()]
-    assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
 
 
 def ahead(window):

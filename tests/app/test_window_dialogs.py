@@ -73,7 +73,8 @@ def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
     assert (names, [request.max_tokens for request in raced]) == (["Mine trace.json"], [7])
 
 
-@pytest.mark.parametrize("points", [0, 6])
+@pytest.mark.parametrize("points", [6, 0])
+@pytest.mark.quick(1)
 def test_every_dialog_fits_the_screen_and_its_fields_have_names(open_window, until, points):
     window = open_window()
     until(lambda: window.loader.loaded)
@@ -103,20 +104,20 @@ def test_every_dialog_fits_the_screen_and_its_fields_have_names(open_window, unt
         dialog.close()
 
 
-@pytest.mark.parametrize("way", ["button", "key"])
-def test_every_dialog_has_a_button_and_a_key_that_close_it(open_window, until, way):
+def test_every_dialog_has_a_button_and_a_key_that_close_it(open_window, until):
     window = open_window()
     until(lambda: window.loader.loaded)
-    dialogs = []
-    for name in NAMES:
+
+    def opened(name):
         window.menus.actions[name].trigger()
-        dialogs += [(name, one) for one in window.findChildren(QDialog) if one.isVisible()]
-        _, dialog = dialogs[-1]
-        if way == "key":
-            QTest.keyClick(dialog, Qt.Key.Key_Escape)
-        else:
-            words = [button.text().replace("&", "") for button in dialog.findChildren(QPushButton)]
-            closing = words.index("Close" if "Close" in words else "Cancel")
-            dialog.findChildren(QPushButton)[closing].click()
+        return [one for one in window.findChildren(QDialog) if one.isVisible()]
+
+    for name in NAMES:
+        (dialog,) = opened(name)
+        QTest.keyClick(dialog, Qt.Key.Key_Escape)
         until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
-    assert [name for name, _ in dialogs] == [*NAMES]
+        (dialog,) = opened(name)
+        words = [button.text().replace("&", "") for button in dialog.findChildren(QPushButton)]
+        closing = words.index("Close" if "Close" in words else "Cancel")
+        dialog.findChildren(QPushButton)[closing].click()
+        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))

@@ -1,8 +1,10 @@
 """A draft is painted where its words would stand, and nothing of the text moves for it."""
 
+from operator import ne
+
 import pytest
-from PySide6.QtCore import QRect
-from PySide6.QtGui import QColor
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -19,6 +21,23 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+
+def rows(image):
+    """The pixels of a picture, by row."""
+    converted = image.convertToFormat(QImage.Format.Format_ARGB32)  # has its memory
+    pixels, width = converted.constBits().cast("I").tolist(), image.width()
+    return [pixels[start : start + width] for start in range(0, len(pixels), width)]
+
+
+def around(marked):
+    """The smallest rectangle with all marked pixels."""
+    found = QRect()
+    for y, row in enumerate(marked):
+        if any(row):
+            last = len(row) - 1 - row[::-1].index(True)
+            found = found.united(QRect(QPoint(row.index(True), y), QPoint(last, y)))
+    return found
 
 
 class Page(QWidget):
@@ -50,13 +69,8 @@ class Page(QWidget):
 
     def painted(self, colour):
         """The smallest rectangle with all pixels of this colour."""
-        image, found = self.picture(), QRect()
         wanted = QColor(colour).rgb()
-        for x in range(image.width()):
-            for y in range(image.height()):
-                if image.pixel(x, y) == wanted:
-                    found = found.united(QRect(x, y, 1, 1))
-        return found
+        return around([[pixel == wanted for pixel in row] for row in rows(self.picture())])
 
 
 @pytest.fixture
@@ -71,12 +85,7 @@ def make(qtbot, formats):
 
 def different(before, after):
     """The smallest rectangle with all pixels that differ."""
-    found = QRect()
-    for x in range(before.width()):
-        for y in range(before.height()):
-            if before.pixel(x, y) != after.pixel(x, y):
-                found = found.united(QRect(x, y, 1, 1))
-    return found
+    return around([[*map(ne, *pair)] for pair in zip(rows(before), rows(after), strict=True)])
 
 
 def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make):

@@ -66,7 +66,7 @@ def open_panel(open_window, until):
     return open_panel
 
 
-def test_without_a_file_it_says_how_to_begin(open_panel, qtbot):
+def test_it_says_how_to_begin_and_a_chosen_file_is_checked_at_once(open_panel, hosts):
     shown = open_panel()
     assert not shown.panel.switch.isEnabled()
     assert not shown.panel.check.isEnabled()
@@ -75,10 +75,6 @@ def test_without_a_file_it_says_how_to_begin(open_panel, qtbot):
     assert len(shown.window.findChildren(MacsPanel)) == 1
     buttons = (shown.panel.switch, shown.panel.choose, shown.panel.check, shown.panel.report)
     assert all(each.accessibleName() or each.text() for each in buttons)
-
-
-def test_a_chosen_file_is_checked_at_once(open_panel, hosts):
-    shown = open_panel()
     shown.macs.choose(hosts)
     assert shown.window.application.settings.hosts_file == str(hosts)
     assert shown.panel.file.toolTip() == str(hosts)
@@ -94,11 +90,7 @@ def test_a_chosen_file_is_checked_at_once(open_panel, hosts):
     assert "mini.local: ready" in shown.report
     assert "52.0 GB" in shown.report
     assert shown.panel.check.isEnabled()
-
-
-def test_what_a_check_finds_is_said(open_panel, hosts):
-    shown = open_panel()
-    shown.macs.choose(hosts)
+    shown.panel.check.click()
     shown.check.fail(*REFUSED)
     assert shown.report == " ".join(REFUSED)
     shown.panel.check.click()
@@ -191,11 +183,3 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(open_panel, hosts, until):
     shown.panel.switch.click()
     until(lambda: window.loader.loaded and window.loader.loaded.macs == Macs())
     assert "macs" not in window.notices.texts
-
-
-def test_the_next_run_uses_them(open_panel, hosts, until):
-    shown = open_panel("ready serve")
-    settings, loader = shown.window.application.settings, shown.window.loader
-    settings.hosts_file, settings.hosts_used = str(hosts), True
-    loader.load(loader.pair)
-    until(lambda: loader.loaded and loader.loaded.macs == Macs(str(hosts)))

@@ -103,6 +103,7 @@ def test_a_conversation_is_copied_whole_or_up_to_a_message(store, branch):
 
 @pytest.mark.parametrize("again", [*permutations(range(3))], ids=str)
 @pytest.mark.parametrize("gone", [(0, 1, 2), (1, 2, 3), (2, 1, 3), (3, 2, 0)], ids=str)
+@pytest.mark.quick(12)
 def test_deleted_messages_are_restored_in_any_order_after_a_restart(
     store, path, branch, gone, again
 ):

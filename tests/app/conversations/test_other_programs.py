@@ -94,18 +94,6 @@ def test_what_other_programs_write_is_refused_in_one_line(tmp_path, name):
         assert "\n" not in said
 
 
-def test_what_was_imported_survives_our_own_export(store):
-    for value in (LM_STUDIO, [CLAUDE]):
-        (record,) = store.add([parsed(value)]).result()
-        stored = store.chat(record.id).result()
-        (again,) = exchange.parse(exchange.to_json(stored).encode())
-        assert again == stored
-        assert again.entries == tuple(
-            Entry(e.parent, e.role, e.content, e.state, e.target, created=again.entries[n].created)
-            for n, e in enumerate(parsed(value).entries)
-        )
-
-
 def spoilt(value):
     """The value with each part of it replaced by what does not belong there."""
 

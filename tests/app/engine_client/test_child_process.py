@@ -77,19 +77,15 @@ def test_lines_are_the_same_however_they_arrive(chunks, limit):
     assert (came, lines.rest()) == expected(b"".join(chunks), limit)
 
 
-def test_it_says_what_the_program_says(run, until):
-    heard = run("import sys; print('a\\nb'); print('c', file=sys.stderr, end=''); print(end='d')")
+def test_it_says_what_the_program_says_which_hears_what_is_written(run, until):
+    heard = run(
+        "import sys; print(input()[::-1]); print('c', file=sys.stderr, end=''); print(end='d')"
+    )
+    heard.child.write(b"ba\n")
     until(lambda: heard.ends)
-    assert heard.said == [b"a\n", b"b\n", b"d"]
+    assert heard.said == [b"ab\n", b"d"]
     assert heard.complained == [b"c"]
     assert heard.ends == [("It ended with status 0.", 0)]
-
-
-def test_it_is_told_what_is_written(run, until):
-    heard = run("print(input()[::-1])")
-    heard.child.write(b"abc\n")
-    until(lambda: heard.ends)
-    assert heard.said == [b"cba\n"]
     heard.child.write(b"to nobody\n")
 
 
@@ -110,15 +106,6 @@ def test_it_tells_how_it_ended(code, end, complaint, run, until):
     until(lambda: heard.ends)
     assert heard.ends == [end]
     assert heard.complained[:1] == complaint
-
-
-def test_a_program_that_is_missing(run, until):
-    heard = run("", program="/no/such/program")
-    assert heard.ends == []
-    until(lambda: heard.ends)
-    ((reason, status),) = heard.ends
-    assert reason.startswith("It could not be started: ")
-    assert status is None
 
 
 def test_closing_ends_what_does_not_listen(run, until):

@@ -63,9 +63,9 @@ def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, cou
 
 def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp_path):
     counter.count(("a",))
-    qtbot.wait(400)
+    qtbot.wait(200)
     counter.use(tmp_path)
-    qtbot.wait(400)
+    qtbot.wait(200)
     assert counted == []
     counter.use(MODEL)
     qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)

@@ -98,6 +98,7 @@ def test_a_process_without_a_folder_is_a_problem(code, load, until):
     assert not one.loader.fetching
 
 
+@pytest.mark.slow  # the other real command runs below
 def test_the_real_command_reports_real_problems(monkeypatch, tmp_path, load, until):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))

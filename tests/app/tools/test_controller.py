@@ -95,18 +95,16 @@ def test_a_server_that_failed_says_so_and_is_restarted(open_panel, until):
 
 
 def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(open_window, until, tmp_path):
-    for number, switched in enumerate(({}, {"git": {"tools": {"log": "digest"}}})):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        have = {"mcpServers": {"git": {"command": "broken"}}, "slipstream": {"servers": switched}}
-        (folder / "tools.json").write_text(json.dumps(have))
-        box = toolbox(folder, fake_tools_host(folder, "ready serve"))
-        window = open_window(tools=box)
-        until(lambda box=box: box.set_up)
-        box.look()
-        until(lambda box=box: box.process.state("git").state == "failed")
-        assert ("tools" in window.notices.texts) == bool(switched)
-        window.close()
+    have = {name: {"command": "broken"} for name in ("git", "unused")}
+    switched = {"servers": {"git": {"tools": {"log": "digest"}}}}
+    (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have, "slipstream": switched}))
+    box = toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve"))
+    window = open_window(tools=box)
+    until(lambda: box.set_up)
+    box.look()
+    until(lambda: all(box.process.state(name).state == "failed" for name in have))
+    assert "git" in window.notices.texts["tools"]
+    assert "unused" not in window.notices.texts["tools"]
 
 
 def test_servers_are_added_edited_switched_off_removed_and_found(
