@@ -85,7 +85,13 @@ def test_the_focus_stays_where_it_is_while_rows_change(rows):
     assert rows.isAncestorOf(focused)
 
 
-def test_a_heading_stands_above_the_first_of_its_rows(rows):
+def test_a_screen_reader_gets_the_whole_row_and_a_heading_stands_above_its_rows(rows):
+    assert row_of(rows, "1").accessibleName() == "One. small. Not here"
+    assert row_of(rows, "2").accessibleName() == "Two, not available. Too large"
+    warned = replace(TWO, warns=True, badge="New")
+    rows.show_rows((warned,))
+    assert {one.textFormat() for one in rows.findChildren(QLabel)} == {Qt.TextFormat.PlainText}
+    assert row_of(rows, "2").accessibleName() == "Two. New. Too large"
     rows.show_rows((THREE, replace(ONE, heading="More"), TWO))
     headings = [
         label.text()
@@ -93,15 +99,6 @@ def test_a_heading_stands_above_the_first_of_its_rows(rows):
         if label.text() == "More" and not label.isHidden()
     ]
     assert headings == ["More"]
-
-
-def test_a_screen_reader_gets_the_whole_row(rows):
-    assert row_of(rows, "1").accessibleName() == "One. small. Not here"
-    assert row_of(rows, "2").accessibleName() == "Two, not available. Too large"
-    warned = replace(TWO, warns=True, badge="New")
-    rows.show_rows((warned,))
-    assert {one.textFormat() for one in rows.findChildren(QLabel)} == {Qt.TextFormat.PlainText}
-    assert row_of(rows, "2").accessibleName() == "Two. New. Too large"
 
 
 def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.tools.server_dialog import ServerDialog
@@ -31,11 +30,6 @@ def open_dialog(parent, server=None, found=()):
     dialog.accepted.connect(lambda: made.append(dialog.servers))
     dialog.show()
     return dialog, made
-
-
-def tick(dialog, row):
-    item = dialog.list.topLevelItem(row)
-    item.setCheckState(0, Qt.CheckState.Checked)
 
 
 def test_a_command_is_shown_before_it_is_accepted(parent):
@@ -77,14 +71,3 @@ def test_a_server_is_edited_without_its_keys(parent):
     assert not dialog.ok.isEnabled()
     dialog.text.setPlainText(saved(Configuration((GIT, WEB))))
     assert not dialog.ok.isEnabled()
-
-
-def test_servers_are_copied_from_other_programs(parent):
-    dialog, made = open_dialog(parent, found=[("Claude", GIT), ("Cursor", WEB)])
-    assert not dialog.ok.isEnabled()
-    items = [dialog.list.topLevelItem(row) for row in range(2)]
-    assert not any("secret" in item.text(1) for item in items if item)
-    tick(dialog, 1)
-    dialog.text.setPlainText("uvx notes")
-    dialog.ok.click()
-    assert made == [(Server("notes", "uvx", ("notes",)), WEB)]
