@@ -16,7 +16,7 @@ import app.__main__ as program
 from app import display, start
 from app.conversations.store import Store
 from app.display import PACKAGES, QtCannotStart, has_display
-from tests.support.app.window_maker import ROOT
+from tests.support.app.window_maker import ROOT, fake_host
 
 
 def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
@@ -106,29 +106,19 @@ def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(wayland, monkeypatch
     assert str(error) not in raised.value.complaint
 
 
-def test_the_window_has_an_icon_and_no_import_is_slow_or_of_mlx():
-    """What is not needed for the first paint is imported after it."""
-    code = (
-        "import sys; from app.start import make_application;"
-        "application = make_application(['app']);"
-        "image = application.windowIcon().pixmap(16, 16).toImage();"
-        "print(len({image.pixel(x, y) for x in range(16) for y in range(16)}), *sys.modules)"
-    )
-    words = (sys.executable, "-c", code)
-    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    out = subprocess.check_output(words, cwd=ROOT, env=environment, text=True)
-    colours, *modules = out.split()
-    assert int(colours) > 20
-    names = {name.partition(".")[0] for name in modules}
-    assert "PySide6" in names
-    assert not names & {
-        "mlx",
-        "mlx_lm",
-        "numpy",
-        "gguf",
-        "tokenizers",
-        "huggingface_hub",
-    }
+NEEDED_LATER = {"mlx", "mlx_lm", "numpy", "gguf", "tokenizers", "huggingface_hub"}
+FIRST_START = (  # with an engine that begins at once
+    "import sys, app.__main__ as program; from functools import partial; from app import start;"
+    "start.EngineProcess = partial(start.EngineProcess, command=sys.argv[1:]);"
+    "sys.argv = ['app']; raise SystemExit(program.main())"
+)
+SECOND_START = (  # goes as far as to the first window, with all that is imported before the paint
+    "import sys, app.__main__ as program; from app.start import make_application;"
+    "image = make_application(['app']).windowIcon().pixmap(16, 16).toImage();"
+    "colours = {image.pixel(x, y) for x in range(16) for y in range(16)};"
+    "sys.argv = ['app']; status = program.main();"
+    "print(len(colours), *sys.modules); raise SystemExit(status)"
+)
 
 
 def begin(home):
@@ -139,7 +129,8 @@ def begin(home):
         "SLIPSTREAM_HOME": str(home),
         "SLIPSTREAM_STARTER_GGUF": str(home / "nothing.gguf"),
     }
-    window = subprocess.Popen([sys.executable, "-m", "app"], cwd=ROOT, env=environment)
+    words = (sys.executable, "-c", FIRST_START, *fake_host(home, "ready take load serve"))
+    window = subprocess.Popen(words, cwd=ROOT, env=environment)
     process = psutil.Process(window.pid)
     while not process.children():
         assert window.poll() is None
@@ -170,11 +161,20 @@ def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order():
         first, environment = begin(home)
         try:
             second = subprocess.run(
-                [sys.executable, "-m", "app"], cwd=ROOT, env=environment, capture_output=True
+                [sys.executable, "-c", SECOND_START],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
             )
         finally:
             end(first, home, number=signal.SIGTERM)
         assert second.returncode == 0, "it would show an error otherwise, and wait"
+        colours, *modules = second.stdout.split()
+        assert int(colours) > 20, "an icon"
+        names = {name.partition(".")[0] for name in modules}
+        assert "PySide6" in names
+        assert not names & NEEDED_LATER
         assert not list(home.glob("*.socket"))
 
 
