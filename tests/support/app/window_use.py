@@ -68,11 +68,6 @@ def words_of(page):
     return "" if page.kind == "none" else str(page.findChild(ToneLabel).text())
 
 
-def ink_of(label):
-    """The colour of a label's text."""
-    return label.palette().color(label.foregroundRole()).name()
-
-
 def figure(panel, key):
     """What one of the panel's views shows."""
     return next(view.figure for view in panel.findChildren(FigureView) if view.key == key)
