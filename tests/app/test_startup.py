@@ -171,7 +171,7 @@ def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order():
             end(first, home, number=signal.SIGTERM)
         assert second.returncode == 0, "it would show an error otherwise, and wait"
         colours, *modules = second.stdout.split()
-        assert int(colours) > 20, "an icon"
+        assert int(colours) > 20  # of the icon
         names = {name.partition(".")[0] for name in modules}
         assert "PySide6" in names
         assert not names & NEEDED_LATER

@@ -329,7 +329,7 @@ def test_nothing_typed_is_lost(open_windows, until):
     for window in again.all:
         window.close()
         QApplication.processEvents()
-    assert [window.number for window in open_windows().all] == [2], "it was closed last"
+    assert [window.number for window in open_windows().all] == [2]  # it was closed last
 
 
 def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
