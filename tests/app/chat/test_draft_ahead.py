@@ -166,15 +166,6 @@ def test_of_a_tree_the_best_branch_is_shown_and_of_an_accepted_draft_nothing(mak
     assert page.ahead.isHidden()
 
 
-def test_before_the_text_it_says_what_is_done(make):
-    page = make("")
-    page.ahead.say("Reading the prompt\u2026", share=0.4)
-    assert page.ahead.accessibleDescription() == "Reading the prompt\u2026"
-    assert page.painted(LIGHT.link).isValid(), "a bar"
-    page.ahead.show_round(None)
-    assert page.ahead.isHidden()
-
-
 def test_in_folded_reasoning_nothing_is_shown(make):
     page = make("<think>Some thoughts")
     page.ahead.show_round(made_round(1, " more")[0])

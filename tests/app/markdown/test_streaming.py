@@ -120,8 +120,7 @@ def test_long_blocks_are_the_same_however_they_arrive(name, step):
 
 
 def test_the_work_for_a_part_and_for_the_tail_is_limited():
-    for name, long in LONG.items():
-        text = long[: LONGEST_BLOCK + 1_000]
+    for name, text in ((name, long[: LONGEST_BLOCK + 1_000]) for name, long in LONG.items()):
         items, sizes, end = read([text], StreamingMarkdown())
         assert max(*sizes, len(text) - end.source) <= LONGEST_BLOCK, name
         lines = [len(item.runs) for item in items if isinstance(item, TextLine)]

@@ -37,8 +37,7 @@ def test_an_answer_by_the_schema():
     assert (served.text, served.failure) == (text, "")
 
 
-@pytest.mark.parametrize("answer", ["[]", '{"capital": 1}', "It is Paris.", "{}"])
-@pytest.mark.quick(2)
+@pytest.mark.parametrize("answer", ["It is Paris.", "{}", "[]", '{"capital": 1}'])
 def test_an_answer_that_ignores_the_schema(answer):
     assert ask(SERVER.replace("STATUS", "200"), answer).failure
 
