@@ -108,6 +108,15 @@ def test_it_tells_how_it_ended(code, end, complaint, run, until):
     assert heard.complained[:1] == complaint
 
 
+def test_a_program_that_is_missing(run, until):
+    heard = run("", program="/no/such/program")
+    assert heard.ends == []
+    until(lambda: heard.ends)
+    ((reason, status),) = heard.ends
+    assert reason.startswith("It could not be started: ")
+    assert status is None
+
+
 def test_closing_ends_what_does_not_listen(run, until):
     heard = run("import signal; signal.signal(15, signal.SIG_IGN);" + SAY_AND_WAIT)
     until(lambda: heard.said)
