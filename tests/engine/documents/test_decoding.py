@@ -1,6 +1,7 @@
 """Bytes as text, whatever they are encoded in."""
 
 import codecs
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -18,66 +19,61 @@ MARKED = [
 ]
 
 
-@given(st.text())
-def test_utf_8_is_read_as_it_is(text):
+@given(st.text(), st.sampled_from(MARKED))
+def test_a_mark_decides_and_without_one_utf_8_is_read(text, marked):
+    encoding, mark = marked
+    if encoding != "utf-16-le" or not text.startswith("\0"):  # which begins as UTF-32 does
+        decoded = decode(mark + text.encode(encoding))
+        assert (decoded.text, decoded.remarks) == (text, ())
     if "\0" not in text and not text.startswith("\ufeff"):
         decoded = decode(text.encode())
         assert (decoded.text, decoded.remarks) == (text, ())
 
 
-@given(st.text(), st.sampled_from(MARKED))
-def test_a_mark_decides(text, marked):
-    encoding, mark = marked
-    if encoding != "utf-16-le" or not text.startswith("\0"):  # which begins as UTF-32 does
-        decoded = decode(mark + text.encode(encoding))
-        assert (decoded.text, decoded.remarks) == (text, ())
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("cp1252", "The café’s “naïve” menu – it’s fine."),
-        ("mac_roman", "Café"),
-        ("mac_roman", "Größe: schöne Straße für Käse"),
-        ("mac_roman", "el niño está aquí, señor"),
-        ("mac_roman", "He said “no” – it’s 5 € • naïve"),
-        ("cp1252", "Smith’s 5 m² – Acme™, l’été… 3€, naïve"),
-        ("latin-1", "name,Größe\nMüller,3\n"),
-        ("latin-1", "r\xe9sum\xe9"),
-        ("cp1252", "L’été où j’étais à la plage, ça n’était pas très agréable."),
-        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy"),
-        ("cp1251", "Привет, мир. Как дела?"),
-        ("koi8_r", "Привет, мир. Как дела? Всё хорошо."),
-        ("cp1253", "Καλημέρα κόσμε, πώς είσαι"),
-        ("cp1256", "مرحبا بالعالم كيف حالك اليوم"),
-        ("shift_jis", "日本語のテキストです。これは長い文章です。"),
-        ("euc_jp", "日本語のテキストです。これは長い文章です。"),
-        ("gb18030", "中文文本。这是一个测试文件。"),
-        ("big5", "這是一個測試文件。用來測試編碼"),
-        ("euc_kr", "안녕하세요 세계, 이것은 시험입니다"),
-    ],
+GUESSED = (
+    ("cp1252", "The café’s “naïve” menu – it’s fine."),
+    ("mac_roman", "Café"),
+    ("mac_roman", "Größe: schöne Straße für Käse"),
+    ("mac_roman", "el niño está aquí, señor"),
+    ("mac_roman", "He said “no” – it’s 5 € • naïve"),
+    ("cp1252", "Smith’s 5 m² – Acme™, l’été… 3€, naïve"),
+    ("latin-1", "name,Größe\nMüller,3\n"),
+    ("latin-1", "r\xe9sum\xe9"),
+    ("cp1252", "L’été où j’étais à la plage, ça n’était pas très agréable."),
+    ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy"),
+    ("cp1251", "Привет, мир. Как дела?"),
+    ("koi8_r", "Привет, мир. Как дела? Всё хорошо."),
+    ("cp1253", "Καλημέρα κόσμε, πώς είσαι"),
+    ("cp1256", "مرحبا بالعالم كيف حالك اليوم"),
+    ("shift_jis", "日本語のテキストです。これは長い文章です。"),
+    ("euc_jp", "日本語のテキストです。これは長い文章です。"),
+    ("gb18030", "中文文本。这是一个测试文件。"),
+    ("big5", "這是一個測試文件。用來測試編碼"),
+    ("euc_kr", "안녕하세요 세계, 이것은 시험입니다"),
 )
-@pytest.mark.parametrize("times", [1, 5000])
-def test_other_encodings_are_guessed_and_it_is_told(encoding, text, times):
-    decoded = decode(f"{text}\n".encode(encoding) * times)
-    assert decoded.text == f"{text}\n" * times
-    assert len(decoded.remarks) == 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [("é".encode("cp1252"), "\ufffd"), ("€".encode()[:2], "\ufffd"), (b"\xff\xfe", "\ufffd" * 2)],
-)
-def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding(wrong, text):
-    for line in ("Müller wohnt in der Straße.\n", "これは日本語です。\n"):
+def test_other_encodings_are_guessed_and_it_is_told():
+    for (encoding, text), times in product(GUESSED, (1, 500)):
+        decoded = decode(f"{text}\n".encode(encoding) * times)
+        assert (encoding, decoded.text) == (encoding, f"{text}\n" * times)
+        assert len(decoded.remarks) == 1
+
+
+def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding():
+    for (wrong, text), line in product(
+        (
+            ("é".encode("cp1252"), "\ufffd"),
+            ("€".encode()[:2], "\ufffd"),
+            (b"\xff\xfe", "\ufffd" * 2),
+        ),
+        ("Müller wohnt in der Straße.\n", "これは日本語です。\n"),
+    ):
         decoded = decode((line * 3).encode() + wrong + b"\n" + (line * 3).encode())
         assert decoded.text == line * 3 + text + "\n" + line * 3
         assert len(decoded.remarks) == 1
     cut = ("Größe 3 m², Preis 5 €\n" * 3).encode()[:-2]
     assert decode(cut).text.endswith("Preis 5 \ufffd")
-
-
-def test_a_rare_nul_does_not_make_a_text_anything_else():
     log = "a line of a log\n" * 100
     assert decode(log.encode() + b"\0" + log.encode()).text == log + "\0" + log
 
@@ -117,9 +113,6 @@ def test_a_declared_encoding_is_read_as_browsers_read_it():
     ):
         for label in labels.split():
             assert (label, decode_declared(data, label).text) == (label, text)
-
-
-def test_what_a_declared_encoding_does_not_have_is_counted():
     decoded = decode_declared(b"a\xffb\xff", "utf-8")
     assert decoded.text == "a\ufffdb\ufffd"
     assert decoded.remarks == ("2 invalid characters of utf-8, shown as \ufffd.",)
