@@ -1,7 +1,5 @@
 """Formulas of web pages and of Word documents, as lines of text."""
 
-import pytest
-
 from engine.documents.web import read_page
 from engine.documents.word import read_docx
 from tests.support.documents.office import docx, paragraph, run
@@ -11,38 +9,38 @@ def tags(name, *parts):
     return f"<{name}>{''.join(parts)}</{name}>"
 
 
-@pytest.mark.parametrize(
-    ("formula", "text"),
-    [
-        ("<mfrac><mn>1</mn><mn>2</mn></mfrac>", "½"),
-        ("<mn>1</mn><mfrac><mn>3</mn><mn>4</mn></mfrac>", "1¾"),
-        ("<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>", "(a+b)/2"),
-        ("<mfrac linethickness=0><mi>n</mi><mi>k</mi></mfrac>", "(n over k)"),
-        ("<msup><mn>10</mn><mrow><mo>-</mo><mn>6</mn></mrow></msup>", "10⁻⁶"),
-        ("<msup><mi>e</mi><mfrac><mi>a</mi><mi>b</mi></mfrac></msup>", "e^(a/b)"),
-        ("<msub><mi>x</mi><mn>1</mn></msub><mo>=</mo><mn>5</mn>", "x₁ = 5"),
-        ("<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>", "x₁²"),
-        ("<msqrt><mi>a</mi><mo>+</mo><mi>b</mi></msqrt>", "√(a+b)"),
-        ("<mroot><mn>27</mn><mn>3</mn></mroot>", "³√27"),
-        ("<mn>0.</mn><mover><mn>3</mn><mo>¯</mo></mover>", "0.3\u0305"),
-        ("<munderover><mo>∑</mo><mn>1</mn><mi>n</mi></munderover>", "∑₁ⁿ"),
-        (
-            "<mmultiscripts><mi>U</mi><mn>3</mn><none/><mprescripts/><mn>92</mn><mn>238</mn>"
-            "</mmultiscripts>",
-            "₉₂²³⁸U₃",
-        ),
-        (
-            "<mtable><mtr><mtd>1</mtd><mtd>2</mtd></mtr><mtr><mtd>3</mtd><mtd>4</mtd></mtr></mtable>",
-            "((1, 2); (3, 4))",
-        ),
-        ("<mn>5</mn><mphantom><mn>0</mn></mphantom>", "5"),
-        ("<menclose notation=updiagonalstrike><mn>5</mn></menclose><mn>4</mn>", "~~5~~4"),
-        ("<mn>1</mn><annotation>no</annotation>", "1"),
-    ],
+OF_PAGES = (
+    ("<mfrac><mn>1</mn><mn>2</mn></mfrac>", "½"),
+    ("<mn>1</mn><mfrac><mn>3</mn><mn>4</mn></mfrac>", "1¾"),
+    ("<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>", "(a+b)/2"),
+    ("<mfrac linethickness=0><mi>n</mi><mi>k</mi></mfrac>", "(n over k)"),
+    ("<msup><mn>10</mn><mrow><mo>-</mo><mn>6</mn></mrow></msup>", "10⁻⁶"),
+    ("<msup><mi>e</mi><mfrac><mi>a</mi><mi>b</mi></mfrac></msup>", "e^(a/b)"),
+    ("<msub><mi>x</mi><mn>1</mn></msub><mo>=</mo><mn>5</mn>", "x₁ = 5"),
+    ("<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>", "x₁²"),
+    ("<msqrt><mi>a</mi><mo>+</mo><mi>b</mi></msqrt>", "√(a+b)"),
+    ("<mroot><mn>27</mn><mn>3</mn></mroot>", "³√27"),
+    ("<mn>0.</mn><mover><mn>3</mn><mo>¯</mo></mover>", "0.3\u0305"),
+    ("<munderover><mo>∑</mo><mn>1</mn><mi>n</mi></munderover>", "∑₁ⁿ"),
+    (
+        "<mmultiscripts><mi>U</mi><mn>3</mn><none/><mprescripts/><mn>92</mn><mn>238</mn>"
+        "</mmultiscripts>",
+        "₉₂²³⁸U₃",
+    ),
+    (
+        "<mtable><mtr><mtd>1</mtd><mtd>2</mtd></mtr><mtr><mtd>3</mtd><mtd>4</mtd></mtr></mtable>",
+        "((1, 2); (3, 4))",
+    ),
+    ("<mn>5</mn><mphantom><mn>0</mn></mphantom>", "5"),
+    ("<menclose notation=updiagonalstrike><mn>5</mn></menclose><mn>4</mn>", "~~5~~4"),
+    ("<mn>1</mn><annotation>no</annotation>", "1"),
 )
-def test_of_web_pages(formula, text):
-    (part,) = read_page(f"<p>about <math>{formula}</math> metres").parts
-    assert part.text == f"about {text} metres"
+
+
+def test_of_web_pages():
+    for formula, text in OF_PAGES:
+        (part,) = read_page(f"<p>about <math>{formula}</math> metres").parts
+        assert part.text == f"about {text} metres"
 
 
 def test_a_formula_completes_no_number_and_ends_with_its_paragraph():

@@ -1,7 +1,5 @@
 """Which places a question names, and where they are in a document."""
 
-import pytest
-
 from engine.documents import Document, Section
 from engine.documents.named_places import named_places, ranges_of
 
@@ -24,54 +22,52 @@ def at(question, one):
     ]
 
 
-@pytest.mark.parametrize(
-    ("question", "places"),
-    [
-        ("What is on page 88?", [("page", "88", "88")]),
-        ("Compare p. 3 and pp. 5-7", [("page", "3", "3"), ("page", "5", "7")]),
-        ("pages 3, 5 and 8", [("page", "3", "3"), ("page", "5", "5"), ("page", "8", "8")]),
-        ("the 88th page", [("page", "88", "88")]),
-        ("Was steht auf Seite 12 bis 14?", [("page", "12", "14")]),
-        ("What is in row 581?", [("row", "581", "581")]),
-        ("¿Qué pone en la línea 7?", [("row", "7", "7")]),
-        ("page 3 of 10", [("page", "3", "3")]),
-        ("Who signed on the last page?", [("page", "last", "last")]),
-        ("Was steht auf der ersten Seite?", [("page", "1", "1")]),
-        ("Summarize Chapter VII", [("chapter", "VII", "VII")]),
-        ("§ 23 und §§ 30-32", [("clause", "23", "23"), ("clause", "30", "32")]),
-        ("cláusula 7.6 o artículo 3", [("clause", "7.6", "7.6"), ("clause", "3", "3")]),
-        ("第88页有什么?", [("page", "88", "88")]),
-        ("chapter seven", [("chapter", "7", "7")]),
-        ("the twenty-third chapter", [("chapter", "23", "23")]),
-        ("im siebten Kapitel", [("chapter", "7", "7")]),
-        ("Kapitel einundzwanzig bis dreißig", [("chapter", "21", "30")]),
-        ("capítulo treinta y uno", [("chapter", "31", "31")]),
-        ("chapitres un et dix-sept", [("chapter", "1", "1"), ("chapter", "17", "17")]),
-        ("capitolo ventitré", [("chapter", "23", "23")]),
-        ("o capítulo dezesseis", [("chapter", "16", "16")]),
-        ("hoofdstuk drieëntwintig", [("chapter", "23", "23")]),
-        ("第二十三章", [("chapter", "23", "23")]),
-        ("page iv", [("page", "iv", "iv")]),
-        ("Appendix C and Exhibits A to B", [("appendix", "C", "C"), ("appendix", "A", "B")]),
-        ("§ ४३ में क्या है?", [("clause", "43", "43")]),
-    ],
+NAMED = (
+    ("What is on page 88?", [("page", "88", "88")]),
+    ("Compare p. 3 and pp. 5-7", [("page", "3", "3"), ("page", "5", "7")]),
+    ("pages 3, 5 and 8", [("page", "3", "3"), ("page", "5", "5"), ("page", "8", "8")]),
+    ("the 88th page", [("page", "88", "88")]),
+    ("Was steht auf Seite 12 bis 14?", [("page", "12", "14")]),
+    ("What is in row 581?", [("row", "581", "581")]),
+    ("¿Qué pone en la línea 7?", [("row", "7", "7")]),
+    ("page 3 of 10", [("page", "3", "3")]),
+    ("Who signed on the last page?", [("page", "last", "last")]),
+    ("Was steht auf der ersten Seite?", [("page", "1", "1")]),
+    ("Summarize Chapter VII", [("chapter", "VII", "VII")]),
+    ("§ 23 und §§ 30-32", [("clause", "23", "23"), ("clause", "30", "32")]),
+    ("cláusula 7.6 o artículo 3", [("clause", "7.6", "7.6"), ("clause", "3", "3")]),
+    ("第88页有什么?", [("page", "88", "88")]),
+    ("chapter seven", [("chapter", "7", "7")]),
+    ("the twenty-third chapter", [("chapter", "23", "23")]),
+    ("im siebten Kapitel", [("chapter", "7", "7")]),
+    ("Kapitel einundzwanzig bis dreißig", [("chapter", "21", "30")]),
+    ("capítulo treinta y uno", [("chapter", "31", "31")]),
+    ("chapitres un et dix-sept", [("chapter", "1", "1"), ("chapter", "17", "17")]),
+    ("capitolo ventitré", [("chapter", "23", "23")]),
+    ("o capítulo dezesseis", [("chapter", "16", "16")]),
+    ("hoofdstuk drieëntwintig", [("chapter", "23", "23")]),
+    ("第二十三章", [("chapter", "23", "23")]),
+    ("page iv", [("page", "iv", "iv")]),
+    ("Appendix C and Exhibits A to B", [("appendix", "C", "C"), ("appendix", "A", "B")]),
+    ("§ ४३ में क्या है?", [("clause", "43", "43")]),
 )
-def test_places_are_named_in_many_ways(question, places):
-    assert named(question) == places
 
 
-def test_other_numbers_name_no_place():
-    for question in (
-        "Summarize it in 5 pages",
-        "Who pays 300 euros?",
-        "On which page I find it?",
-        "Is the homepage 3 years old?",
-        "What is article about?",
-        "rowing 3 miles",
-        "What does page2.html show?",
-        f"page {'9' * 5000}",
-    ):
-        assert named(question) == [], question
+OTHER_NUMBERS = (
+    "Summarize it in 5 pages",
+    "Who pays 300 euros?",
+    "On which page I find it?",
+    "Is the homepage 3 years old?",
+    "What is article about?",
+    "rowing 3 miles",
+    "What does page2.html show?",
+    f"page {'9' * 5000}",
+)
+
+
+def test_places_are_named_in_many_ways_and_other_numbers_name_none():
+    for question, places in (*NAMED, *((each, []) for each in OTHER_NUMBERS)):
+        assert named(question) == places, question
 
 
 def test_pages_and_slides_are_found_by_number():
@@ -108,24 +104,24 @@ def test_chapters_are_found_by_name_or_number():
     assert at("chapter 7", manual) == ["# 7. Land\ngreen"]
 
 
-@pytest.mark.parametrize(
-    ("headings", "question", "found"),
-    [
-        ("CHAPTER SIX|CHAPTER SEVEN|CHAPTER EIGHT", "chapter 7", "CHAPTER SEVEN"),
-        ("Chapter Nine|Chapter Eighteen", "chapter 9", "Chapter Nine"),
-        ("Appendix H|Appendix I", "What does Appendix I say?", "Appendix I"),
-        ("Chapter Twenty|Chapter Twenty-One", "the 21st chapter", "Chapter Twenty-One"),
-        ("Sechstes Kapitel|Siebtes Kapitel", "Kapitel sieben", "Siebtes Kapitel"),
-        ("Capítulo sexto|Capítulo séptimo", "capítulo siete", "Capítulo séptimo"),
-        ("CHAPITRE PREMIER|CHAPITRE II", "premier chapitre", "CHAPITRE PREMIER"),
-        ("第六章 海|第七章 陆|第十二章 天", "第12章", "第十二章 天"),
-        ("Anhang A – Preise|Anhang B", "Anhang A", "Anhang A – Preise"),
-        ("Schedule 1|Schedule A: Rent", "schedule A", "Schedule A: Rent"),
-    ],
+WRITTEN = (
+    ("CHAPTER SIX|CHAPTER SEVEN|CHAPTER EIGHT", "chapter 7", "CHAPTER SEVEN"),
+    ("Chapter Nine|Chapter Eighteen", "chapter 9", "Chapter Nine"),
+    ("Appendix H|Appendix I", "What does Appendix I say?", "Appendix I"),
+    ("Chapter Twenty|Chapter Twenty-One", "the 21st chapter", "Chapter Twenty-One"),
+    ("Sechstes Kapitel|Siebtes Kapitel", "Kapitel sieben", "Siebtes Kapitel"),
+    ("Capítulo sexto|Capítulo séptimo", "capítulo siete", "Capítulo séptimo"),
+    ("CHAPITRE PREMIER|CHAPITRE II", "premier chapitre", "CHAPITRE PREMIER"),
+    ("第六章 海|第七章 陆|第十二章 天", "第12章", "第十二章 天"),
+    ("Anhang A – Preise|Anhang B", "Anhang A", "Anhang A – Preise"),
+    ("Schedule 1|Schedule A: Rent", "schedule A", "Schedule A: Rent"),
 )
-def test_a_place_is_found_however_its_number_is_written(headings, question, found):
-    one = document("".join(f"{each}\nIt says so.\n" for each in headings.split("|")))
-    assert at(question, one) == [f"{found}\nIt says so."]
+
+
+def test_a_place_is_found_however_its_number_is_written():
+    for headings, question, found in WRITTEN:
+        one = document("".join(f"{each}\nIt says so.\n" for each in headings.split("|")))
+        assert at(question, one) == [f"{found}\nIt says so."], question
 
 
 def test_pages_are_found_by_their_printed_numbers():
@@ -155,7 +151,4 @@ def test_clauses_are_found_by_name_or_number():
     assert at("section 4", contract)[0].endswith("The customer.")
     assert at("clauses 4.1 to 4.2", contract)[0].endswith("Nobody.")
     assert at("clause 4.4", contract) == []
-
-
-def test_a_number_that_stands_everywhere_names_nothing():
-    assert at("item 1", document("1. milk\n2. bread\n\n" * 20)) == []
+    assert at("item 1", document("1. milk\n2. bread\n\n" * 20)) == []  # which stands everywhere

@@ -30,37 +30,24 @@ def notebook(*cells):
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}).encode()
 
 
+def code(source, *outputs):
+    return {"cell_type": "code", "source": source, "outputs": [*outputs]}
+
+
 def test_cells_with_their_outputs():
+    error = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\x1b[31m-"]}
     read = read_notebook(
         notebook(
             {"cell_type": "markdown", "source": ["# Prices\n", "of all things"]},
-            {"cell_type": "code", "source": "", "outputs": []},
-            {
-                "cell_type": "code",
-                "source": "1 + 1",
-                "outputs": [
-                    {"output_type": "stream", "text": ["so\n", "far\n"]},
-                    {"output_type": "execute_result", "data": {"text/plain": "2"}},
-                    PLOT,
-                ],
-            },
-            {
-                "cell_type": "code",
-                "source": "1 / 0",
-                "outputs": [
-                    {
-                        "output_type": "error",
-                        "ename": "ZeroDivisionError",
-                        "evalue": "division by zero",
-                        "traceback": ["\x1b[31m-----"],
-                    }
-                ],
-            },
-            {
-                "cell_type": "code",
-                "source": "red",
-                "outputs": [{"output_type": "stream", "text": "\x1b[1;31mred\x1b[0m"}],
-            },
+            code(""),
+            code(
+                "1 + 1",
+                {"output_type": "stream", "text": ["so\n", "far\n"]},
+                {"output_type": "execute_result", "data": {"text/plain": "2"}},
+                PLOT,
+            ),
+            code("1 / 0", {"output_type": "error", **error}),
+            code("red", {"output_type": "stream", "text": "\x1b[1;31mred\x1b[0m"}),
         )
     )
     assert read.sections == (
@@ -70,11 +57,8 @@ def test_cells_with_their_outputs():
         Section("cell", 5, "red\n\nOutput:\nred"),
     )
     assert len(read.left_out) == 1
-
-
-def test_long_outputs_are_cut_and_it_is_told():
-    output = {"output_type": "stream", "text": "x" * 2 * OUTPUT_CHARACTERS}
-    read = read_notebook(notebook({"cell_type": "code", "source": "a", "outputs": [output]}))
+    long = code("a", {"output_type": "stream", "text": "x" * 2 * OUTPUT_CHARACTERS})
+    read = read_notebook(notebook(long))
     assert read.sections[0].text.count("x") == OUTPUT_CHARACTERS
     assert len(read.left_out) == 1
 

@@ -1,6 +1,7 @@
 """The text of PDFs, what of it nobody sees, and boxes that surround just what they should."""
 
 from io import BytesIO
+from itertools import product
 
 import pypdfium2
 import pytest
@@ -39,17 +40,41 @@ def test_lines_stay_lines_and_paragraphs_stand_apart():
     ]
 
 
-def test_of_a_row_of_dots_three_stay():
-    for written, read in (
-        ("1 Introduction . . . . . . . . . 7", "1 Introduction ... 7"),
-        ("One . . . . . . 1 Two.............. 2", "One ... 1 Two... 2"),
-        ("And so on. ... ", "And so on. ..."),
-    ):
-        assert texts(line(written)) == [read]
+def in_cells(*cells):
+    return "".join(f"1 0 0 1 {x} 250 Tm ({text}) Tj " for x, text in cells)
 
 
-def test_characters_of_all_scripts():
-    assert texts(unicode_line("Привет 日本語 \ud800!")) == ["Привет 日本語 \U0001f600!"]
+SPACED = "BT /F1 12 Tf {} Tc 1 0 0 1 20 250 Tm (123) Tj ET"  # PDFium sees no spaces in it
+READ = (
+    # Of a row of dots three stay.
+    (line("1 Introduction . . . . . . . . . 7"), "1 Introduction ... 7"),
+    (line("One . . . . . . 1 Two.............. 2"), "One ... 1 Two... 2"),
+    (line("And so on. ... "), "And so on. ..."),
+    (unicode_line("Привет 日本語 \ud800!"), "Привет 日本語 \U0001f600!"),
+    # Cells side by side are apart.
+    (f"BT /F1 12 Tf {in_cells((20, 12), (40, 3), (52, 0))} ET", "12 3 0"),
+    (SPACED.format(4), "123"),
+    (SPACED.format(20), "1 2 3"),
+    # Accents are put onto their letters.
+    (unicode_line("Ouz") + unicode_line("\u00a8", x=27), "Oüz"),
+    (
+        unicode_line("Pas") + unicode_line("\u00b8", x=34.4) + unicode_line("ca", x=41.6),
+        "Paşca",
+    ),
+    (line("2 ^ 3 `a` ~b"), "2 ^ 3 `a` ~b"),
+    # What a line goes through is crossed out.
+    (line("250 EUR and more") + "1 w 20 254 m 95 254 l S ", "~~250 EUR and~~ more"),
+    (line("250 EUR and more") + "20 253.4 75 .8 re f ", "~~250 EUR and~~ more"),
+    (line("250 EUR and more") + "1 w 20 248 m 95 248 l S ", "250 EUR and more"),  # under it
+    (line("250 EUR and more") + "1 w 20 262 m 95 262 l S ", "250 EUR and more"),
+    (line("250 EUR and more") + "1 w 0 254 m 400 254 l S ", "250 EUR and more"),  # across the page
+    (line("250 EUR and more") + "1 w 100 254 m 390 254 l S ", "250 EUR and more"),  # after it
+)
+
+
+def test_a_line_is_read_as_it_is_seen():
+    for content, text in READ:
+        assert texts(content) == [text]
 
 
 def test_what_is_filled_in_stands_beside_its_label():
@@ -123,41 +148,41 @@ MIXED = in_table(*map("{}|{}".format, LEFT, RIGHT), xs=(20, 210))
 LABELS = lines(["Invoice", "Date", "Total"]) + lines(["R-20-11", "3 May 20", "1,428.00"], x=110)
 
 
-@pytest.mark.parametrize(
-    ("content", "read"),
-    [
-        (MIXED, [*LEFT, "", *RIGHT]),
-        (MIXED + line("It stands.", y=225), [*LEFT, "It stands.", "", *RIGHT]),
-        (
-            MIXED + line("A full line after both columns of it.", y=210),
-            [*LEFT, "", *RIGHT, "", "A"],
-        ),
-        (lines(LEFT) + lines(RIGHT, x=210), [*LEFT, "", *RIGHT]),
-        (LABELS, ["Invoice R-20-11", "Date 3 May 20", "Total 1,428.00"]),
-        (
-            lines(["Name:", "Born:"]) + lines(["Ada", "Rome", "End"], x=90),
-            ["Name: Ada", "Born: Rome"],
-        ),
-        (
-            lines(["Figs 12", "Figs 14"]) + lines(["Nuts 20", "Nuts 2"], x=150),
-            ["Figs 12", "Figs 14"],
-        ),
-        (
-            in_table("Item|2024|2025|2026", "Rent|500||600", "Gas||80|90", "Oil|7||"),
-            ["Item 2024 2025 2026", "Rent 500 – 600", "Gas – 80 90", "Oil 7 – –"],
-        ),
-        (
-            in_table("Item|May|June|July", "Rent|5,00||6,00", "Gas||8|", "Tax|9|8|7"),
-            ["Item May June July", "Rent 5,00 – 6,00", "Gas – 8 –", "Tax 9 8 7"],
-        ),
-        (
-            in_table("A long|of a|50 EUR|60", "name|plan||", "Rent|flat||70", "Tax|city|1,20|80"),
-            ["A long of a 50 EUR 60", "name plan", "Rent flat – 70", "Tax city 1,20 80"],
-        ),
-    ],
+LAID_OUT = (
+    (MIXED, [*LEFT, "", *RIGHT]),
+    (MIXED + line("It stands.", y=225), [*LEFT, "It stands.", "", *RIGHT]),
+    (
+        MIXED + line("A full line after both columns of it.", y=210),
+        [*LEFT, "", *RIGHT, "", "A"],
+    ),
+    (lines(LEFT) + lines(RIGHT, x=210), [*LEFT, "", *RIGHT]),
+    (LABELS, ["Invoice R-20-11", "Date 3 May 20", "Total 1,428.00"]),
+    (
+        lines(["Name:", "Born:"]) + lines(["Ada", "Rome", "End"], x=90),
+        ["Name: Ada", "Born: Rome"],
+    ),
+    (
+        lines(["Figs 12", "Figs 14"]) + lines(["Nuts 20", "Nuts 2"], x=150),
+        ["Figs 12", "Figs 14"],
+    ),
+    (
+        in_table("Item|2024|2025|2026", "Rent|500||600", "Gas||80|90", "Oil|7||"),
+        ["Item 2024 2025 2026", "Rent 500 – 600", "Gas – 80 90", "Oil 7 – –"],
+    ),
+    (
+        in_table("Item|May|June|July", "Rent|5,00||6,00", "Gas||8|", "Tax|9|8|7"),
+        ["Item May June July", "Rent 5,00 – 6,00", "Gas – 8 –", "Tax 9 8 7"],
+    ),
+    (
+        in_table("A long|of a|50 EUR|60", "name|plan||", "Rent|flat||70", "Tax|city|1,20|80"),
+        ["A long of a 50 EUR 60", "name plan", "Rent flat – 70", "Tax city 1,20 80"],
+    ),
 )
-def test_a_page_is_read_as_it_is_laid_out(content, read):
-    assert texts(content)[0].startswith("\n".join(read))
+
+
+def test_a_page_is_read_as_it_is_laid_out():
+    for content, read in LAID_OUT:
+        assert texts(content)[0].startswith("\n".join(read)), read
 
 
 def test_pages_have_their_printed_numbers():
@@ -203,26 +228,6 @@ def test_of_a_ligature_the_letters_are_in_order(monkeypatch):
             assert texts(unicode_line("ت\ud800كشم")) == [f"مشكل{alef}ت"]
 
 
-def test_cells_side_by_side_are_apart():
-    cells = "".join(f"1 0 0 1 {x} 250 Tm ({text}) Tj " for x, text in ((20, 12), (40, 3), (52, 0)))
-    assert texts(f"BT /F1 12 Tf {cells} ET") == ["12 3 0"]
-    spaced = "BT /F1 12 Tf {} Tc 1 0 0 1 20 250 Tm (123) Tj ET"  # PDFium sees no spaces in it
-    assert texts(spaced.format(4)) == ["123"]
-    assert texts(spaced.format(20)) == ["1 2 3"]
-
-
-def test_accents_are_put_onto_their_letters():
-    for content, text in (
-        (unicode_line("Ouz") + unicode_line("\u00a8", x=27), "Oüz"),
-        (
-            unicode_line("Pas") + unicode_line("\u00b8", x=34.4) + unicode_line("ca", x=41.6),
-            "Paşca",
-        ),
-        (line("2 ^ 3 `a` ~b"), "2 ^ 3 `a` ~b"),
-    ):
-        assert texts(content) == [text]
-
-
 def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted():
     for content, faint, unseen in (
         (line("tiny", size=3), 4, 0),
@@ -248,27 +253,14 @@ def test_characters_that_nobody_sees_are_left_out_and_tiny_ones_counted():
         assert read.left_out == ((f"Hidden text: {unseen} characters.",) if unseen else ())
 
 
-def test_what_a_line_goes_through_is_crossed_out():
-    written = line("250 EUR and more")
-    for drawn, text in (
-        ("1 w 20 254 m 95 254 l S ", "~~250 EUR and~~ more"),
-        ("20 253.4 75 .8 re f ", "~~250 EUR and~~ more"),
-        ("1 w 20 248 m 95 248 l S ", "250 EUR and more"),  # under it
-        ("1 w 20 262 m 95 262 l S ", "250 EUR and more"),
-        ("1 w 0 254 m 400 254 l S ", "250 EUR and more"),  # across the page
-        ("1 w 100 254 m 390 254 l S ", "250 EUR and more"),  # after it
-    ):
-        assert texts(written + drawn) == [text]
-
-
-@pytest.mark.parametrize("state", ["/OFF [8 0 R]", "/BaseState /OFF", "/ON [8 0 R]"])
-def test_layers_that_are_off_are_not_read(state):
-    catalog = f"/OCProperties << /OCGs [8 0 R 9 0 R] /D << {state} /Order [] >> >>"
-    off = f"/OC /A BDC {line('7,000 EUR')} EMC\n" if "ON" not in state else ""
-    page = Page(off + line("8,500 EUR", y=200), resources="/Properties << /A 8 0 R /B 9 0 R >>")
-    layers = ["<< /Type /OCG /Name (A) >>", "<< /Type /OCG /Name (B) >>"]
-    read = read_pdf(pdf(page, catalog=catalog, more=layers))
-    assert [each.text for each in read.sections] == ["8,500 EUR"]
+def test_layers_that_are_off_are_not_read():
+    for state in ("/OFF [8 0 R]", "/BaseState /OFF", "/ON [8 0 R]"):
+        catalog = f"/OCProperties << /OCGs [8 0 R 9 0 R] /D << {state} /Order [] >> >>"
+        off = f"/OC /A BDC {line('7,000 EUR')} EMC\n" if "ON" not in state else ""
+        page = Page(off + line("8,500 EUR", y=200), resources="/Properties << /A 8 0 R /B 9 0 R >>")
+        layers = ["<< /Type /OCG /Name (A) >>", "<< /Type /OCG /Name (B) >>"]
+        read = read_pdf(pdf(page, catalog=catalog, more=layers))
+        assert [each.text for each in read.sections] == ["8,500 EUR"]
 
 
 def test_only_under_a_picture_unpainted_text_is_recognized_text():
@@ -291,22 +283,22 @@ def test_a_layer_of_recognized_text_may_be_drawn_as_one():
         assert [each.text for each in read_pdf(pdf(page, more=[form])).sections] == read
 
 
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        ([("250", 0), ("9", 5), (" EUR", 0)], "250⁹ EUR"),
-        (
-            [("3 . 10", 0), ("-6", 5), (" m", 0), ("2", 4), (" of water.", 0)],
-            "3 . 10⁻⁶ m² of water.",
-        ),
-        ([("log", 0), ("2", -3), ("8 = 3, CO", 0), ("2", -2)], "log₂8 = 3, CO₂"),
-        ([("250", 0), ("1,2", 5), (" EUR", 0)], "250^(1,2) EUR"),
-        ([("Sum 250", 0), ("9", 5)], "Sum 250⁹"),
-        ([("250 EUR", 0)], "250 EUR"),
-    ],
+RISEN = (
+    ([("250", 0), ("9", 5), (" EUR", 0)], "250⁹ EUR"),
+    (
+        [("3 . 10", 0), ("-6", 5), (" m", 0), ("2", 4), (" of water.", 0)],
+        "3 . 10⁻⁶ m² of water.",
+    ),
+    ([("log", 0), ("2", -3), ("8 = 3, CO", 0), ("2", -2)], "log₂8 = 3, CO₂"),
+    ([("250", 0), ("1,2", 5), (" EUR", 0)], "250^(1,2) EUR"),
+    ([("Sum 250", 0), ("9", 5)], "Sum 250⁹"),
+    ([("250 EUR", 0)], "250 EUR"),
 )
-def test_raised_and_lowered_digits(pieces, text):
-    assert texts(risen(*pieces) + line("2 of 3", y=220)) == [f"{text}\n2 of 3"]
+
+
+def test_raised_and_lowered_digits():
+    for pieces, text in RISEN:
+        assert texts(risen(*pieces) + line("2 of 3", y=220)) == [f"{text}\n2 of 3"]
     apart = line("1,250") + line("2", x=54, y=254, size=7) + line("in May", x=64)
     assert texts(apart) == ["1,250² in May"]
     assert texts(line("Total 100") + line("12", x=130, y=255, size=7)) == ["Total 100 12"]
@@ -425,32 +417,29 @@ def test_each_span_has_boxes_of_its_own_one_for_a_line():
     one, two, three = picture.boxes
     assert one.bottom <= two.top < two.bottom <= three.top + 2
     assert one.left == two.left == three.left
-
-
-def test_hidden_characters_are_not_counted_in_a_span():
     file = pdf(unicode_line("ab\u200b\u200bcd efgh") + line("below", y=100))
     text, hidden = without_hidden(read_pdf(file).sections[0].text)
     assert hidden == 2
-    start = text.index("ef")
+    start = text.index("ef")  # hidden characters are not counted
     picture = draw_page(file, 1, spans=[(start, start + 2)], width=800)
     assert letters_in(file, picture.boxes, (picture.width, picture.height)) == "ef"
 
 
-@pytest.mark.parametrize("turn", [0, 90, 180, 270])
-@pytest.mark.parametrize("crop", ["", "/CropBox [10 100 300 290]"])
-def test_boxes_surround_the_ink_however_the_page_lies(turn, crop):
-    file = pdf(Page(line("Hgjf", x=50, y=200), more=f"/Rotate {turn} {crop}"))
-    picture = draw_page(file, 1, spans=[(0, 4)], width=800)
-    image = Image.open(BytesIO(picture.png)).convert("L")
-    assert image.size == (picture.width, picture.height)
-    left, top, right, bottom = image.point(lambda shade: 255 * (shade < 128)).getbbox() or (0,) * 4
-    box_left = min(box.left for box in picture.boxes)
-    box_right = max(box.right for box in picture.boxes)
-    box_top = min(box.top for box in picture.boxes)
-    box_bottom = max(box.bottom for box in picture.boxes)
-    assert box_left - 2 <= left < right <= box_right + 2
-    assert box_top - 2 <= top < bottom <= box_bottom + 2
-    assert (box_right - box_left) * (box_bottom - box_top) < 4 * (right - left) * (bottom - top)
+def test_boxes_surround_the_ink_however_the_page_lies():
+    for turn, crop in product((0, 90, 180, 270), ("", "/CropBox [10 100 300 290]")):
+        file = pdf(Page(line("Hgjf", x=50, y=200), more=f"/Rotate {turn} {crop}"))
+        picture = draw_page(file, 1, spans=[(0, 4)], width=800)
+        image = Image.open(BytesIO(picture.png)).convert("L")
+        assert image.size == (picture.width, picture.height)
+        ink = image.point(lambda shade: 255 * (shade < 128)).getbbox()
+        assert ink
+        left, top, right, bottom = ink
+        edges = [(box.left, box.top, box.right, box.bottom) for box in picture.boxes]
+        lefts, tops, rights, bottoms = zip(*edges, strict=True)
+        assert min(lefts) - 2 <= left < right <= max(rights) + 2
+        assert min(tops) - 2 <= top < bottom <= max(bottoms) + 2
+        size = (max(rights) - min(lefts)) * (max(bottoms) - min(tops))
+        assert size < 4 * (right - left) * (bottom - top)
 
 
 def test_a_page_of_any_shape_gives_a_picture_of_bounded_size():
@@ -460,11 +449,8 @@ def test_a_page_of_any_shape_gives_a_picture_of_bounded_size():
         picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
         assert 1 <= picture.width <= 4000
         assert 1 <= picture.height <= 4000
-
-
-def test_pages_and_spans_that_are_not_there():
     for number in (0, 2):
         with pytest.raises(Problem, match=f"no page {number}"):
             draw_page(pdf(PAGE), number, spans=[], width=100)
-    for span in ((0, 0), (5, 2), (10**6, 10**7), (-5, -1)):
-        assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()
+    spans = [(0, 0), (5, 2), (10**6, 10**7), (-5, -1)]  # which are not there
+    assert draw_page(pdf(line("Short.")), 1, spans=spans, width=100).boxes == ()

@@ -46,28 +46,31 @@ def test_the_value_of_a_formula_is_what_its_program_stored():
         '<c r="A1"><f>1+1</f><v>2</v></c><c r="B1"><f>NOW()</f></c><c r="C1" t="e"><v>#N/A</v></c>'
     )
     assert texts(with_rows(f'<row r="1">{cells}</row>')) == ["2 | =NOW() | #N/A"]
+    row = '<row r="3"><c r="C3"><v>7</v></c></row>'
+    for size in ("A1", "A1:XFD1048576", "B2:A1"):  # which is not believed
+        assert texts(with_rows(row, size=size)) == ["7"]
 
 
-@pytest.mark.parametrize(
-    ("value", "number_format", "text"),
-    [
-        (0.25, "0%", "25%"),
-        (25, '0"%"', "25%"),
-        (2.0, "General", "2"),
-        (10**15, "General", "1000000000000000"),
-        (46_082, "dd.mm.yy", "2026-03-01"),
-        (46_082.5, "dd.mm.yy", "2026-03-01 12:00"),
-        (10**10, "dd.mm.yy", "#VALUE!"),
-        (" a \n b ", "General", "a b"),
-        ("a_x000D_\nb _x005F_x0041_", "General", "a b _x0041_"),
-    ],
+VALUES = (
+    (0.25, "0%", "25%"),
+    (25, '0"%"', "25%"),
+    (2.0, "General", "2"),
+    (10**15, "General", "1000000000000000"),
+    (46_082, "dd.mm.yy", "2026-03-01"),
+    (46_082.5, "dd.mm.yy", "2026-03-01 12:00"),
+    (10**10, "dd.mm.yy", "#VALUE!"),
+    (" a \n b ", "General", "a b"),
+    ("a_x000D_\nb _x005F_x0041_", "General", "a b _x0041_"),
 )
-def test_values_as_a_person_reads_them(value, number_format, text):
-    def fill(workbook):
-        workbook.active["A1"] = value
-        workbook.active["A1"].number_format = number_format
 
-    assert texts(xlsx(fill)) == [text]
+
+def test_values_as_a_person_reads_them():
+    def fill(workbook):
+        for row, (value, number_format, _) in enumerate(VALUES, start=1):
+            cell = workbook.active.cell(row=row, column=1, value=value)
+            cell.number_format = number_format
+
+    assert texts(xlsx(fill)) == ["\n".join(text for _, _, text in VALUES)]
 
 
 def styled(rows, *formats, book=""):
@@ -80,25 +83,22 @@ def styled(rows, *formats, book=""):
     return zipped(parts)
 
 
-@pytest.mark.parametrize(
-    ("value", "numbers", "text"),
-    [
-        (46_022, (*range(27, 37), *range(50, 59), 14, 22, 71, 77, 81), "2025-12-31"),
-        (0.75, (*range(32, 36), 18, 20, 55, 75), "18:00"),
-        (0.25, (9, 67), "25%"),
-        (0.25, (12, 49, 69, 70, 163, 164, 5000), "0.25"),
-        (83.456 / 86_400, (47, 80), "00:01:23.456"),
-        (1.25, (46,), "30:00:00"),
-    ],
+UNDEFINED = (
+    (46_022, (*range(27, 37), *range(50, 59), 14, 22, 71, 77, 81), "2025-12-31"),
+    (0.75, (*range(32, 36), 18, 20, 55, 75), "18:00"),
+    (0.25, (9, 67), "25%"),
+    (0.25, (12, 49, 69, 70, 163, 164, 5000), "0.25"),
+    (83.456 / 86_400, (47, 80), "00:01:23.456"),
+    (1.25, (46,), "30:00:00"),
 )
-def test_formats_that_a_workbook_need_not_define(value, numbers, text):
-    cells = "".join(f'<c s="{i + 1}"><v>{value}</v></c>' for i in range(len(numbers)))
-    book = '<workbookPr date1904="0"'
-    read = texts(styled(f'<row r="1">{cells}</row>', *numbers, book=book))
-    assert read == [" | ".join([text] * len(numbers))]
 
 
-def test_a_workbook_that_counts_days_since_1904():
+def test_formats_that_a_workbook_need_not_define():
+    for value, numbers, text in UNDEFINED:
+        cells = "".join(f'<c s="{i + 1}"><v>{value}</v></c>' for i in range(len(numbers)))
+        book = '<workbookPr date1904="0"'
+        read = texts(styled(f'<row r="1">{cells}</row>', *numbers, book=book))
+        assert read == [" | ".join([text] * len(numbers))]
     row = '<row r="1"><c s="1"><v>44560</v></c></row>'
     assert texts(styled(row, 14, book='<workbookPr date1904="1"')) == ["2025-12-31"]
 
@@ -115,34 +115,24 @@ def test_what_is_crossed_out_is_marked():
     assert texts(zipped({**parts, SHEET: sheet})) == ["Desk | ~~250~~ | ~~new~~ 199 EUR"]
 
 
-@pytest.mark.parametrize(
-    ("before", "rows", "text", "told"),
-    [
-        ("", '<row r="1"/><row r="2" hidden="1">{}</row>', "", "row 2"),
-        ("", '<row r="2" ht="0" customHeight="1">{}</row>', "", "row 2"),
-        ("", '<row r="2" hidden="0" customHeight="0" ht="15">{}</row>', "1 | 2", ""),
-        ('<col min="2" max="9" hidden="1"/>', '<row r="2">{}</row>', "1", "column B"),
-        ('<col max="2" min="2" width="0"/>', '<row r="2">{}</row>', "1", "column B"),
-        ('<col min="3" max="16384" hidden="1"/>', '<row r="2">{}</row>', "1 | 2", ""),
-    ],
+HIDDEN = (
+    ("", '<row r="1"/><row r="2" hidden="1">{}</row>', "", "row 2"),
+    ("", '<row r="2" ht="0" customHeight="1">{}</row>', "", "row 2"),
+    ("", '<row r="2" hidden="0" customHeight="0" ht="15">{}</row>', "1 | 2", ""),
+    ('<col min="2" max="9" hidden="1"/>', '<row r="2">{}</row>', "1", "column B"),
+    ('<col max="2" min="2" width="0"/>', '<row r="2">{}</row>', "1", "column B"),
+    ('<col min="3" max="16384" hidden="1"/>', '<row r="2">{}</row>', "1 | 2", ""),
 )
-def test_hidden_rows_and_columns_are_not_read_but_told(before, rows, text, told):
-    parts = parts_of(with_rows(rows.format("<c><v>1</v></c><c><v>2</v></c>")))
-    cols = f"<cols>{before}</cols><sheetData>" if before else "<sheetData>"
-    sheet = parts[SHEET].replace(b"<sheetData>", cols.encode())
-    read = read_xlsx(zipped({**parts, SHEET: sheet}))
-    assert "".join(section.text for section in read.sections) == text
-    assert read.left_out == ((f"Hidden rows and columns: Sheet {told}.",) if told else ())
 
 
-def test_a_merged_cell_that_begins_in_a_hidden_row_is_seen_in_the_others():
-    def fill(workbook):
-        for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben")):
-            workbook.active.append(row)
-        workbook.active.merge_cells("A2:A3")
-        workbook.active.row_dimensions[2].hidden = True
-
-    assert texts(xlsx(fill)) == ["Region | Name\n \nNorth | Ben"]
+def test_hidden_rows_and_columns_are_not_read_but_told():
+    for before, rows, text, told in HIDDEN:
+        parts = parts_of(with_rows(rows.format("<c><v>1</v></c><c><v>2</v></c>")))
+        cols = f"<cols>{before}</cols><sheetData>" if before else "<sheetData>"
+        sheet = parts[SHEET].replace(b"<sheetData>", cols.encode())
+        read = read_xlsx(zipped({**parts, SHEET: sheet}))
+        assert "".join(section.text for section in read.sections) == text
+        assert read.left_out == ((f"Hidden rows and columns: Sheet {told}.",) if told else ())
 
 
 def test_cells_that_their_format_hides_are_told():
@@ -190,22 +180,25 @@ def test_rows_have_their_places():
         assert place == f"sheet Sheet, row {number + 3}"
 
 
+LONG = "x" * 300
+
+
 def test_a_merged_cell_stands_in_each_of_its_rows():
-    def fill(workbook):
-        for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben"), ("x" * 300, "Cid")):
-            workbook.active.append(row)
-        workbook.active.append((None, "Dee"))
-        for cells in ("A2:A3", "A4:A5", "A6:A7", "C1:D1"):
-            workbook.active.merge_cells(cells)
+    def merged(hidden, *cells):
+        def fill(workbook):
+            for row in (("Region", "Name"), ("North", "Ann"), (None, "Ben"), (LONG, "Cid")):
+                workbook.active.append(row)
+            workbook.active.append((None, "Dee"))
+            for each in cells:
+                workbook.active.merge_cells(each)
+            workbook.active.row_dimensions[2].hidden = hidden
 
-    long = "x" * 300
-    assert texts(xlsx(fill)) == [f"Region | Name\nNorth | Ann\nNorth | Ben\n{long} | Cid\n | Dee"]
+        return texts(xlsx(fill))
 
-
-def test_what_a_sheet_says_of_its_size_is_not_believed():
-    row = '<row r="3"><c r="C3"><v>7</v></c></row>'
-    for size in ("A1", "A1:XFD1048576", "B2:A1"):
-        assert texts(with_rows(row, size=size)) == ["7"]
+    rest = f"North | Ben\n{LONG} | Cid\n | Dee"
+    cells = ("A2:A3", "A4:A5", "A6:A7", "C1:D1")
+    assert merged(False, *cells) == [f"Region | Name\nNorth | Ann\n{rest}"]
+    assert merged(True, "A2:A3") == [f"Region | Name\n \n{rest}"]  # seen in the others
 
 
 def test_drawings_and_comments_are_told():
@@ -224,26 +217,18 @@ def test_drawings_and_comments_are_told():
     assert texts(zipped(broken)) == ["1"]
 
 
-def test_a_sheet_far_too_long_is_cut(monkeypatch):
+def test_a_sheet_far_too_long_or_that_unfolds_is_cut(monkeypatch):
     monkeypatch.setattr(sheets, "MOST_ROWS", 1_000)
-    read = read_xlsx(
-        with_rows(
-            '<row r="1"><c r="A1"><v>1</v></c></row><row r="1001"><c r="A1001"><v>2</v></c></row>'
-        )
-    )
+    rows = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1001"><c r="A1001"><v>2</v></c></row>'
+    read = read_xlsx(with_rows(rows))
     assert [section.text for section in read.sections] == ["1"]
     assert len(read.left_out) == 1
-
-
-@pytest.mark.parametrize(
-    "row", [("x" * 100,), tuple([None] * 99 + [1])], ids=["one text many times", "empty cells"]
-)
-def test_what_unfolds_is_cut(row, monkeypatch):
     monkeypatch.setattr(sheets, "WORKBOOK_CHARACTERS", 2_000)
-    read = read_xlsx(filled(*[row] * 200))
-    assert 1000 < sum(len(section.text) for section in read.sections) <= 2_000 or not row[0]
-    assert len(read.left_out) == 1
-    assert "Sheet from row" in read.left_out[0]
+    for row in (("x" * 100,), (*[None] * 99, 1)):  # one text many times; empty cells
+        read = read_xlsx(filled(*[row] * 50))
+        assert 1000 < sum(len(section.text) for section in read.sections) <= 2_000 or not row[0]
+        assert len(read.left_out) == 1
+        assert "Sheet from row" in read.left_out[0]
 
 
 def cut(name):
