@@ -15,7 +15,7 @@ from engine.replies.tools import Tool
 from engine.replies.writing import write_call
 from engine.stretches import divided, joined, said
 from tests.engine.replies.reading import TOOLS, certain_calls, cut, read
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 DATA = Path(__file__).parents[2] / "data" / "replies"
 THINK = REASONING[0]
@@ -106,7 +106,11 @@ def stretches(reader, pieces):
 
 
 FAMILIES = [syntax.family for syntax, _ in REPLIES]
-every_family = pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=FAMILIES)
+OF_EACH_FORM = {"hermes", "llama", "qwen xml", "mistral", "lfm", "gemma", "minimax 3", "harmony"}
+MOSTLY_SLOW = mostly_slow(
+    REPLIES, quick=[each for each in REPLIES if each[0].family in OF_EACH_FORM]
+)
+every_family = pytest.mark.parametrize(("syntax", "reply"), MOSTLY_SLOW, ids=FAMILIES)
 
 
 @every_family
@@ -119,7 +123,7 @@ def test_every_cut_gives_the_same_parts(syntax, reply, data):
     assert read(syntax, text, inside_reasoning=inside).parts == whole.parts
 
 
-@pytest.mark.parametrize(("syntax", "reply"), REPLIES[:-1], ids=FAMILIES[:-1])
+@pytest.mark.parametrize(("syntax", "reply"), MOSTLY_SLOW[:-1], ids=FAMILIES[:-1])
 @given(data=st.data())
 @settings(max_examples=examples(25))
 def test_nothing_is_lost(syntax, reply, data):

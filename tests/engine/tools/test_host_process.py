@@ -37,6 +37,13 @@ def with_a_child(host):
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["killed", "end of input", "terminated"])
 def test_nothing_is_left_running(host, how):
+    """And lines that are no commands are named, and the rest is done."""
+    long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
+    host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
+    host.send(Start((), ()), Call("a", "nobody", "x", "{}"), Call("b", OWN, "x", "[]"))
+    for id in ("a", "b"):
+        result = host.next(Result)
+        assert (result.id, result.ending) == (id, "failed")
     children = with_a_child(host)
     assert len(children) == 3  # the server, its child, and what ends them if the host cannot
     match how:
@@ -46,17 +53,6 @@ def test_nothing_is_left_running(host, how):
             host.stdin.close()
         case "terminated":
             host.process.terminate()
-    assert host.process.wait(TIMEOUT_SECONDS) in (0, -9, -15)
+    assert host.process.wait(TIMEOUT_SECONDS) in ((0,) if how == "end of input" else (-9, -15))
     _, alive = psutil.wait_procs(children, TIMEOUT_SECONDS)
     assert not alive
-
-
-def test_lines_that_are_no_commands_are_named_and_the_rest_is_done(host):
-    long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
-    host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
-    host.send(Start((), ()), Call("1", "nobody", "x", "{}"), Call("2", OWN, "x", "[]"))
-    for id in ("1", "2"):
-        result = host.next(Result)
-        assert (result.id, result.ending) == (id, "failed")
-    host.stdin.close()
-    assert host.process.wait(TIMEOUT_SECONDS) == 0

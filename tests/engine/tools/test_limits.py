@@ -92,19 +92,13 @@ async def test_of_what_it_is_told_unasked_little_is_let_through():
         assert progress.params == {"progressToken": 1, "progress": 0.5}
 
 
-def test_there_is_a_most_of_the_texts_of_all_tools():
+def test_what_is_shown_and_read_has_limits():
     large = [types.Tool(name=f"t{n}", input_schema={"x": "y" * 90_000}) for n in range(100)]
     assert 0 < len(offered("s", large)[0]) < 20
-
-
-def test_a_long_result_is_cut_between_characters_and_says_so():
     text, total = result_text(types.CallToolResult(content=[types.TextContent(text="xé" * 10**6)]))
     assert total == 3 * 10**6
     assert len(text.encode()) < LONGEST_RESULT_BYTES + 100
     assert text.endswith("[cut: the first 1.05 MB of 3.00 MB]")
-
-
-def test_lone_surrogates_and_long_lines_do_no_harm():
     assert short("a\ud800\n b") == "a� b"
     assert len(shown("x" * 10**6)) == 8000
     block = types.ResourceLink(name="n" * 10**5, uri="u\n" * 10**5)

@@ -52,6 +52,11 @@ def test_the_last_line_is_the_reason_and_the_file_has_a_plain_name(tmp_path):
     assert log.reason == "thr"
     assert log.path.parent == tmp_path
     assert log.masked(f"no {KEY}\nhere") == "no ••• here"
+    (tmp_path / "file").touch()
+    unwritten = ServerLog(tmp_path / "file", Server("a"))
+    unwritten.add(b"a line\n")
+    unwritten.note("on")
+    assert unwritten.reason == "a line"
 
 
 def test_a_flood_leaves_two_files_of_bounded_size(tmp_path):
@@ -62,14 +67,6 @@ def test_a_flood_leaves_two_files_of_bounded_size(tmp_path):
     assert len(files) == 2
     assert all(each.stat().st_size <= 512 << 10 for each in files)
     assert files[0].stat().st_mode & 0o077 == 0
-
-
-def test_a_folder_that_cannot_be_written_loses_the_log_alone(tmp_path):
-    (tmp_path / "file").touch()
-    log = ServerLog(tmp_path / "file", Server("a"))
-    log.add(b"a line\n")
-    log.note("on")
-    assert log.reason == "a line"
 
 
 def test_the_line_of_the_error_is_found_among_what_surrounds_it():

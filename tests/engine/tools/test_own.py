@@ -39,6 +39,17 @@ def test_files_are_read_by_whole_and_by_relative_paths(folder):
         assert shared.read(path) == "# Notes\n\nGrüße"
     assert shared.read("good-link") == shared.read("sub/b.txt") == "inside"
     assert shared.read("empty.txt") == "The file is empty."
+    for path in ("binary", "pipe", "sub"):  # which is not waited for
+        with pytest.raises(Problem):
+            shared.read(path)
+    (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
+    assert shared.read("a.pdf") == "[page 1]\nSigned by Ada"
+    assert shared.read("a.pdf", cancelled=lambda: True) == ""
+    (folder / "long.txt").write_text("x" + "é" * (1 << 20))
+    text = shared.read("long.txt")  # cut between two characters
+    assert text.startswith("xé")
+    assert text.endswith("é\n(the first 1.00 MB)")
+    assert len(text.encode()) <= LONGEST_RESULT_BYTES
 
 
 def test_nothing_outside_the_folders_is_read_or_listed(folder):
@@ -56,28 +67,6 @@ def test_nothing_outside_the_folders_is_read_or_listed(folder):
             with pytest.raises(Problem) as caught:
                 tool(path)
             assert "not in a shared folder" in caught.value.message, path
-
-
-def test_what_is_no_text_is_refused_without_waiting(folder):
-    shared = Shared((str(folder),))
-    for path in ("binary", "pipe", "sub"):
-        with pytest.raises(Problem):
-            shared.read(path)
-
-
-def test_a_document_is_read_as_its_text_with_places(folder):
-    (folder / "a.pdf").write_bytes(pdf(line("Signed by Ada")))
-    shared = Shared((str(folder),))
-    assert shared.read("a.pdf") == "[page 1]\nSigned by Ada"
-    assert shared.read("a.pdf", cancelled=lambda: True) == ""
-
-
-def test_a_long_file_is_cut_between_two_characters_and_fits_in_a_result(folder):
-    (folder / "long.txt").write_text("x" + "é" * (1 << 20))
-    text = Shared((str(folder),)).read("long.txt")
-    assert text.startswith("xé")
-    assert text.endswith("é\n(the first 1.00 MB)")
-    assert len(text.encode()) <= LONGEST_RESULT_BYTES
 
 
 def test_folders_are_listed_with_sizes_and_within_a_limit(folder):
@@ -134,11 +123,8 @@ REFUSED = (
 )  # fmt: skip
 
 
-def test_values():
+def test_expressions_have_their_values_or_are_refused():
     assert {expression: calculate(expression) for expression in VALUES} == VALUES
-
-
-def test_what_is_no_arithmetic_or_too_large_is_a_problem():
     accepted = {}
     for expression in REFUSED:
         with suppress(Problem):

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,18 +143,18 @@ def test_a_decision_runs_a_call_or_refuses_it():
     assert "\x1b" not in call.result
 
 
-@pytest.mark.parametrize("arguments", ["", "no", "[]", "{}", '{"path": 1}', "[" * 100_000])
-def test_arguments_that_do_not_fit_are_given_back_once(arguments):
+def test_arguments_that_do_not_fit_are_given_back_once():
     """And that says more than the refusal of the next."""
     allowed = Permissions(always=frozenset({("files", "read_file")}))
-    (first,) = judged([called(arguments=arguments)], TOOLS, allowed)
-    assert first.state == "refused"
-    assert "Call it again" in first.result
-    (second,) = judged([called(arguments=arguments)], TOOLS, allowed, before=[Step(1, (first,))])
-    assert second.state == "refused"
-    assert "Go on without" in second.result
-    (mended,) = judged([called()], TOOLS, allowed, before=[Step(1, (first,))])
-    assert mended.state == "running"
+    for arguments in ("", "no", "[]", "{}", '{"path": 1}', "[" * 100_000):
+        (first,) = judged([called(arguments=arguments)], TOOLS, allowed)
+        before = [Step(1, (first,))]
+        (second,) = judged([called(arguments=arguments)], TOOLS, allowed, before=before)
+        assert (first.state, second.state) == ("refused", "refused")
+        assert "Call it again" in first.result
+        assert "Go on without" in second.result
+        (mended,) = judged([called()], TOOLS, allowed, before=before)
+        assert mended.state == "running"
 
 
 BOMBS = {
@@ -172,10 +171,10 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_schema_cannot_hold_up_the_check(name):
-    tool = GivenTool("t", replace(READ, schema=json.dumps(BOMBS[name])))
-    assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == ""
+def test_a_schema_cannot_hold_up_the_check():
+    for name, schema in BOMBS.items():
+        tool = GivenTool("t", replace(READ, schema=json.dumps(schema)))
+        assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == "", name
 
 
 def test_limits_of_calls_and_of_time():
@@ -240,6 +239,11 @@ def test_a_step_is_a_message_with_its_calls_and_the_results():
     assert second.content
     assert last == ChatMessage("assistant", "Done.", written="Done.")
     assert messages_of(WRITTEN, KINDS, [two])[-1].role == "tool"
+    done = Step(1, (replace(CALL, state="done"),))
+    once, twice = (messages_of("ab", (), [done] * n) for n in (1, 2))
+    assert once[1].content == twice[1].content == CALL.result
+    assert twice[3].content != CALL.result  # which asks the model to answer
+    assert twice[3].content.startswith(CALL.result)
 
 
 @given(st.text(max_size=30), st.lists(st.integers(0, 30), max_size=4), st.lists(st.integers(1, 9)))
@@ -251,40 +255,24 @@ def test_nothing_that_was_written_is_lost(text, places, kinds):
     assert sum(message.role == "tool" for message in messages) == len(steps)
 
 
-def test_limits_end_the_calls_of_an_answer():
+def test_limits_and_calls_that_lead_nowhere_end_in_an_answer():
     def step(count, seconds):
         return Step(1, (replace(CALL, state="done", seconds=seconds),) * count)
 
-    assert [must_answer([step(most, 0)]) for most in (MOST_CALLS, MOST_CALLS - 1)] == [True, False]
-    assert [must_answer([step(3, each)]) for each in (MOST_SECONDS / 3, 99)] == [True, False]
-
-
-def test_calls_that_lead_nowhere_end_in_an_answer():
     def ran(arguments, result):
         return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
 
     first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
     refused = Step(1, (replace(CALL, arguments="{}", state="refused"),))
-    assert not must_answer(())
-    assert not must_answer([first])
-    assert must_answer([first, spaced])
-    again = Step(1, (replace(first.calls[0], state="refused", result="No."),))
-    assert must_answer([first, again]), "the user sees that it is the same call"
-    assert must_answer([first, refused, spaced])
-    assert not must_answer([first, ran('{"path": "a"}', "red")])
-    assert not must_answer([first, ran('{"path": "b"}', "blue")])
-    assert not must_answer([first, Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))])
-    assert not must_answer([first, refused])
-    assert must_answer([refused, refused])
-
-
-def test_a_model_that_is_to_answer_is_asked_to_behind_the_results():
-    done = replace(CALL, state="done")
-    once, twice = (messages_of("ab", (), [Step(1, (done,))] * n) for n in (1, 2))
-    assert once[1].content == CALL.result
-    assert twice[1].content == CALL.result
-    assert twice[3].content != CALL.result
-    assert twice[3].content.startswith(CALL.result)
+    again = Step(1, (replace(first.calls[0], state="refused", result="No."),))  # the same call
+    red, other = ran('{"path": "a"}', "red"), ran('{"path": "b"}', "blue")
+    both = Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))
+    over = [[step(MOST_CALLS, 0)], [step(3, MOST_SECONDS / 3)], [first, spaced], [first, again]]
+    over += [[first, refused, spaced], [refused, refused]]
+    going_on = [[step(MOST_CALLS - 1, 0)], [step(3, 99)], [], [first], [first, red], [first, other]]
+    going_on += [[first, both], [first, refused]]
+    assert [must_answer(steps) for steps in over] == [True] * len(over)
+    assert [must_answer(steps) for steps in going_on] == [False] * len(going_on)
 
 
 def test_a_call_is_said_in_a_line():

@@ -145,7 +145,7 @@ def call(id, name, arguments, meta):
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             answer(id, text(str(child.pid)))
         case "unheard":
-            for level in range(2000):
+            for level in range(500):
                 say(method="notifications/message", params={"level": "info", "data": level})
             answer(id, text("logged"))
         case "surrogates":
