@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.documents import Document, Section, copied
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
 from engine.documents.words import words
-from tests.support.documents.marked_answers import ANSWERS, CONTRACT, DOCUMENTS, MANUAL, REPORT
+from tests.support.documents.marked_answers import ANSWERS, DOCUMENTS
 from tests.support.documents.slow_finder import slowly_copied
 from tests.support.mostly_slow import examples
 
@@ -90,17 +90,17 @@ def test_of_a_document_that_has_the_text_everywhere_twenty_places_are_named():
     assert [place.start for place in span.places] == [n * (len(text) + 3) for n in range(20)]
 
 
+def test_texts_with_next_to_no_words():
+    for text in ("", " \n", "one", "—"):
+        assert find_copied(text, {1: WordIndex(text)}) == ()
+        assert share(text, (), {}).part == 0
+
+
 def test_in_columns_of_one_number_few_places_are_looked_at(monkeypatch):
     monkeypatch.setattr(copied, "_MOST_IN_ALL", 1_000)
     column = ("0.00 " * 50 + "x ") * 200
     found = find_copied("0.00 | " * 100, {1: WordIndex(column)})
     assert [span.end - span.start for span in found] == [50 * len("0.00 | ") - 3] * 2
-
-
-def test_texts_with_next_to_no_words():
-    for text in ("", " \n", "one", "—"):
-        assert find_copied(text, {1: WordIndex(text)}) == ()
-        assert share(text, (), {}).part == 0
 
 
 # The line beneath an answer
@@ -158,16 +158,3 @@ def test_a_line_stays_short_and_names_other_places():
     span = CopiedSpan(0, 21, (CopiedPlace(1, 0, 21),))
     said = in_words(share(sheets[0].text, [span], {1: book}), {1: book})
     assert said == "100 % word for word: a.xlsx sheet Prices"
-
-
-def test_spans_open_the_right_page():
-    index = {n: WordIndex(d.text) for n, d in ((1, CONTRACT), (2, MANUAL), (3, REPORT))}
-    for answer in ANSWERS:
-        for span in find_copied(answer.text, index):
-            wanted = [w.form for w in words(answer.text[span.start : span.end])]
-            for place in span.places:
-                document = DOCUMENTS[place.document]
-                number = document.section_at(place.start)
-                section, start = document.sections[number], document.starts[number]
-                inside = section.text[place.start - start : place.end - start]
-                assert [w.form for w in words(inside)] == wanted

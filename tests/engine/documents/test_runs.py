@@ -1,7 +1,5 @@
 """What of the runs of a Word document is read: results of fields, what is seen, what is valid."""
 
-import pytest
-
 from engine.documents.word import read_docx
 from tests.support.documents.office import docx, numbering, paragraph, run, word_part
 
@@ -43,50 +41,46 @@ def read(body, styles=STYLES):
     return [section.text for section in found.sections], found.left_out
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (
-            paragraph(run("Dear ") + field(said("IF ") + MERGED + said('= "M"'), run("Ms"))),
-            "Dear Ms",
-        ),
-        (paragraph(field(said("=") + field(said("=") + MERGED, run("2")), run("3"))), "3"),
-        (
-            paragraph(field(said("TOC"), run("Scope ") + field(said("PAGEREF"), run("3")))),
-            "Scope 3",
-        ),
-        (
-            paragraph(run("a") + sign("begin") + said("XE") + run("no") + sign("end") + run("b")),
-            "ab",
-        ),
-        (paragraph(run("a") + sign("begin") + said("IF") + run("b")), "ab"),
-        (
-            paragraph(run("a ") + sign("begin") + said("IF") + run("no"))
-            + paragraph(run("no") + sign("separate") + run("b"))
-            + paragraph(run("c") + sign("end") + run(" d")),
-            "a\n\nb\n\nc d",
-        ),
-    ],
+FIELDS = (
+    (
+        paragraph(run("Dear ") + field(said("IF ") + MERGED + said('= "M"'), run("Ms"))),
+        "Dear Ms",
+    ),
+    (paragraph(field(said("=") + field(said("=") + MERGED, run("2")), run("3"))), "3"),
+    (
+        paragraph(field(said("TOC"), run("Scope ") + field(said("PAGEREF"), run("3")))),
+        "Scope 3",
+    ),
+    (
+        paragraph(run("a") + sign("begin") + said("XE") + run("no") + sign("end") + run("b")),
+        "ab",
+    ),
+    (paragraph(run("a") + sign("begin") + said("IF") + run("b")), "ab"),
+    (
+        paragraph(run("a ") + sign("begin") + said("IF") + run("no"))
+        + paragraph(run("no") + sign("separate") + run("b"))
+        + paragraph(run("c") + sign("end") + run(" d")),
+        "a\n\nb\n\nc d",
+    ),
 )
-def test_of_a_field_its_result_is_read(body, text):
-    assert read(body) == ([text], ())
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        paragraph(run("no", '<w:rStyle w:val="Secret"/>')),
-        paragraph(run("no"), style="Draft"),
-        paragraph(run("no"), style="Child"),
-        paragraph(run("no", '<w:color w:val="FFFFFF"/>')),
-        paragraph(
-            f"<w:r><w:rPr><w:vanish/></w:rPr><w:pict><w:txbxContent>{paragraph(run('no'))}</w:txbxContent></w:pict></w:r>"
-        ),
-        f"<w:tbl>{ROW.format('<w:hidden/>', paragraph(run('n')), paragraph(run('o')))}</w:tbl>",
-    ],
+HIDDEN = (
+    paragraph(run("no", '<w:rStyle w:val="Secret"/>')),
+    paragraph(run("no"), style="Draft"),
+    paragraph(run("no"), style="Child"),
+    paragraph(run("no", '<w:color w:val="FFFFFF"/>')),
+    paragraph(
+        f"<w:r><w:rPr><w:vanish/></w:rPr><w:pict><w:txbxContent>{paragraph(run('no'))}</w:txbxContent></w:pict></w:r>"
+    ),
+    f"<w:tbl>{ROW.format('<w:hidden/>', paragraph(run('n')), paragraph(run('o')))}</w:tbl>",
 )
-def test_what_is_hidden_is_not_read_and_its_amount_is_told(body):
-    assert read(body + paragraph(run("yes"))) == (["yes"], ("Hidden text: 2 characters.",))
+
+
+def test_what_is_hidden_is_not_read_and_its_amount_is_told():
+    for body in HIDDEN:
+        found = read(body + paragraph(run("yes")))
+        assert found == (["yes"], ("Hidden text: 2 characters.",)), body
 
 
 def test_defaults_hide_too_and_styles_turn_each_other_round():
@@ -113,21 +107,21 @@ def test_a_hidden_end_joins_and_a_hidden_item_has_no_number():
     assert [section.text for section in found.sections] == ["1. a\n2. b"]
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (paragraph(run("950", "<w:strike/>") + run(" 1,050")), "~~950~~ 1,050"),
-        (paragraph(run("a ", "<w:dstrike/>") + run("b ", "<w:strike/>") + run("c")), "~~a b~~ c"),
-        (paragraph(run("a", '<w:rStyle w:val="Gone"/>') + run("b")), "~~a~~b"),
-        (paragraph(run("a", '<w:strike w:val="0"/>'), style="Struck"), "a"),
-        (paragraph(run("10") + run("6", '<w:rStyle w:val="High"/>')), "10⁶"),
-        (paragraph(run("10") + run("6", '<w:position w:val="6"/>')), "10⁶"),
-        (paragraph(run("10") + run("6", '<w:position w:val="2"/>')), "106"),
-        (paragraph(run("CO") + run("2", '<w:vertAlign w:val="subscript"/>')), "CO₂"),
-    ],
+LOOKS = (
+    (paragraph(run("950", "<w:strike/>") + run(" 1,050")), "~~950~~ 1,050"),
+    (paragraph(run("a ", "<w:dstrike/>") + run("b ", "<w:strike/>") + run("c")), "~~a b~~ c"),
+    (paragraph(run("a", '<w:rStyle w:val="Gone"/>') + run("b")), "~~a~~b"),
+    (paragraph(run("a", '<w:strike w:val="0"/>'), style="Struck"), "a"),
+    (paragraph(run("10") + run("6", '<w:rStyle w:val="High"/>')), "10⁶"),
+    (paragraph(run("10") + run("6", '<w:position w:val="6"/>')), "10⁶"),
+    (paragraph(run("10") + run("6", '<w:position w:val="2"/>')), "106"),
+    (paragraph(run("CO") + run("2", '<w:vertAlign w:val="subscript"/>')), "CO₂"),
 )
-def test_what_is_crossed_out_raised_or_lowered(body, text):
-    assert read(body) == ([text], ())
+
+
+def test_of_a_field_its_result_is_read_and_of_text_how_it_looks():
+    for body, text in (*FIELDS, *LOOKS):
+        assert read(body) == ([text], ()), text
 
 
 def test_what_a_suggestion_deletes_is_crossed_out_and_told():

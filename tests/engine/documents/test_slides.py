@@ -1,16 +1,25 @@
 """Presentations beyond the samples: what stands on every slide, and what is no presentation."""
 
+from xml.etree.ElementTree import fromstring
+
 import pytest
 
+from engine.documents.charts import chart_text
 from engine.documents.slides import read_pptx
 from models.errors import Problem
 from tests.support.documents.office import chart, parts_of, pptx, related, shape, slide, zipped
 
+LINKS = "ppt/slides/_rels/slide1.xml.rels"
+
+
+def text_of(*shapes, parts=None, notes=None):
+    (section,) = read_pptx(pptx([slide(*shapes)], parts=parts, notes=notes)).sections
+    return section.text
+
 
 def test_what_stands_on_every_slide_is_left_out():
     for kind in ("dt", "ftr", "hdr", "sldNum"):
-        (section,) = read_pptx(pptx([slide(shape("a"), shape("b", kind=kind))])).sections
-        assert section.text == "a"
+        assert text_of(shape("a"), shape("b", kind=kind)) == "a"
 
 
 def test_fields_and_runs_of_a_paragraph():
@@ -18,8 +27,7 @@ def test_fields_and_runs_of_a_paragraph():
         "<a:p><a:r><a:t>a </a:t></a:r><a:fld><a:t>2026</a:t></a:fld><a:br/>"
         "<a:r><a:t>b</a:t></a:r><a:endParaRPr/></a:p>"
     )
-    (section,) = read_pptx(pptx([slide(shape(line, "c"))])).sections
-    assert section.text == "a 2026\nb\nc"
+    assert text_of(shape(line, "c")) == "a 2026\nb\nc"
 
 
 def test_a_merged_cell_stands_in_each_of_its_rows():
@@ -31,14 +39,13 @@ def test_a_merged_cell_stands_in_each_of_its_rows():
     )
     table = "".join(f"<a:tr>{row}</a:tr>" for row in rows)
     drawn = f"<p:graphicFrame><a:graphic><a:graphicData><a:tbl>{table}</a:tbl></a:graphicData>"
-    (section,) = read_pptx(pptx([slide(drawn + "</a:graphic></p:graphicFrame>")])).sections
-    assert section.text == "North | Ann\nNorth | Ben"
+    assert text_of(drawn + "</a:graphic></p:graphicFrame>") == "North | Ann\nNorth | Ben"
 
 
 def test_a_chart_is_read_as_its_table():
     drawn = chart("Turnover", ["2024", "2025"], {"North": (0.1, 0.2), "South": (0.3,)})
     parts = {
-        "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
+        LINKS: related(("c", "chart", "../charts/chart1.xml")),
         "ppt/charts/chart1.xml": drawn,
     }
     read = read_pptx(pptx([slide(shape("a"), "<p:pic/>")], parts=parts))
@@ -48,18 +55,42 @@ def test_a_chart_is_read_as_its_table():
     assert read.left_out == ("Pictures: 1.",)
     unread = '<p:graphicFrame><c:chart xmlns:c="http://x/chart"/></p:graphicFrame>'
     assert read_pptx(pptx([slide(shape("a"), unread)])).left_out == ("Charts: 1.",)
+    frame = '<p:nvGraphicFramePr><p:cNvPr hidden="1"/></p:nvGraphicFramePr>'
+    hidden = f'<p:graphicFrame>{frame}<c:chart xmlns:c="http://x/chart" r:id="c"/></p:graphicFrame>'
+    assert text_of(shape("a"), hidden, parts=parts) == "a"
 
 
-def test_comments_stand_below_a_slide():
+def test_numbers_of_a_chart_look_as_they_are_shown():
+    for number, number_format, since, text in (
+        (46_082.5, "General", "", "46082.5"),
+        (46_082.5, "[$-409]d-mmm-yy", "", "2026-03-01"),
+        (46_082.5, ";;;", "", "46082.5"),
+        (44_560, "d/m/yy", '<c:date1904 val="1"/>', "2025-12-31"),
+    ):
+        drawn = chart("", ["a"], {"": (number,)}).replace("0%", number_format)
+        drawn = drawn.replace("<c:chart>", f"{since}<c:chart>")
+        assert chart_text(fromstring(drawn)) == f"Chart\na | {text}"
+    assert chart_text(fromstring(chart("Turnover", ["2024"], {}))) == ""
+    odd = chart("", ["a"], {"b": (1,)}).replace('idx="0"', 'idx="x"')
+    assert chart_text(fromstring(odd)) == ""
+
+
+def test_comments_and_notes_stand_below_a_slide():
     older = "<p:cm><p:text>Is that so?</p:text></p:cm>"
     line = "<a:p><a:r><a:t>Since </a:t></a:r><a:r><a:t>when?</a:t></a:r></a:p>"
     newer = f"<p:cm><p:txBody>{line}</p:txBody></p:cm>"
     parts = {
-        "ppt/slides/_rels/slide1.xml.rels": related(("c", "comments", "../comments/c.xml")),
+        LINKS: related(("c", "comments", "../comments/c.xml")),
         "ppt/comments/c.xml": slide(older + newer),
     }
-    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
-    assert section.text == "a\n\nComment: Is that so?\n\nComment: Since when?"
+    assert text_of(shape("a"), parts=parts) == "a\n\nComment: Is that so?\n\nComment: Since when?"
+    choices = ("Choice", "Fallback")  # for different programs: they are read once
+    both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
+    notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
+    assert text_of(shape("a"), notes={1: notes}) == "a\n\nNotes: Choice"
+    away = related(("n", "notesSlide", "file:///etc/hostname"))
+    away = away.replace("Target=", 'TargetMode="External" Target=')
+    assert text_of(shape("a"), parts={LINKS: away}) == "a"  # a link elsewhere is not followed
 
 
 def placed(text, x, y, *, more="", looks=""):
@@ -86,8 +117,7 @@ def test_shapes_are_read_by_their_places():
         ([placed("c", 0, 4000), placed("a", 0, 0), placed("b", 900, 2000)], "a b c"),
         ([placed("b", 5000, 0), grouped, shape("first")], "first a1 a2 b"),
     ):
-        (section,) = read_pptx(pptx([slide(*shapes)])).sections
-        assert section.text.split() == text.split()
+        assert text_of(*shapes).split() == text.split()
 
 
 def test_a_diagram_is_read_in_its_order():
@@ -104,39 +134,37 @@ def test_a_diagram_is_read_in_its_order():
         )
     )  # fmt: skip
     parts = {
-        "ppt/slides/_rels/slide1.xml.rels": related(("d", "diagramData", "../data1.xml")),
+        LINKS: related(("d", "diagramData", "../data1.xml")),
         "ppt/data1.xml": slide(points + links),
     }
-    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
-    assert section.text == "a\n\nOrder\nPay\n  by card\nPack\nShip"
+    assert text_of(shape("a"), parts=parts) == "a\n\nOrder\nPay\n  by card\nPack\nShip"
 
 
-@pytest.mark.parametrize(
-    ("drawn", "seen"),
-    [
-        (placed("b", 100, 100), True),
-        (placed("b", -2900, 100), True),
-        (placed("b", -3000, 100), False),
-        (placed("b", 9000, 100), False),
-        (placed("b", 100, -600), False),
-        (placed("b", -3100, 100, more='rot="2700000"'), True),
-        (placed("b", -3100, 100).replace("-3100", "-1in"), True),
-        (placed("b", 100, 100, looks='hidden="1"'), False),
-        (group(placed("b", 4600, 100)), False),
-        (group(placed("b", 100, 100), x=-6000), True),
-        (group(placed("b", 100, 100), x=-8000), False),
-        (group(group(placed("b", 2400, 100))), False),
-        (group(placed("b", 100, 100, looks='hidden="1"')), False),
-    ],
+PLACED = (
+    (placed("b", 100, 100), True),
+    (placed("b", -2900, 100), True),
+    (placed("b", -3000, 100), False),
+    (placed("b", 9000, 100), False),
+    (placed("b", 100, -600), False),
+    (placed("b", -3100, 100, more='rot="2700000"'), True),
+    (placed("b", -3100, 100).replace("-3100", "-1in"), True),
+    (placed("b", 100, 100, looks='hidden="1"'), False),
+    (group(placed("b", 4600, 100)), False),
+    (group(placed("b", 100, 100), x=-6000), True),
+    (group(placed("b", 100, 100), x=-8000), False),
+    (group(group(placed("b", 2400, 100))), False),
+    (group(placed("b", 100, 100, looks='hidden="1"')), False),
 )
-def test_text_that_no_slide_shows_is_not_read_but_told(drawn, seen):
-    data = parts_of(pptx([slide(shape("a"), drawn)]))
+
+
+def test_text_that_no_slide_shows_is_not_read_but_told():
     name = "ppt/presentation.xml"
     size = b'<p:sldSz cx="9000" cy="7000"/></p:presentation>'
-    read = read_pptx(zipped({**data, name: data[name].replace(b"</p:presentation>", size)}))
-    assert [section.text for section in read.sections] == ["a\n\nb" if seen else "a"]
-    told = "Hidden text: 1 character."
-    assert read.left_out == (() if seen else (told,))
+    for drawn, seen in PLACED:
+        data = parts_of(pptx([slide(shape("a"), drawn)]))
+        read = read_pptx(zipped({**data, name: data[name].replace(b"</p:presentation>", size)}))
+        assert [section.text for section in read.sections] == ["a\n\nb" if seen else "a"], drawn
+        assert read.left_out == (() if seen else ("Hidden text: 1 character.",)), drawn
 
 
 SOLID = "<a:solidFill>{}</a:solidFill>"
@@ -145,54 +173,35 @@ CLEAR = SOLID.format('<a:srgbClr val="0000FF"><a:alpha val="0"/></a:srgbClr>')
 GROUND = '<p:bg><p:bgRef idx="1001"><a:schemeClr val="{}"/></p:bgRef></p:bg>'
 
 
-@pytest.mark.parametrize(
-    ("fill", "more", "seen"),
-    [
-        (WHITE, "", False),
-        (SOLID.format('<a:srgbClr val="0000FF"/>'), "", True),
-        (CLEAR, "<p:pic/>", False),
-        ("<a:noFill/>", "", False),
-        ("<a:ln/><a:noFill/>", "", True),
-        (WHITE, "<p:pic><a:blip/></p:pic>", True),
-        (WHITE, GROUND.format("tx2"), True),
-        (WHITE, GROUND.format("bg1"), False),
-        (WHITE, f"<p:spPr><a:prstGeom/>{SOLID.format('<a:srgbClr val="0000FF"/>')}</p:spPr>", True),
-    ],
+INKED = (
+    (WHITE, "", False),
+    (SOLID.format('<a:srgbClr val="0000FF"/>'), "", True),
+    (CLEAR, "<p:pic/>", False),
+    ("<a:noFill/>", "", False),
+    ("<a:ln/><a:noFill/>", "", True),
+    (WHITE, "<p:pic><a:blip/></p:pic>", True),
+    (WHITE, GROUND.format("tx2"), True),
+    (WHITE, GROUND.format("bg1"), False),
+    (WHITE, f"<p:spPr><a:prstGeom/>{SOLID.format('<a:srgbClr val="0000FF"/>')}</p:spPr>", True),
 )
-def test_letters_that_no_one_sees_are_not_read_but_told(fill, more, seen):
-    drawn = f"<a:p><a:r><a:rPr>{fill}</a:rPr><a:t>b</a:t></a:r></a:p>"
-    of_list = f"<a:lstStyle><a:lvl1pPr><a:defRPr>{fill}</a:defRPr></a:lvl1pPr></a:lstStyle>"
-    inherited = shape("b").replace("<a:p>", f"{of_list}<a:p>")
-    layout = {
-        "ppt/slides/_rels/slide1.xml.rels": related(("l", "slideLayout", "../slideLayouts/l.xml")),
-        "ppt/slideLayouts/l.xml": slide(more),
-    }
-    for page, parts in (
-        (slide(shape("a"), shape(drawn), more), {}),
-        (slide(shape("a"), inherited), layout),
-    ):
-        read, told = read_pptx(pptx([page], parts=parts)), "Hidden text: 1 character."
-        assert [section.text.split() for section in read.sections] == [["a", "b"][: 1 + seen]]
-        assert (told in read.left_out) is not seen
 
 
-def test_notes_for_different_programs_are_read_once():
-    choices = ("Choice", "Fallback")
-    both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
-    notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
-    (section,) = read_pptx(pptx([slide(shape("a"))], notes={1: notes})).sections
-    assert section.text == "a\n\nNotes: Choice"
-
-
-def test_a_hidden_chart_is_not_read():
-    parts = {
-        "ppt/slides/_rels/slide1.xml.rels": related(("c", "chart", "../charts/chart1.xml")),
-        "ppt/charts/chart1.xml": chart("Turnover", ["2024"], {"North": (0.1,)}),
-    }
-    frame = '<p:nvGraphicFramePr><p:cNvPr hidden="1"/></p:nvGraphicFramePr>'
-    drawn = f'<p:graphicFrame>{frame}<c:chart xmlns:c="http://x/chart" r:id="c"/></p:graphicFrame>'
-    read = read_pptx(pptx([slide(shape("a"), drawn)], parts=parts))
-    assert [section.text for section in read.sections] == ["a"]
+def test_letters_that_no_one_sees_are_not_read_but_told():
+    for fill, more, seen in INKED:
+        drawn = f"<a:p><a:r><a:rPr>{fill}</a:rPr><a:t>b</a:t></a:r></a:p>"
+        of_list = f"<a:lstStyle><a:lvl1pPr><a:defRPr>{fill}</a:defRPr></a:lvl1pPr></a:lstStyle>"
+        inherited = shape("b").replace("<a:p>", f"{of_list}<a:p>")
+        layout = {
+            LINKS: related(("l", "slideLayout", "../slideLayouts/l.xml")),
+            "ppt/slideLayouts/l.xml": slide(more),
+        }
+        for page, parts in (
+            (slide(shape("a"), shape(drawn), more), {}),
+            (slide(shape("a"), inherited), layout),
+        ):
+            read = read_pptx(pptx([page], parts=parts))
+            assert [section.text.split() for section in read.sections] == [["a", "b"][: 1 + seen]]
+            assert ("Hidden text: 1 character." in read.left_out) is not seen
 
 
 def test_what_is_crossed_out_is_marked():
@@ -205,9 +214,9 @@ def test_what_is_crossed_out_is_marked():
     text = f"<a:p>{line}<a:r><a:t>now 1</a:t></a:r></a:p>"
     strikes = '<a:lstStyle><a:lvl1pPr><a:defRPr strike="sngStrike"/></a:lvl1pPr></a:lstStyle>'
     listed = shape("old").replace("<a:p>", f"{strikes}<a:p>")
-    assert read_pptx(pptx([slide(listed)])).sections[0].text == "~~old~~"
-    (section,) = read_pptx(pptx([slide(shape(text), table)])).sections
-    assert section.text == "was ~~950 EUR~~ now 1\n\nwas ~~950 EUR~~ | was ~~950 EUR~~"
+    assert text_of(listed) == "~~old~~"
+    read = text_of(shape(text), table)
+    assert read == "was ~~950 EUR~~ now 1\n\nwas ~~950 EUR~~ | was ~~950 EUR~~"
 
 
 def test_formulas_and_raised_digits_are_read():
@@ -232,15 +241,6 @@ def test_what_a_slide_draws_and_nothing_reads_is_told():
         ("<p:graphicFrame><dgm:relIds/></p:graphicFrame>", "Diagrams"),
     ):
         assert read_pptx(pptx([slide(shape("a"), drawn)])).left_out == (f"{told}: 1.",)
-
-
-def test_links_to_elsewhere_are_not_followed():
-    rels = related(("n", "notesSlide", "file:///etc/hostname")).replace(
-        "Target=", 'TargetMode="External" Target='
-    )
-    parts = {"ppt/slides/_rels/slide1.xml.rels": rels}
-    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
-    assert section.text == "a"
 
 
 def test_what_is_no_presentation():

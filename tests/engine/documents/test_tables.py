@@ -1,9 +1,5 @@
 """Which header rows a passage from the middle of a table gets."""
 
-from collections.abc import Callable
-
-import pytest
-
 from engine.documents import Document, Section
 from engine.documents.child import read_bytes
 from engine.documents.sheets import read_xlsx
@@ -61,35 +57,31 @@ def test_a_table_of_numbers_and_a_very_long_header_have_none():
     assert header(Document("a.csv", "csv", "00", (Section("lines", 1, f"{long}\n7,8"),)), "7") == ""
 
 
-type Row = Callable[[int], str]
-
-
-@pytest.mark.parametrize(
-    ("above", "row", "found"),
-    [
-        ("Country,2021,2022", lambda n: f"Land {n},{n},{n + 1}", "Country,2021,2022"),
-        ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
-        ("Room,8:00,09:30", lambda n: f"R{n},free,{('Ann', 'free')[n % 2]}", "Room,8:00,09:30"),
-        ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),
-        ("All staff;;\nName;City;Age", lambda n: f"Ann {n};Rome;{n}", "Name;City;Age"),
-        (";2024;;2025\nShop;Jan;Feb;Jan", lambda n: f"S{n};1;2;3", ";2024;;2025\nShop;Jan;Feb;Jan"),
-        ('Name;"Sum\n(EUR)";Day', lambda n: f"Rad;{n};01.02.2026", 'Name;"Sum\n(EUR)";Day'),
-        ("Name;Note;Sum", lambda n: f'Rad;"one\ntwo\nthree";{n}', "Name;Note;Sum"),
-        ("Name,Text,Sum", lambda n: f"Ann,a; b,{n}", "Name,Text,Sum"),
-        ("Who;Where", lambda n: f"Ann;{('Oak', 'Elm', 'Ash')[n % 3]} {n}", "Who;Where"),
-        ("Name;Sum", lambda n: "Name;Sum" if n % 20 == 5 else f"Rad;{n}", "Name;Sum"),
-        ("Name;Sum", lambda n: ";" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
-        ("Name;Sum\nAnn 1;7\n\nShop 1;8", lambda n: f"Shop {n};{n}", ""),
-        ("Ann;Rome;1", lambda n: f"Ben;Rome;{n}", ""),
-        ("Film,1950,1951", lambda n: f"Film {n},{1950 + n % 90},1999", ""),
-        ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
-    ],
+TABLES = (
+    ("Country,2021,2022", lambda n: f"Land {n},{n},{n + 1}", "Country,2021,2022"),
+    ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
+    ("Room,8:00,09:30", lambda n: f"R{n},free,{('Ann', 'free')[n % 2]}", "Room,8:00,09:30"),
+    ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),
+    ("All staff;;\nName;City;Age", lambda n: f"Ann {n};Rome;{n}", "Name;City;Age"),
+    (";2024;;2025\nShop;Jan;Feb;Jan", lambda n: f"S{n};1;2;3", ";2024;;2025\nShop;Jan;Feb;Jan"),
+    ('Name;"Sum\n(EUR)";Day', lambda n: f"Rad;{n};01.02.2026", 'Name;"Sum\n(EUR)";Day'),
+    ("Name;Note;Sum", lambda n: f'Rad;"one\ntwo\nthree";{n}', "Name;Note;Sum"),
+    ("Name,Text,Sum", lambda n: f"Ann,a; b,{n}", "Name,Text,Sum"),
+    ("Who;Where", lambda n: f"Ann;{('Oak', 'Elm', 'Ash')[n % 3]} {n}", "Who;Where"),
+    ("Name;Sum", lambda n: "Name;Sum" if n % 20 == 5 else f"Rad;{n}", "Name;Sum"),
+    ("Name;Sum", lambda n: ";" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
+    ("Name;Sum\nAnn 1;7\n\nShop 1;8", lambda n: f"Shop {n};{n}", ""),
+    ("Ann;Rome;1", lambda n: f"Ben;Rome;{n}", ""),
+    ("Film,1950,1951", lambda n: f"Film {n},{1950 + n % 90},1999", ""),
+    ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
 )
-def test_the_header_is_the_tables_own_or_none(above, row, found):
-    rows = "\n".join(map(row, range(1, 101)))
-    document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
-    place = document.text.rindex(row(90))
-    assert header_of(document, place) == found
+
+
+def test_the_header_is_the_tables_own_or_none():
+    for above, row, found in TABLES:
+        rows = "\n".join(map(row, range(1, 101)))
+        document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
+        assert header_of(document, document.text.rindex(row(90))) == found, above
 
 
 def test_each_table_of_a_sheet_has_its_own():

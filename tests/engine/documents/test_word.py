@@ -1,5 +1,7 @@
 """Word documents beyond the samples: what is hidden, what is linked to, what is no document."""
 
+from itertools import product
+
 import pytest
 
 from engine.documents.word import read_docx
@@ -38,23 +40,22 @@ def test_spaces_and_breaks():
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (run("Contract 4711"), True),
-        (run("  "), False),
-        (run("Page ") + '<w:fldSimple w:instr=" PAGE ">' + run("7") + "</w:fldSimple>", False),
-        (run("Page ") + "<w:r><w:instrText> NUMPAGES </w:instrText></w:r>" + run("7"), False),
-        (run("ACME") + "<w:r><w:tab/><w:instrText>PAGE</w:instrText></w:r>" + run("7"), True),
-        ("<w:r><w:instrText>DATE</w:instrText></w:r>" + run("3 May"), True),
-    ],
+IN_HEADERS = (
+    (run("Contract 4711"), True),
+    (run("  "), False),
+    (run("Page ") + '<w:fldSimple w:instr=" PAGE ">' + run("7") + "</w:fldSimple>", False),
+    (run("Page ") + "<w:r><w:instrText> NUMPAGES </w:instrText></w:r>" + run("7"), False),
+    (run("ACME") + "<w:r><w:tab/><w:instrText>PAGE</w:instrText></w:r>" + run("7"), True),
+    ("<w:r><w:instrText>DATE</w:instrText></w:r>" + run("3 May"), True),
 )
-@pytest.mark.parametrize("kind", ["hdr", "ftr"])
-def test_of_headers_and_footers_that_say_something_it_is_told(content, told, kind):
-    part = word_part(kind, paragraph(content))
-    read = read_docx(docx(paragraph(run("a")), parts={"word/header1.xml": part}))
-    assert [section.text for section in read.sections] == ["a"]
-    assert read.left_out == (("Headers and footers.",) if told else ())
+
+
+def test_of_headers_and_footers_that_say_something_it_is_told():
+    for (content, told), kind in product(IN_HEADERS, ("hdr", "ftr")):
+        part = word_part(kind, paragraph(content))
+        read = read_docx(docx(paragraph(run("a")), parts={"word/header1.xml": part}))
+        assert [section.text for section in read.sections] == ["a"]
+        assert read.left_out == (("Headers and footers.",) if told else ()), content
 
 
 TICKS = (  # of a content control, and of a form of Word 97
@@ -69,26 +70,29 @@ TICKS = (  # of a content control, and of a form of Word 97
 )
 
 
-@pytest.mark.parametrize("tick", TICKS)
-def test_ticks(tick):
-    body = paragraph(tick.format(1) + run(" Smoker")) + paragraph(tick.format(0) + run(" Insured"))
-    assert texts(body) == ["☒ Smoker\n\n☐ Insured"]
-    table = f"<w:tbl><w:tr><w:tc>{body}</w:tc><w:tc>{paragraph(run('x'))}</w:tc></w:tr></w:tbl>"
-    assert texts(table) == ["☒ Smoker ☐ Insured | x"]
+def test_ticks():
+    for tick in TICKS:
+        smoker, insured = tick.format(1) + run(" Smoker"), tick.format(0) + run(" Insured")
+        body = paragraph(smoker) + paragraph(insured)
+        assert texts(body) == ["☒ Smoker\n\n☐ Insured"]
+        table = f"<w:tbl><w:tr><w:tc>{body}</w:tc><w:tc>{paragraph(run('x'))}</w:tc></w:tr></w:tbl>"
+        assert texts(table) == ["☒ Smoker ☐ Insured | x"]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "text"),
-    [('<w:result w:val="1"/>', "Portugal"), ('<w:default w:val="1"/>', "Portugal"), ("", "France")],
-)
-def test_what_is_chosen_from_a_list(chosen, text):
+def test_what_is_chosen_from_a_list():
     field = (
-        f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{chosen}'
+        '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{}'
         '<w:listEntry w:val="France"/><w:listEntry w:val="Portugal"/></w:ddList></w:ffData>'
         "</w:fldChar></w:r><w:r><w:instrText> FORMDROPDOWN </w:instrText></w:r>"
         '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
     )
-    assert texts(paragraph(run("Country: ") + field + run("."))) == [f"Country: {text}."]
+    for chosen, text in (
+        ('<w:result w:val="1"/>', "Portugal"),
+        ('<w:default w:val="1"/>', "Portugal"),
+        ("", "France"),
+    ):
+        body = paragraph(run("Country: ") + field.format(chosen) + run("."))
+        assert texts(body) == [f"Country: {text}."]
 
 
 def test_a_style_without_a_type_is_a_paragraphs():

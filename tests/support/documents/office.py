@@ -160,9 +160,8 @@ def pptx(slides, *, order=None, notes=None, parts=None):
     return zipped({**made, **(parts or {})})
 
 
-def slide(*shapes, attributes=""):
-    tree = f"<p:cSld><p:spTree>{''.join(shapes)}</p:spTree></p:cSld>"
-    return f"<p:sld {_SLIDE} {attributes}>{tree}</p:sld>"
+def slide(*shapes):
+    return f"<p:sld {_SLIDE}><p:cSld><p:spTree>{''.join(shapes)}</p:spTree></p:cSld></p:sld>"
 
 
 def shape(*paragraphs, kind=""):
@@ -176,10 +175,6 @@ def shape(*paragraphs, kind=""):
         f"<p:sp><p:nvSpPr><p:nvPr>{placeholder}</p:nvPr></p:nvSpPr>"
         f"<p:txBody>{lines}</p:txBody></p:sp>"
     )
-
-
-def level(text, number):
-    return f'<a:p><a:pPr lvl="{number}"/><a:r><a:t>{text}</a:t></a:r></a:p>'
 
 
 # Charts of both
@@ -209,15 +204,13 @@ def chart(title, categories, series):
 # EPUB
 
 
-def epub(chapters, *, listed=None, parts=None):
-    """`chapters`: pages by the name of their file in OEBPS; `listed`: the targets that name them,
-    in the order of reading."""
-    targets = listed or list(chapters)
+def epub(chapters, *, parts=None):
+    """`chapters`: pages by the name of their file in OEBPS."""
     items = "".join(
         f'<item id="i{n}" href="{target}" media-type="application/xhtml+xml"/>'
-        for n, target in enumerate(targets)
+        for n, target in enumerate(chapters)
     )
-    spine = "".join(f'<itemref idref="i{n}"/>' for n in range(len(targets)))
+    spine = "".join(f'<itemref idref="i{n}"/>' for n in range(len(chapters)))
     container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
     return zipped(
         {
@@ -236,9 +229,9 @@ def epub(chapters, *, listed=None, parts=None):
     )
 
 
-def page(body, *, title="A book"):
+def page(body):
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>\n'
         '<html xmlns="http://www.w3.org/1999/xhtml">'
-        f"<head><title>{title}</title></head><body>{body}</body></html>"
+        f"<head><title>A book</title></head><body>{body}</body></html>"
     )

@@ -17,13 +17,12 @@ endcmap end"""
 class Page:
     """`more`: entries of its dictionary, `notes`: what others wrote on it, as content streams,
     `ticks`: boxes that can be ticked, each by its left and lower edge, and whether it is,
-    `comments`: what others wrote about it, `resources`: more of them."""
+    `resources`: more of them."""
 
     content: str
     more: str = ""
     notes: Sequence[str] = field(default=())
     ticks: Sequence[tuple[float, float, bool]] = field(default=())
-    comments: Sequence[str] = field(default=())
     resources: str = ""
 
 
@@ -76,8 +75,7 @@ def pdf(*pages, encrypted=False, catalog="", more=()):
     for page in made:
         notes = [add(_note(add(_appearance(note)))) for note in page.notes]
         ticks = [add(_tick(*tick, add(_appearance("")))) for tick in page.ticks]
-        comments = [add(_comment(comment)) for comment in page.comments]
-        notes, fields = notes + ticks + comments, fields + ticks
+        notes, fields = notes + ticks, fields + ticks
         annotations = f"/Annots [{' '.join(f'{note} 0 R' for note in notes)}]" if notes else ""
         content = add(_stream(page.content))
         box = "" if "/MediaBox" in page.more else f"/MediaBox [0 0 {WIDTH} {HEIGHT}]"
@@ -107,11 +105,6 @@ def _note(appearance):
         f"<< /Type /Annot /Subtype /Stamp /F 4 /Rect [0 0 {WIDTH} {HEIGHT}]"
         f" /AP << /N {appearance} 0 R >> >>"
     )
-
-
-def _comment(text):
-    place = "/Rect [20 250 60 262] /QuadPoints [20 262 60 262 20 250 60 250]"
-    return f"<< /Type /Annot /Subtype /Highlight /F 4 {place} /Contents ({text}) >>"
 
 
 def _tick(left, lower, ticked, appearance):
