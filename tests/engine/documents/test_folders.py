@@ -79,19 +79,21 @@ def test_a_large_document_is_no_large_text(tmp_path):
     assert section.text == "a"
 
 
-def test_what_a_repository_excludes_for_itself_is_left_out(tmp_path):
+def test_what_a_repository_excludes_is_left_out_of_each_part_of_it(tmp_path):
     files = {
-        ".git/info/exclude": "secret.txt\n*.log\n",
-        ".gitignore": "!kept.log\n",
-        "secret.txt": "x",
-        "a.log": "x",
-        "kept.log": "x",
-        "src/secret.txt": "x",
+        ".gitignore": "*",  # above the repository
+        "one/.git/info/exclude": "secret.txt\n*.log\n",
+        "one/.gitignore": "!kept.log\n*.tmp\n",
+        "one/secret.txt": "x",
+        "one/a.log": "x",
+        "one/kept.log": "x",
+        "one/src/secret.txt": "x",
+        "one/src/a.tmp": "x",
+        "one/src/a.py": "x",
     }
     made(tmp_path, files)
-    assert labels(tmp_path) == [".gitignore", "kept.log"]
-    made(tmp_path, {"src/a.txt": "x"})
-    assert labels(tmp_path / "src") == ["a.txt"]
+    assert labels(tmp_path / "one") == [".gitignore", "kept.log", "src/a.py"]
+    assert labels(tmp_path / "one/src") == ["a.py"]
 
 
 def test_what_git_ignores_is_left_out(tmp_path):
@@ -120,19 +122,6 @@ def test_what_git_ignores_is_left_out(tmp_path):
     assert read.left_out == (
         "Ignored by Git: a.log, build, secret.txt, src/a.tmp, src/secret.key.",
     )
-
-
-def test_a_part_of_a_repository_keeps_to_the_rules_above_it(tmp_path):
-    files = {
-        "above/.gitignore": "*",
-        "above/repository/.git/config": "x",
-        "above/repository/.gitignore": "*.log\n",
-        "above/repository/src/a.log": "x",
-        "above/repository/src/a.py": "x",
-    }
-    made(tmp_path, files)
-    assert labels(tmp_path / "above/repository/src") == ["a.py"]
-    assert labels(tmp_path / "above/repository") == [".gitignore", "src/a.py"]
 
 
 def test_what_is_no_text_of_a_person_is_left_out(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.documents import BETWEEN, Document, Section
 from engine.documents.passages import FEWEST_UNITS, MOST_UNITS, PassageIndex, choose, cut
-from engine.documents.question import looked_for, terms
+from engine.documents.question import terms
 
 PIECES = st.sampled_from(
     [
@@ -174,20 +174,7 @@ def test_words_are_found_in_other_forms():
             assert best(f"{asked}?", one) == 1, pair
 
 
-def test_numbers_are_found_with_and_without_separators():
-    for asked, written in (
-        ("Who holds 225871 shares?", "225,871"),
-        ("Who holds 225,871 shares?", "225871"),
-        ("Who holds 225.871 shares?", "225,871"),
-        ("Was kostet 1299 Euro?", "1.299,00"),
-        ("Qui paie 12500 euros ?", "12\u202f500"),
-        ("Qui paie 12500 euros ?", "5 12 500"),
-    ):
-        one = document(words(230), words(230) + f" {written} x", words(230))
-        assert best(asked, one) == 1, asked
-
-
-IN_SCRIPTS = (
+WRITTEN = (
     ("किराया कब?", "किराया पाँच तारीख को", "मकान का उपयोग होगा"),
     ("जमानत?", "ज़मानत दो माह की है", "मकान का उपयोग होगा"),
     ("45000 किसलिए?", "४५,००० रुपये", "मकान का उपयोग होगा"),
@@ -206,11 +193,17 @@ IN_SCRIPTS = (
     (normalize("NFD", "ペット"), "ペットは禁止", "住居としてのみ"),
     ("Frist?", normalize("NFD", "Die Frist für Räume"), normalize("NFD", "über Häuser")),
     ("м'ята?", "мʼята росте", "дім для життя"),
+    ("Who holds 225871 shares?", "225,871", "one word more"),
+    ("Who holds 225,871 shares?", "225871", "one word more"),
+    ("Who holds 225.871 shares?", "225,871", "one word more"),
+    ("Was kostet 1299 Euro?", "1.299,00", "one word more"),
+    ("Qui paie 12500 euros ?", "12\u202f500", "one word more"),
+    ("Qui paie 12500 euros ?", "5 12 500", "one word more"),
 )
 
 
-def test_words_are_found_in_every_script():
-    for asked, written, others in IN_SCRIPTS:
+def test_words_and_numbers_are_found_however_they_are_written():
+    for asked, written, others in WRITTEN:
         other = f"{others} " * 100
         assert best(asked, document(other, f"{other}{written} .", other)) == 1, asked
 
@@ -274,8 +267,3 @@ def test_words_that_every_question_has_are_left_out():
         ("Quelle e\u0301cole, l’eau ?", ("école", "eau")),
     ):
         assert terms(question) == kept, question
-
-
-def test_a_short_question_that_refers_to_the_one_before_is_looked_for_with_it():
-    assert "rent" in looked_for("And who pays it?", "How high is the rent?")
-    assert looked_for("Who pays the deposit and the heating?", "rent?").count("rent") == 0

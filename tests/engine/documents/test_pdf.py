@@ -16,28 +16,17 @@ from tests.support.documents import pdfs
 from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, risen, unicode_line
 from tests.support.mostly_slow import examples
 
-PAGE = lines(
-    [
-        "The parties agree on what follows, and on how",
-        "it is to be read where two of them disagree.",
-        "Words that are cut at an end of a line, manip-",
-        "ulated by none, are searched for as a whole.",
-    ]
-) + line("A paragraph of its own.", y=180)
+PARAGRAPH = (
+    "The parties agree on what follows, and on how",
+    "it is to be read where two of them disagree.",
+    "Words that are cut at an end of a line, manip-",
+    "ulated by none, are searched for as a whole.",
+)
+PAGE = lines(PARAGRAPH) + line("A paragraph of its own.", y=180)
 
 
 def texts(*pages):
     return [section.text for section in read_pdf(pdf(*pages)).sections]
-
-
-def test_lines_stay_lines_and_paragraphs_stand_apart():
-    assert texts(PAGE) == [
-        "The parties agree on what follows, and on how\n"
-        "it is to be read where two of them disagree.\n"
-        "Words that are cut at an end of a line, manip-\n"
-        "ulated by none, are searched for as a whole.\n\n"
-        "A paragraph of its own."
-    ]
 
 
 def in_cells(*cells):
@@ -46,6 +35,7 @@ def in_cells(*cells):
 
 SPACED = "BT /F1 12 Tf {} Tc 1 0 0 1 20 250 Tm (123) Tj ET"  # PDFium sees no spaces in it
 READ = (
+    (PAGE, f"{'\n'.join(PARAGRAPH)}\n\nA paragraph of its own."),
     # Of a row of dots three stay.
     (line("1 Introduction . . . . . . . . . 7"), "1 Introduction ... 7"),
     (line("One . . . . . . 1 Two.............. 2"), "One ... 1 Two... 2"),
@@ -269,11 +259,8 @@ def test_only_under_a_picture_unpainted_text_is_recognized_text():
     read = read_pdf(pdf(page))
     assert [each.text for each in read.sections] == ["under"]
     assert read.left_out == ("Hidden text: 2 characters.",)
-
-
-def test_a_layer_of_recognized_text_may_be_drawn_as_one():
     drawn = line("recognized", before="3 Tr")
-    form = (
+    form = (  # a layer that is drawn as one
         f"<< /Length {len(drawn)} /Type /XObject /Subtype /Form /BBox [0 0 {WIDTH} {HEIGHT}]"
         f" /Resources << /Font << /F1 3 0 R >> >> >>\nstream\n{drawn}\nendstream"
     )

@@ -66,6 +66,9 @@ FIELDS = (
 
 
 HIDDEN = (
+    paragraph(run("no", "<w:vanish/>")),
+    paragraph(run("no", '<w:vanish w:val="1"/>')),
+    paragraph(f'<w:hyperlink w:anchor="x">{run("no", "<w:vanish/>")}</w:hyperlink>'),
     paragraph(run("no", '<w:rStyle w:val="Secret"/>')),
     paragraph(run("no"), style="Draft"),
     paragraph(run("no"), style="Child"),
@@ -116,6 +119,9 @@ LOOKS = (
     (paragraph(run("10") + run("6", '<w:position w:val="6"/>')), "10⁶"),
     (paragraph(run("10") + run("6", '<w:position w:val="2"/>')), "106"),
     (paragraph(run("CO") + run("2", '<w:vertAlign w:val="subscript"/>')), "CO₂"),
+    # Hidden or not.
+    (paragraph(run("a") + run("no", '<w:vanish w:val="0"/>')), "ano"),
+    (paragraph(run("a") + run("no", "<w:webHidden/>")), "ano"),
 )
 
 

@@ -21,17 +21,6 @@ def texts(body):
     return [section.text for section in read_docx(docx(body)).sections]
 
 
-def test_text_formatted_as_hidden():
-    for looks, seen in (
-        ("<w:vanish/>", False),
-        ('<w:vanish w:val="1"/>', False),
-        ('<w:vanish w:val="0"/>', True),
-        ("<w:webHidden/>", True),
-    ):
-        link = f'<w:hyperlink w:anchor="x">{run("b", looks)}</w:hyperlink>'
-        assert texts(paragraph(run("a") + run("b", looks) + link)) == ["abb" if seen else "a"]
-
-
 def test_spaces_and_breaks():
     body = paragraph(run("a ") + run(" b") + "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t></w:r>")
     assert texts(body) == ["a b c\nd"]

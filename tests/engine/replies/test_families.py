@@ -156,18 +156,13 @@ def test_nested_tags_are_objects_and_lists():
     ]
 
 
-def test_calls_that_end_reasoning_that_was_not_closed():
+def test_only_calls_at_its_end_end_reasoning_that_was_not_closed():
     qwen = ReplySyntax("qwen xml", THINK)
     call = write_call("qwen xml", "get_weather", BONN)
     for text, inside in ((f"<think>Hm.\n{call}\n{call}", False), (f"Hm.\n{call}\n{call}", True)):
         found = read(qwen, text, inside_reasoning=inside)
         assert (found.reasoning, found.content) == ("Hm.", "")
         assert found.calls == [("get_weather", BONN)] * 2
-
-
-def test_what_stays_reasoning_though_it_was_not_closed():
-    qwen = ReplySyntax("qwen xml", THINK)
-    call = write_call("qwen xml", "get_weather", BONN)
     for text in (f"{call} So.", call[:-30], call.replace("get_weather", "get_whether")):
         found = read(qwen, text, inside_reasoning=True)
         assert (found.reasoning, found.content, found.calls) == (text, "", [])

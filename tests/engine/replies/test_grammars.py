@@ -191,19 +191,6 @@ def test_strict_arguments_are_those_of_the_schema(family):
     assert family.passes(family.grammar(FREE), right.replace("days", "nights"))
 
 
-def test_required_begins_with_a_call_and_auto_with_anything(family):
-    call = family.reply(("get_time", {"zone": "x"})).replace(
-        "functions.get_weather", "functions.get_time"
-    )
-    final = "<|channel|>final<|message|>" if family.case.family == "harmony" else ""
-    assert not family.begins(family.grammar(), f"{final}Hello")
-    auto = family.grammar(choice="auto")
-    assert family.passes(auto, f"{final}Hello, you.")
-    if not final:
-        assert family.case.name == "llama" or family.passes(auto, f"I look. {call}")
-        assert not family.begins(auto, call.replace("get_time", "get_thyme"))
-
-
 def test_reasoning_before_a_call(family):
     if not family.case.reasons:
         return

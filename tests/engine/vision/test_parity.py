@@ -121,6 +121,7 @@ def nothing_is_added_behind_layers(patch):
 
 
 @pytest.mark.cpu
+@pytest.mark.quick(8)  # those of towers alone
 @pytest.mark.parametrize(
     ("mutant", "name"),
     [
