@@ -18,18 +18,13 @@ def made(texts):
 
 
 @given(TEXTS)
-def test_every_offset_belongs_to_the_section_that_is_there(texts):
+def test_a_document_is_read_as_it_was_written_and_each_offset_is_of_its_section(texts):
     document = made(texts)
+    assert document_from_json(document.to_json()) == document
     for section, start in zip(document.sections, document.starts, strict=True):
         assert document.text[start:].startswith(section.text)
         for offset in range(start, start + len(section.text)):
             assert document.sections[document.section_at(offset)] is section
-
-
-@given(TEXTS)
-def test_it_is_read_as_it_was_written(texts):
-    document = made(texts)
-    assert document_from_json(document.to_json()) == document
 
 
 def test_documents_of_earlier_versions_are_read_and_anything_else_is_a_value_error():
@@ -54,10 +49,7 @@ def test_a_place_in_words():
         (Section("chapter", 2, ""), "chapter 2"),
     ):
         assert section.place == place
-
-
-def test_the_place_of_a_character_has_its_line_or_row():
-    for kind, first, place in (
+    for kind, first, place in (  # of a character, with its line or row
         ("lines", 41, "a, line 43"),
         ("sheet", 551, "sheet a, row 553"),
         ("sheet", 0, "sheet a, row 3"),

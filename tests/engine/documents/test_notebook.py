@@ -57,18 +57,14 @@ def test_cells_with_their_outputs():
         Section("cell", 5, "red\n\nOutput:\nred"),
     )
     assert len(read.left_out) == 1
+    cell = {"cell_type": "code", "input": "1", "outputs": [{"output_type": "pyout", "text": "2"}]}
+    older = {"nbformat": 3, "worksheets": [{"cells": [cell]}]}
+    read = read_notebook(json.dumps(older).encode())
+    assert read.sections == (Section("cell", 1, "1\n\nOutput:\n2"),)
     long = code("a", {"output_type": "stream", "text": "x" * 2 * OUTPUT_CHARACTERS})
     read = read_notebook(notebook(long))
     assert read.sections[0].text.count("x") == OUTPUT_CHARACTERS
     assert len(read.left_out) == 1
-
-
-def test_an_older_notebook():
-    cell = {"cell_type": "code", "input": "1", "outputs": [{"output_type": "pyout", "text": "2"}]}
-    older = {"nbformat": 3, "worksheets": [{"cells": [cell]}]}
-    assert read_notebook(json.dumps(older).encode()).sections == (
-        Section("cell", 1, "1\n\nOutput:\n2"),
-    )
 
 
 def test_what_is_no_json_is_a_problem():

@@ -38,12 +38,16 @@ def test_levels_count_and_begin_anew():
         ((1, 1, 0, 1), ["1.1", "1.2", "Article 1", "1.1"]),  # a level before the one above
     ):
         assert shown(items(*levels), numbering_of(CONTRACT)) == [f"{each} x" for each in numbers]
-
-
-def test_a_list_goes_on_behind_other_text():
     body = items(0) + paragraph(run("between")) + items(0, of=2) + items(0, 1)
     lists = numbering_of(CONTRACT, numbered_level(0, "%1)", kind="upperRoman"))
     assert shown(body, lists) == ["Article 1 x", "between", "I) x", "Article 2 x", "2.1 x"]
+    legal = numbered_level(0, "Article %1", kind="upperRoman") + numbered_level(
+        1, "Section %1.%2", kind="decimalZero", more="<w:isLgl/>"
+    )  # digits, whatever the levels above look like
+    assert shown(items(0, 1), numbering_of(legal)) == ["Article I x", "Section 1.1 x"]
+    tight = numbered_level(0, "%1", more='<w:suff w:val="nothing"/>')
+    table = f"<w:tbl><w:tr>{''.join(f'<w:tc>{items(0)}</w:tc>' for _ in '12')}</w:tr></w:tbl>"
+    assert shown(table, numbering_of(tight)) == ["1x | 2x"]
 
 
 def test_lists_of_one_kind_count_together_unless_one_starts_anew():
@@ -53,11 +57,8 @@ def test_lists_of_one_kind_count_together_unless_one_starts_anew():
     assert shown(body, lists) == [
         *("Article 1 x", "Article 2 x", "Article 7 x", "Article 8 x", "8.1 x", "Article 9 x")
     ]
-
-
-def test_a_list_may_have_levels_of_its_own():
     other = f'<w:lvlOverride w:ilvl="0">{numbered_level(0, "§ %1")}</w:lvlOverride>'
-    lists = numbering_of(CONTRACT, uses=used_list(2, 1, other))
+    lists = numbering_of(CONTRACT, uses=used_list(2, 1, other))  # with a level of its own
     assert shown(items(0, 1, of=2), lists) == ["§ 1 x", "1.1 x"]
 
 
@@ -74,13 +75,6 @@ def test_a_level_may_go_on_or_begin_behind_another_one_only():
     assert shown(items(0, 1, 2, 1, 2, 0, 2), numbering_of(by_first)) == [
         *("1. x", "1. x", "1) x", "2. x", "2) x", "2. x", "1) x")
     ]
-
-
-def test_legal_numbers_are_digits_whatever_the_levels_above_look_like():
-    legal = numbered_level(0, "Article %1", kind="upperRoman") + numbered_level(
-        1, "Section %1.%2", kind="decimalZero", more="<w:isLgl/>"
-    )
-    assert shown(items(0, 1), numbering_of(legal)) == ["Article I x", "Section 1.1 x"]
 
 
 def test_styles_number_their_paragraphs():
@@ -131,12 +125,6 @@ def test_what_is_numbered_but_not_shown():
         "Article 2 first x",
         "Article 4 x",
     ]
-
-
-def test_numbers_in_cells_and_boxes_and_without_a_space():
-    tight = numbered_level(0, "%1", more='<w:suff w:val="nothing"/>')
-    table = f"<w:tbl><w:tr>{''.join(f'<w:tc>{items(0)}</w:tc>' for _ in '12')}</w:tr></w:tbl>"
-    assert shown(table, numbering_of(tight)) == ["1x | 2x"]
 
 
 def test_lists_that_are_not_there_number_nothing():

@@ -25,6 +25,9 @@ def test_every_line_stands_where_its_section_says(rows):
             assert seen.get(number, "").rstrip() == line.rstrip()
         assert read is read_csv or all(each.text.count("\n") < LINES for each in sections)
         assert all(each.text.strip() and each.kind == "lines" for each in sections)
+    sections = read_markdown("\n".join(rows).encode()).sections
+    shown = [line for section in sections for line in section.text.split("\n")]
+    assert [line for line in shown if line.strip()] == [line for line in rows if line.strip()]
 
 
 def test_a_section_ends_at_a_blank_line_that_is_near():
@@ -73,17 +76,19 @@ def test_markdown_has_a_section_for_each_heading_with_the_path_to_it():
         ("Use", "Use\n===\nIt is used."),
         ("Use > Details", "Details\n---\n- a list\n---\n#hashtag"),
     ]
+    for heading, title in (
+        ("# One", "One"),
+        ("# #", ""),
+        ("# One ##  ", "One"),
+        ("# C#", "C#"),
+        ("#\tOne \\#", "One \\#"),
+        ("   ### snake_case and _this_", "snake_case and this"),
+    ):
+        assert labelled(read_markdown(f"{heading}\ntext".encode())) == [(title, f"{heading}\ntext")]
     read = read_markdown(b"---\ntitle: Notes\n---\n\n# One\ntext")
     assert labelled(read) == [("", "---\ntitle: Notes\n---"), ("One", "# One\ntext")]
     other = read_markdown(b"---\nNotes\n===\n# One")
     assert [label for label, _ in labelled(other)] == ["", "Notes", "One"]
-
-
-@given(ROWS)
-def test_no_line_of_markdown_is_lost_or_moved(rows):
-    sections = read_markdown("\n".join(rows).encode()).sections
-    shown = [line for section in sections for line in section.text.split("\n")]
-    assert [line for line in shown if line.strip()] == [line for line in rows if line.strip()]
 
 
 def test_a_table_is_cut_only_between_rows():
@@ -101,18 +106,6 @@ def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows():
         sections = read_csv(text.encode()).sections
         assert "\n".join(section.text for section in sections) == text
         assert len(sections) > 2
-
-
-def test_the_words_of_a_heading():
-    for heading, title in (
-        ("# One", "One"),
-        ("# #", ""),
-        ("# One ##  ", "One"),
-        ("# C#", "C#"),
-        ("#\tOne \\#", "One \\#"),
-        ("   ### snake_case and _this_", "snake_case and this"),
-    ):
-        assert labelled(read_markdown(f"{heading}\ntext".encode())) == [(title, f"{heading}\ntext")]
 
 
 def test_a_line_that_is_made_to_take_long_does_not():

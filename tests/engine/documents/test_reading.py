@@ -10,6 +10,7 @@ import pytest
 from engine.documents import Document, Section, child
 from engine.documents.child import read_bytes
 from engine.documents.limits import Effort
+from engine.documents.page_picture import AS_PNG
 from engine.documents.picture import read_picture
 from engine.documents.reading import Cancelled, normalize, page_picture, read_document
 from engine.request import Picture
@@ -119,14 +120,15 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path)
     (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic")
     into = tmp_path / "pictures"
     into.mkdir()
-    for source, effort, said in (
-        (tmp_path / "a.heic", Effort(), "a.heic: The picture is HEIC, which cannot be read."),
-        (b"", Effort(), "picture: The picture is empty."),
-        (b"", Effort(seconds=0.001), "picture: reading it took longer than 0.001 seconds."),
+    too_long = "picture: reading it took longer than 0.001 seconds."
+    for source, seconds, said, remedy in (
+        (tmp_path / "a.heic", 60, "a.heic: The picture is HEIC, which cannot be read.", AS_PNG),
+        (b"", 60, "picture: The picture is empty.", "Choose another one."),
+        (b"", 0.001, too_long, AS_PNG),
     ):
         with pytest.raises(Problem) as caught:
-            normalize(source, into, effort=effort)
-        assert (caught.value.message, bool(caught.value.remedy)) == (said, True)
+            normalize(source, into, effort=Effort(seconds=seconds))
+        assert (caught.value.message, caught.value.remedy) == (said, remedy)
     assert [*into.iterdir()] == []
     with pytest.raises(Problem, match="cannot be saved"):
         normalize(saved(drawn(), "PNG"), tmp_path / "gone")
