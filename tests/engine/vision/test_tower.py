@@ -26,19 +26,16 @@ def tower(subject, folder):
     return require_tower(ModelFolder(subject.write(folder)))
 
 
-def test_a_model_of_text_has_no_tower(tmp_path):
-    folder = ModelFolder(replace(LFM2, config={"model_type": "llama"}).write(tmp_path))
-    assert tower_of(folder) is None
-    with pytest.raises(Problem, match="reads text only"):
-        require_tower(folder)
-
-
-def test_a_conversion_that_left_the_tower_out_cannot_see(tmp_path):
+def test_a_model_of_text_and_a_conversion_that_left_the_tower_out_cannot_see(tmp_path):
     text = {"language_model.model.embed_tokens.weight": (8, 8)}
-    folder = ModelFolder(replace(LFM2, shapes=text).write(tmp_path))
-    assert tower_of(folder) is None
-    with pytest.raises(Problem, match="lacks the vision part"):
-        require_tower(folder)
+    for changed, said in (
+        ({"config": {"model_type": "llama"}}, "reads text only"),
+        ({"shapes": text}, "lacks the vision part"),
+    ):
+        folder = ModelFolder(replace(LFM2, **changed).write(tmp_path / said))
+        assert tower_of(folder) is None
+        with pytest.raises(Problem, match=said):
+            require_tower(folder)
 
 
 @pytest.mark.parametrize(
