@@ -119,16 +119,12 @@ def test_the_share_is_of_the_words_of_the_answer():
     assert part == pytest.approx(11 / 13)
     assert sections == {1: (2,), 3: (3,)}
     assert of("Nothing of that.") == (0, {}, "")
-
-
-def test_a_line_names_the_pages_of_each_document():
     part, _, said = of(
         "The Seller warrants the pumps for 36 months from acceptance. The Buyer inspects each lot "
         "within ten working days. Heights are rounded to the nearest centimetre, they say."
     )
-    assert said == (
-        f"{int(100 * part)} % word for word: contract.pdf p. 2, 3; manual.md Configuration"
-    )
+    places = "contract.pdf p. 2, 3; manual.md Configuration"
+    assert said == f"{int(100 * part)} % word for word: {places}"
 
 
 def test_of_places_in_one_document_that_one_is_named_that_is_named_anyway():

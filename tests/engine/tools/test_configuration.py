@@ -196,9 +196,6 @@ def test_the_file_is_for_its_owner_alone_and_replaced_whole(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert load(path) == configuration
     assert [each.name for each in path.parent.iterdir()] == ["tools.json"]
-
-
-def test_a_file_that_cannot_be_read_or_written_is_one_problem(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "broken").write_text("{")
     for name in ("binary", "broken", "."):
