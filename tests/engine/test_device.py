@@ -97,7 +97,8 @@ def test_on_a_cpu_nothing_is_wired(monkeypatch, tmp_path):
     assert not (tmp_path / "lock").exists()
 
 
-@pytest.mark.parametrize(("drafter", "length"), [("none", 0), ("suffix", 3)])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(("drafter", "length"), [("suffix", 3), ("none", 0)])
 def test_the_pool_is_freed_in_a_long_answer_and_behind_it(drafter, length, tokenizer, monkeypatch):
     """On a GPU what caches outgrow stays in MLX's pool; on a CPU nothing of it is seen."""
     target = loaded(build("llama", vocabulary=260, layers=1), tokenizer)

@@ -15,7 +15,6 @@ import pytest
 
 import engine.core.judging
 import engine.core.sampling
-from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft
@@ -30,7 +29,6 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.engine.core.test_sampling import slow_scores
-from tests.support.engine.acceptance import by_token
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -72,18 +70,18 @@ def test_first_three_tokens():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("length", [1, 4])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_first_three_tokens_of_many_texts(drafting, length, rule):
+def test_first_three_tokens_of_many_texts(drafting, length):
     drafter = model_drafter(DRAFTING[drafting])
 
-    counts = short_texts(drafter, Fixed(length), WARM, texts=1_500, accept=rule)
+    counts = short_texts(drafter, Fixed(length), WARM, texts=1_500)
 
     assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
 
 
-@pytest.mark.parametrize("length", mostly_slow([0, 3], quick=[3]))
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [0, 3])
 def test_first_three_tokens_of_repeatable_texts(length):
     """Over all seeds; with one seed there is one text, whatever is drafted."""
     repeatable = replace(WARM, repeatable=True)
@@ -148,14 +146,11 @@ def test_another_length_or_drafter_is_another_text_of_the_same_distribution():
 # --- Every token of a long text, given the two before
 
 
-@pytest.mark.parametrize(
-    ("drafting", "rule"),
-    mostly_slow(product(DRAFTING, [by_token, by_block]), quick=[("noisy", by_block)]),
-)
-def test_every_token_of_a_long_text(drafting, rule):
+@pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
+def test_every_token_of_a_long_text(drafting):
     drafter = model_drafter(DRAFTING[drafting])
 
-    counts, rulings = long_text(drafter, Fixed(4), WARM, length=400, accept=rule)
+    counts, rulings = long_text(drafter, Fixed(4), WARM, length=400)
 
     assert counts.sum() == 400
     assert excess(counts, exact(TABLE, WARM)) < 1.0
@@ -163,13 +158,12 @@ def test_every_token_of_a_long_text(drafting, rule):
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
-@pytest.mark.parametrize("rule", [by_token, by_block])
-def test_tokens_in_the_place_of_rejected_ones(rule):
+def test_tokens_in_the_place_of_rejected_ones():
     """Few tokens, and a drafter that is mostly wrong."""
     table = random_table(3)
     drafter = model_drafter(drafting_tables(table)["random"], vocabulary=3)
 
-    counts, _ = long_text(drafter, Fixed(2), WARM, length=450, accept=rule, table=table)
+    counts, _ = long_text(drafter, Fixed(2), WARM, length=450, table=table)
 
     assert excess(counts, exact(table, WARM)) < 1.0
 
@@ -285,12 +279,9 @@ class Shuffled(Drafter):
         self._inner.rewind(length)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("columns", "known", "temperature"),
-    mostly_slow(
-        product([3, 5, 8], [3, 8], [0.0, 0.8]), quick=[(8, 3, 0.8), (3, 8, 0.8), (8, 8, 0.0)]
-    ),
+    mostly_slow(product([3, 5, 8], [3, 8], [0.0, 0.8]), quick=[(8, 3, 0.8)]),
 )
 def test_drafter_with_another_vocabulary(columns, known, temperature):
     # `known`: ids it can read, `columns`: ids it can propose, of a target that has five.
@@ -319,7 +310,7 @@ def test_drafter_with_a_shuffled_vocabulary():
 # --- Seeds
 
 
-@pytest.mark.parametrize("length", [0, 4])
+@pytest.mark.parametrize("length", mostly_slow([0, 4], quick=[4]))
 def test_same_seed_same_text(length):
     def text(seed):
         drafter = model_drafter(DRAFTING["noisy"])
@@ -396,6 +387,7 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch):
     assert excess(counts, exact(TABLE, cold)) > 1.5
 
 
+@pytest.mark.slow
 def test_drafter_that_loses_its_place_changes_nothing():
     class Lost(ModelDrafter):
         def propose(self, tokens, choice, sampling, key):

@@ -521,6 +521,7 @@ TREE_MUTANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
 def test_comparison_notices_a_mutant(mutant):
     """By the text alone."""
@@ -547,6 +548,7 @@ def test_comparison_notices_a_mutant(mutant):
     assert not notices(*showing)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu
 @pytest.mark.parametrize("mutant", TREE_MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
 def test_comparison_notices_a_mutant_that_misreads_trees(mutant):

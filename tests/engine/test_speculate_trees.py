@@ -75,7 +75,7 @@ def test_trees_larger_than_the_room(architecture):
 def test_the_text_ends_inside_a_tree(size):
     model = shallow("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
-    for count in (1, 2, 3, 5, 8, 13, 19):
+    for count in (1, 2, 5, 13):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
         run = write(target, guessing(text, seed=count), FixedTree(size), tokens, task(count))
         assert run.tokens == text[:count]
@@ -91,7 +91,7 @@ def test_the_text_ends_inside_a_tree(size):
 def test_closed_after_any_item_leaves_what_was_committed(architecture):
     model = shallow(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
-    for items in range(1, 9):
+    for items in (1, 2, 5):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
         states = target.record((1,))
         for _ in target.prefill(tokens):
@@ -238,7 +238,7 @@ def test_a_grammar_is_asked_about_each_path():
 
     plain = run(NoDrafter(), Fixed(0)).tokens
     assert all((b - a) % 2 for a, b in zip([PROMPT[-1], *plain], plain, strict=False))
-    for size in SIZES:
+    for size in SIZES[1::2]:
         drafted = run(guessing(plain, seed=size, wrong=now_and_then(size)), FixedTree(size))
         assert drafted.tokens == plain
         assert drafted.accepted

@@ -1,12 +1,10 @@
 """End to end: what the loop writes has the target's distribution where drafts branch."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
 
-from engine.core.accept import by_block
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
@@ -14,8 +12,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.engine.test_distribution import CHAINS, joint_with_penalties
-from tests.support.engine.acceptance import by_token
-from tests.support.engine.branching import Branching, TakenForReplaced
+from tests.support.engine.branching import Branching
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -31,12 +28,6 @@ from tests.support.engine.drawn_texts import (
     write,
 )
 from tests.support.engine.markov import Markov, decoder, drafting_tables, exact, joint, random_table
-from tests.support.engine.tree_papers import (
-    Mistake,
-    mistaken,
-    recursive_rejection,
-    traversal_verification,
-)
 from tests.support.engine.trees import Shaped
 from tests.support.mostly_slow import mostly_slow
 
@@ -46,11 +37,10 @@ COLD = replace(WARM, temperature=0.5)
 FILTERED = replace(WARM, top_p=0.8)
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("rule", [by_token, by_block])
-def test_trees_of_what_the_target_saw(rule):
+@pytest.mark.slow
+def test_trees_of_what_the_target_saw():
     target = Decoder(Markov(TABLE), trial=lambda: True)
-    to_do = no_ends(COLD, seed=0, length=400, accept=rule)
+    to_do = no_ends(COLD, seed=0, length=400)
     text, rulings = write(target, LookaheadDrafter(), FixedTree(12), to_do, PROMPT)
     tokens = np.array(PROMPT + text)
     counts = np.zeros(TABLE.shape, dtype=np.int_)
@@ -61,14 +51,11 @@ def test_trees_of_what_the_target_saw(rule):
     assert sum(bool(verdict.parents) for verdict in rulings) > 130
 
 
-@pytest.mark.parametrize(
-    ("rule", "sampling"),
-    mostly_slow(product([by_token, by_block], [WARM, FILTERED]), quick=[(by_block, FILTERED)]),
-)
-def test_first_three_tokens_of_trees(rule, sampling):
+@pytest.mark.parametrize("sampling", mostly_slow([WARM, FILTERED], quick=[FILTERED]))
+def test_first_three_tokens_of_trees(sampling):
     drafter = Branching(DRAFTING["noisy"])
 
-    counts = short_texts(drafter, Shaped(LOW), sampling, texts=150, accept=rule)
+    counts = short_texts(drafter, Shaped(LOW), sampling, texts=150)
 
     expected = joint(exact(TABLE, sampling), PROMPT, SHORT)
     assert counts[expected == 0].sum() == 0
@@ -83,22 +70,17 @@ def test_first_three_tokens_of_trees_with_penalties():
     assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("rule", "guesses"),
-    mostly_slow(
-        product([by_token, by_block], [False, True]), quick=[(by_token, True), (by_block, False)]
-    ),
-)
-def test_long_text_of_trees(rule, guesses):
+@pytest.mark.parametrize("guesses", mostly_slow([False, True], quick=[True]))
+def test_long_text_of_trees(guesses):
     drafter = Branching(DRAFTING["random"], guesses=guesses)
 
-    counts, rulings = long_text(drafter, Shaped(LOW, HIGH), WARM, length=350, accept=rule)
+    counts, rulings = long_text(drafter, Shaped(LOW, HIGH), WARM, length=350)
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     assert accepted(rulings) > 100
 
 
+@pytest.mark.slow
 def test_tokens_after_rejected_alternatives():
     """Few tokens, and a drafter that is mostly wrong."""
     table = random_table(3)
@@ -111,12 +93,11 @@ def test_tokens_after_rejected_alternatives():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("drafting", ["noisy", "hostile"])
-@pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("sampling", CHAINS.values(), ids=CHAINS)
-def test_long_texts_of_trees(drafting, rule, sampling):
+def test_long_texts_of_trees(drafting, sampling):
     drafter = Branching(DRAFTING[drafting])
 
-    counts, _ = long_text(drafter, Shaped(LOW, HIGH), sampling, length=1_000, accept=rule)
+    counts, _ = long_text(drafter, Shaped(LOW, HIGH), sampling, length=1_000)
 
     possible = exact(TABLE, sampling)
     assert counts[possible == 0].sum() == 0
@@ -124,8 +105,9 @@ def test_long_texts_of_trees(drafting, rule, sampling):
         assert excess(counts, possible) < 1.0
 
 
-@pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
-@pytest.mark.parametrize("sampling", [Sampling(), WARM, PENALIZED])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("drafting", ["noisy", *sorted({*DRAFTING} - {"noisy"})])
+@pytest.mark.parametrize("sampling", [PENALIZED, WARM, Sampling()])
 def test_a_certain_text_does_not_depend_on_trees(drafting, sampling):
     sampling = replace(sampling, repeatable=not sampling.greedy)
     task = no_ends(sampling, seed=5, length=60)
@@ -140,24 +122,3 @@ def test_a_certain_text_does_not_depend_on_trees(drafting, sampling):
         trees = [Tree(ruling.parents) for ruling in rulings]
         paths = zip(trees, (ruling.path for ruling in rulings), strict=True)
         assert any(tree.ranks[token] for tree, path in paths for token in path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("paper", "mistake"),
-    [*product([recursive_rejection, traversal_verification], [None, Mistake.RESIDUAL_FORGOTTEN])],
-)
-def test_mistakes_with_trees_are_refuted(paper, mistake):
-    """All of them, by enumeration: `test_accept_trees.py`."""
-    drafter, rule = Branching(DRAFTING["random"]), mistaken(paper, mistake)
-
-    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=1_200, accept=rule)
-
-    assert (excess(counts, exact(TABLE, WARM)) > 1.0) == (mistake is not None)
-
-
-@pytest.mark.slow
-def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted():
-    drafter = TakenForReplaced(DRAFTING["random"])
-    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=3_000)
-    assert excess(counts, exact(TABLE, WARM)) > 1.0

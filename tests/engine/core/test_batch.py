@@ -159,7 +159,7 @@ def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one():
     assert all(mx.array_equal(*logits) for logits in zip(strange, usual, strict=True))
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+@pytest.mark.parametrize("name", mostly_slow(["llama", "gemma3_text"], quick=["gemma3_text"]))
 @settings(max_examples=examples(25))
 @given(data=st.data())
 def test_whoever_reads_whatever_with_whom(name, data):
@@ -256,10 +256,12 @@ def test_an_error_in_a_pass_leaves_all_as_they_were(layer, quantized):
 # What can be shared
 
 
-@pytest.mark.parametrize("precision", mostly_slow(PRECISIONS, quick=["float32"]))
-def test_what_can_be_shared(precision):
-    cases = [case for case in CASES if case[1] == precision]
-    assert [case for case in cases if not can_share(model_of(*case))] == []
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    mostly_slow(CASES, quick=[("shared keys", "float32"), ("sinks", "4-bit")]),
+)
+def test_what_can_be_shared(name, precision):
+    assert can_share(model_of(name, precision))
 
 
 ALONE = {

@@ -1,7 +1,6 @@
 """What a grammar allows: against fresh matchers and against the texts themselves, one by one."""
 
 import json
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from itertools import product
 from pathlib import Path
@@ -516,16 +515,7 @@ def test_what_cannot_be_read_is_refused(grammars):
 
     wrong = [source[:80] for kind, source in UNREADABLE if not 0 < len(refusal(kind, source)) < 400]
     assert wrong == []
-
-
-@given(source=st.text(max_size=40), kind=st.sampled_from(["json schema", "regex", "lark"]))
-def test_any_source_is_followed_or_refused(grammars, source, kind):
-    with suppress(Problem):
-        rows(grammars.constrain(Grammar(kind, source)), [*b"ab"])
-
-
-def test_half_a_character_in_after_is_refused(grammars):
-    with pytest.raises(Problem):
+    with pytest.raises(Problem):  # half a character
         grammars.constrain(Grammar("regex", "a", after="\ud800"))
 
 
@@ -534,7 +524,10 @@ def test_half_a_character_in_after_is_refused(grammars):
 
 def test_what_becomes_too_complex_ends_the_answer(grammars):
     """llguidance itself would allow the end from there on."""
-    constraint = grammars.constrain(Grammar("regex", "((a{1000}){1000}){1000}"))
+    names = [f"rule{number}" for number in range(600)]
+    rules = "\n".join(f'{name}: "b" "a"*' for name in names)
+    source = f'start: "a"? any\nany: {" | ".join(names)}\n{rules}'
+    constraint = grammars.constrain(Grammar("lark", source))
 
     def write():
         for _ in range(9):

@@ -24,7 +24,6 @@ from engine.core.sampling import (
     distribution,
     draw,
     entries,
-    highest_ids,
     scores,
 )
 from engine.draft_length.policy import Fixed
@@ -81,6 +80,7 @@ def filtered(row, sampling):
 def test_distribution_by_definition():
     for sampling in FILTERS:
         scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
+        scored[:, ::7] = -mx.inf  # a drafter with a smaller vocabulary has such
 
         ours = np.array(distribution(scored, sampling))
 
@@ -102,17 +102,6 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(sizes, shar
     sure = np.abs(above - sampling.top_p) > 1e-5  # else rounding decides
     np.testing.assert_array_equal(kept[sure], (above < sampling.top_p)[sure])
     assert all(len(set(kept[row == each])) == 1 for each in row)
-
-
-def test_tokens_that_are_impossible_stay_so():
-    for sampling in FILTERS:
-        # A drafter with a smaller vocabulary has such.
-        row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
-
-        p = distribution(row, sampling)
-
-        assert p[0, 1] == p[0, 3] == 0.0, sampling
-        assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_filters_are_about_the_candidates_of_a_large_vocabulary():
@@ -308,9 +297,7 @@ class Spy:
 
 @pytest.mark.parametrize(
     ("length", "window", "temperature"),
-    mostly_slow(
-        product([0, 1, 4], [3, 200], [0.0, 1.0]), quick=[(0, 3, 1.0), (1, 200, 0.0), (4, 3, 1.0)]
-    ),
+    mostly_slow(product([0, 1, 4], [3, 200], [0.0, 1.0]), quick=[(0, 3, 1.0), (4, 3, 1.0)]),
 )
 def test_every_position_sees_the_history_of_plain_decoding(
     length, window, temperature, monkeypatch
@@ -375,16 +362,6 @@ def test_a_verdict_takes_few_kernels(filters, most):
     columns = draw(may_come.own, points)
 
     assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most
-
-
-def test_the_highest_are_found_wherever_they_are():
-    for vocabulary in (33, 512, 1000, 1025, 1600, 4999):
-        spread = np.random.default_rng(vocabulary).standard_normal((5, vocabulary))
-        spread[1] = np.arange(vocabulary)  # all of them last
-        spread[2, ::37] += 10  # each in a block of its own
-        found = np.sort(np.array(highest_ids(mx.array(spread.astype(np.float32)), 32)), axis=-1)
-        expected = np.sort(np.argsort(-spread, axis=-1, kind="stable")[:, :32], axis=-1)
-        assert found.tolist() == expected.tolist(), vocabulary
 
 
 def test_no_drafter_sorts_a_whole_vocabulary(monkeypatch):

@@ -1,6 +1,7 @@
 """A picture's rows in a text: read as one pass over all of it would read them."""
 
 from contextlib import ExitStack
+from itertools import product
 from unittest import mock
 
 import mlx.core as mx
@@ -19,6 +20,7 @@ from models.errors import Problem
 from tests.support.engine import gemma4
 from tests.support.engine.backends import computing_as
 from tests.support.engine.tiny import shallow
+from tests.support.mostly_slow import mostly_slow
 
 GRID = Grid(0, 0, 20, 20, "", (4, 5))
 BEFORE, BEHIND = [5, 9, 2, 33, 7], [8, 1, 40, 3, 3, 17, 21, 60, 2, 11]
@@ -125,8 +127,13 @@ def at_once(model, architecture, sight):
     return logits
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("as_on_a_mac", [False, True], ids=["CPU", "GPU"])
+@pytest.mark.parametrize(
+    ("architecture", "as_on_a_mac"),
+    mostly_slow(
+        product(ARCHITECTURES, [False, True]),
+        quick=[("qwen3", False), ("gemma3_text", False), ("qwen3_5", True), ("large", True)],
+    ),
+)
 def test_rows_are_read_as_one_pass_over_the_text_reads_them(architecture, as_on_a_mac):
     model = model_of(architecture)
     sight = sight_for(model, architecture)

@@ -141,15 +141,6 @@ def test_without_any_it_is_the_reference_blas():
 
 
 @linux
-@x86
-def test_kernels_that_round_by_the_number_of_rows_are_told():
-    """A mutant: the tests below would tell of it."""
-    told = report(**MUTANT)
-    assert (told["chosen"]["kernels"], told["calls"]) == ("Haswell", 1)
-    assert told["differing"] > 5
-
-
-@linux
 @pytest.mark.slow
 def test_learning_starts_again_once_with_any_kernels():
     again = (
@@ -366,7 +357,7 @@ def differing(context, *, rows, dtype):
             *product([370, 480, 700, 1000], [17], [mx.float32]),
             *product([600], [9], [mx.bfloat16, mx.float16]),
         ],
-        quick=[(360, 17, mx.float32), (480, 17, mx.float32), (30, 17, mx.bfloat16)],
+        quick=[(360, 17, mx.float32), (30, 17, mx.bfloat16)],
     ),
 )
 def test_block_of_tokens_is_its_tokens(context, rows, dtype):

@@ -98,13 +98,6 @@ def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
         assert set(read) == {rows}
 
 
-def test_some_say_how_sure_they_are():
-    sure = draft(ready("dspark", TOKENS)[1], TOKENS).confidence
-    assert sure is not None
-    assert all(0.0 < each < 1.0 for each in sure.tolist())
-    assert draft(ready("dflash", TOKENS)[1], TOKENS).confidence is None
-
-
 # --- The law that tokens are drawn from
 
 
@@ -125,7 +118,9 @@ def law(kind, drafted, sampling):
     return mx.concatenate(rows)
 
 
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
+@pytest.mark.parametrize(
+    "kind", mostly_slow(BLOCK_KINDS, quick=["dflash2", "recurrent", "windows"])
+)
 @pytest.mark.parametrize("sampling", [WARM, CHAINED], ids=["warm", "chained"])
 def test_what_is_reported_is_the_law_behind_the_chain(kind, sampling):
     _, drafter = ready(kind, TOKENS)
@@ -156,5 +151,5 @@ def test_half_precision_stays_half(kind):
     network.block(1, 5, 3, context)
     assert {array.dtype for each in context for array in each.state} == {mx.bfloat16}
     tokens = list(SMALL_PROMPT)
-    run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(20))
-    assert run.tokens == plainly(small, count=20, prompt=SMALL_PROMPT, block=128)
+    run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(10))
+    assert run.tokens == plainly(small, count=10, prompt=SMALL_PROMPT, block=128)

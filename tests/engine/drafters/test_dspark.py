@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import mlx.core as mx
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +14,8 @@ from engine.core.decoder import Decoder
 from engine.drafters.block import block_network as published_network
 from engine.drafters.block import load_block
 from engine.drafters.dspark import (
-    ConfidenceHead,
-    GatedMarkovHead,
     MarkovHead,
     MarkovSlots,
-    RecurrentMarkovHead,
 )
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
@@ -30,67 +26,10 @@ from tests.support.mostly_slow import examples
 PLAIN = DRAFTERS["dspark-deepspec"]
 SPECULATORS = DRAFTERS["dspark-speculators"]
 LINEAGE = DRAFTERS["dspark-lineage-of-dflash"]
-GEMMA = DRAFTERS["dspark-deepspec-gemma-4"]
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
 
 # --- The Markov head
-
-
-def numbers(array):
-    return np.array(array, dtype=np.float64)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def slowly(markov, sure, states, logits, tokens):
-    """(logits, confidences) by the definition, in NumPy; `tokens` come before each slot."""
-    w1, w2 = numbers(markov.markov_w1.weight), numbers(markov.markov_w2.weight)
-    running, rows, confidences = np.zeros(w1.shape[1]), [], []
-    for state, base, token in zip(numbers(states), numbers(logits), tokens, strict=True):
-        word = w1[token]
-        features = np.concatenate([state, word])
-        added = word
-        if isinstance(markov, GatedMarkovHead):
-            gate = numbers(markov.gate_proj.weight) @ features + numbers(markov.gate_proj.bias)
-            added = sigmoid(gate) * word
-        if isinstance(markov, RecurrentMarkovHead):
-            joint = np.concatenate([running, word, state])
-            joint = numbers(markov.joint_proj.weight) @ joint + numbers(markov.joint_proj.bias)
-            gate, candidate, out = np.split(joint, 3)
-            running = sigmoid(gate) * running + (1 - sigmoid(gate)) * np.tanh(candidate)
-            added = np.tanh(out)
-        rows.append(base + w2 @ added)
-        proj = numbers(sure.proj.weight)[0] @ features + numbers(sure.proj.bias)
-        confidences.append(sigmoid(proj)[0])
-    return np.array(rows), np.array(confidences)
-
-
-@pytest.mark.parametrize(
-    "markov",
-    [
-        lambda: MarkovHead(11, 11, rank=4),
-        lambda: GatedMarkovHead(11, 11, rank=4, width=6),
-        lambda: RecurrentMarkovHead(11, 11, rank=4, width=6),
-    ],
-    ids=["plain", "gated", "recurrent"],
-)
-def test_markov_heads_by_their_definition(markov):
-    mx.random.seed(1)
-    head, sure = markov(), ConfidenceHead(10)
-    states, logits = mx.random.normal((3, 6)), mx.random.normal((3, 11))
-    slots = MarkovSlots(states, logits, head, sure)
-    assert slots.confidence is not None
-    tokens = [4, 10, 2]
-    rows, confidences = [], []
-    for token in tokens:
-        rows.append(slots.read(mx.array([token])))
-        confidences.append(slots.confidence(mx.array([0])))
-    expected = slowly(head, sure, states, logits, tokens)
-    assert np.allclose(numbers(mx.concatenate(rows)), expected[0], atol=1e-5)
-    assert np.allclose(numbers(mx.concatenate(confidences)), expected[1], atol=1e-5)
 
 
 def test_a_token_that_the_head_does_not_have_is_read_as_its_last():

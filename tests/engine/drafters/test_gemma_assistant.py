@@ -1,11 +1,7 @@
 """Gemma-4 assistants: their network, what they read of the target, whose text stays its own."""
 
-import mlx.core as mx
-import mlx.nn as nn
-import pytest
-
 from engine.core.decoder import Decoder
-from engine.drafters.gemma_assistant import ClusteredOutput, load_gemma_assistant
+from engine.drafters.gemma_assistant import load_gemma_assistant
 from models.drafters.folders import describe_drafter
 from tests.support.engine.gemma4 import build_target, drafter_by, untrained
 from tests.support.engine.helpers import BLOCK, assert_same_draft, drafted
@@ -17,21 +13,6 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 
 
 # The network
-
-
-def test_only_tokens_of_the_likeliest_clusters_can_be_proposed():
-    mx.random.seed(0)
-    output = ClusteredOutput(16, 24, clusters=6, likeliest=2)
-    output.token_ordering = mx.random.permutation(24)
-    embed, states = nn.Embedding(24, 16), mx.random.normal((5, 16))
-    logits, whole = output(states, embed), embed.as_linear(states)
-    best = mx.argsort(-output.centroids(states), axis=-1)[:, :2].tolist()
-    clusters = output.token_ordering.reshape(6, 4).tolist()
-    for row, (first, second) in enumerate(best):
-        scored = {token for token in range(24) if logits[row, token].item() > -mx.inf}
-        assert scored == {*clusters[first], *clusters[second]}
-        for token in scored:
-            assert logits[row, token].item() == pytest.approx(whole[row, token].item(), abs=1e-5)
 
 
 # Drafting

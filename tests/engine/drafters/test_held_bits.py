@@ -28,7 +28,7 @@ from tests.support.engine.parity.subjects import TOLERANCE, difference, kept
 from tests.support.mostly_slow import mostly_slow
 
 OF_EIGHT_BITS = 0.06  # of the size of what a network computes; with 4 bits it is .1 to 1
-QUICK = ("eagle", "mtp-qwen3.5-experts", "gemma-4-assistant-clustered", "dspark-deepspec")
+QUICK = ("mtp-qwen3.5-experts", "gemma-4-assistant-clustered")
 
 
 def size_bytes(network):

@@ -15,8 +15,6 @@ from models.model_folder import ModelFolder
 from tests.support.engine.helpers import decoder, task, up_to, write
 from tests.support.engine.story_samples import STORIES, openings
 
-WARM = Sampling(temperature=0.8, repeatable=True)
-
 
 def tree_of(tokens):
     """A choice to draft a tree of so many tokens, of whatever shape."""

@@ -9,7 +9,6 @@ import pytest
 
 from engine.core.decoder import Decoder
 from engine.core.model_parts import final_norm
-from engine.core.sampling import History, distribution, scores
 from engine.device import GPU
 from engine.drafters.medusa import MedusaDrafter, load_medusa
 from engine.request import Sampling
@@ -22,7 +21,6 @@ from tests.support.engine.tiny import build, shallow
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8)
-FILTERED = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.3)
 
 
 def by_hand(target, network, read):
@@ -68,33 +66,6 @@ def test_the_state_of_the_newest_token_is_not_needed():
     _, drafter, _ = ready(TOKENS)
     _, other, _ = ready(TOKENS[:-1])
     assert proposed(drafter, TOKENS) == proposed(other, TOKENS)
-
-
-# The law
-
-
-@pytest.mark.parametrize("sampling", [WARM, FILTERED], ids=["warm", "filtered"])
-def test_the_law_is_that_of_each_head_behind_the_tokens_drawn(sampling):
-    target, drafter, network = ready(TOKENS[:-1])
-    logits = by_hand(target.model, network, TOKENS[:-1])
-    for seed in range(8):
-        draft = drafter.propose(TOKENS, up_to(3), sampling, mx.random.key(seed))
-        assert draft.distributions is not None
-        expected = _laws(logits, draft.tokens.tolist(), sampling, vocabulary=64)
-        np.testing.assert_allclose(np.array(draft.distributions), expected, rtol=1e-3, atol=1e-6)
-        shown = expected[np.arange(3), draft.tokens.tolist()]
-        np.testing.assert_allclose(np.array(draft.q), shown, rtol=1e-3)
-
-
-def _laws(logits, drafted, sampling, *, vocabulary):
-    """What each of `drafted` was drawn from, given those before it."""
-    rows = []
-    for i in range(len(drafted)):
-        history = History([*TOKENS, *drafted[:i]], sampling)
-        nothing = mx.zeros((0,), dtype=mx.int32)
-        scored = scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling)
-        rows.append(np.array(distribution(scored, sampling), np.float64)[0])
-    return np.stack(rows).reshape(len(drafted), vocabulary)
 
 
 # Folders

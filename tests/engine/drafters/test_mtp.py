@@ -6,12 +6,12 @@ from mlx.utils import tree_flatten
 
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
-from engine.drafters.mtp import MtpNetwork, load_mtp, load_network
+from engine.drafters.mtp import load_mtp, load_network
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter, own_module
 from models.model_folder import ModelFolder
 from tests.support.engine.helpers import assert_same_draft, drafted, read_prompt, up_to
-from tests.support.engine.mtp import PUBLISHED, build_target, drafter_by, untrained, write_sidecar
+from tests.support.engine.mtp import PUBLISHED, build_target, drafter_by, untrained
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.tiny import write_folder
 
@@ -111,14 +111,3 @@ def test_glms_module_may_be_taken_apart_already(tmp_path):
         for each in (network, again)
     )
     assert mx.array_equal(first, second)
-
-
-@pytest.mark.cpu
-def test_on_the_cpu_it_becomes_float32(tmp_path):
-    target = Decoder(build_target("qwen3_5"))
-    module = untrained(target.model)
-    module.set_dtype(mx.bfloat16)
-    loaded = load_mtp(describe_drafter(write_sidecar(module, tmp_path)), target)
-    assert isinstance(loaded._network, MtpNetwork)
-    arrays = tree_flatten(loaded._network._module.parameters())
-    assert {array.dtype for _, array in arrays} == {mx.float32}

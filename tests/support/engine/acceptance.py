@@ -1,9 +1,7 @@
 """Acceptance rules as functions that draw all of a round on the device, so that many rounds are
-drawn at once (`mx.vmap`); such functions, mutants above all, as rules for the loop; and the rule
-that the product's is measured by, `by_token`."""
+drawn at once (`mx.vmap`); and the rule that the product's is measured by, `by_token`."""
 
 from functools import cache
-from itertools import count
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -73,21 +71,3 @@ def drawing(rule):
         return Verdict(last, own, may_come.chance)
 
     return draw_verdict
-
-
-def as_rule(drawing):
-    """A rule that rules as `drawing` draws: one outcome is certain. For models without filters."""
-    seeds = count()
-
-    def judge(draft, tree):
-        assert draft.p.ids is None
-        key = mx.random.key(next(seeds))
-        drawn = drawing(draft.tokens, draft.p.p, draft.q, key, tree)
-        tried = mx.arange(1, len(tree) + 1) == drawn.accepted
-        own = mx.arange(draft.p.p.shape[-1]) == drawn.next
-        return tried.astype(mx.float32), mx.broadcast_to(own, draft.p.p.shape).astype(mx.float32)
-
-    def ends(tree, tried):
-        return [1.0 - sum(tried), *tried], [0.0] * len(tree)
-
-    return AcceptanceRule(judge, ends)

@@ -45,7 +45,7 @@ class Branching(Drafter):
                     if not left.sum():
                         break
                     drafted[child] = int(random.choice(len(left), p=left / left.sum()))
-                    drawn_from[child] = self._said(row, left)
+                    drawn_from[child] = left
                     before.append(drafted[child])
         order = sorted(drafted)
         places = {COMMITTED: COMMITTED} | {token: i for i, token in enumerate(order)}
@@ -79,16 +79,5 @@ class Branching(Drafter):
             return self._certain(int(row.argmin()))
         return left / left.sum() if left.any() else left
 
-    def _said(self, row, left):
-        """Return the distribution that is reported for an alternative."""
-        return left
-
     def _certain(self, token):
         return np.eye(self._table.shape[-1])[token]
-
-
-class TakenForReplaced(Branching):
-    """A mutant: says that alternatives do not depend on those before them."""
-
-    def _said(self, row, left):
-        return row

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.core.accept import by_block
 from engine.core.loop import speculate
 from engine.core.rounds import RoundVerdict, Task
 from engine.drafters.model import ModelDrafter
@@ -24,8 +23,8 @@ PROMPT = [2, 1]
 SHORT = 3  # tokens of a short text
 
 
-def no_ends(sampling, *, seed, length, accept=by_block):
-    return Task(sampling, seed=seed, max_tokens=length, ends=frozenset(), accept=accept)
+def no_ends(sampling, *, seed, length):
+    return Task(sampling, seed=seed, max_tokens=length, ends=frozenset())
 
 
 def write(target, drafter, policy, task, prompt):
@@ -37,19 +36,19 @@ def write(target, drafter, policy, task, prompt):
     return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
 
 
-def short_texts(drafter, policy, sampling, *, texts, accept=by_block, first_seed=0):
+def short_texts(drafter, policy, sampling, *, texts, first_seed=0):
     """Counts of short texts, one axis per token."""
     target = decoder(TABLE)
     counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
     for seed in range(first_seed, first_seed + texts):
-        task = no_ends(sampling, seed=seed, length=SHORT, accept=accept)
+        task = no_ends(sampling, seed=seed, length=SHORT)
         counts[tuple(write(target, drafter, policy, task, PROMPT)[0])] += 1
     return counts
 
 
-def long_text(drafter, policy, sampling, *, length, accept=by_block, table=TABLE, seed=0):
+def long_text(drafter, policy, sampling, *, length, table=TABLE, seed=0):
     """Counts of every token by the two before it, and what was ruled on the way."""
-    task = no_ends(sampling, seed=seed, length=length, accept=accept)
+    task = no_ends(sampling, seed=seed, length=length)
     text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
     tokens = np.array(PROMPT + text)
     counts = np.zeros(table.shape, dtype=np.int_)

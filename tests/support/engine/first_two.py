@@ -89,19 +89,3 @@ def assert_the_targets(model, make_drafter, sampling):
     )
     assert excess(counts.ravel(), exact_first_two(model, sampling, _TEXT).ravel()) < 1.0
     assert 25 < accepted < proposed - 25
-
-
-def assert_q_matters(model, make_drafter, patch, *, texts):
-    """Assert that the first token gives away a drafter that draws at another temperature than it
-    reports."""
-    model = flat(model, 0.03)
-    target, exact = Decoder(model), exact_first_two(model, COLD, _TEXT).sum(axis=1)
-    drafter = make_drafter(target)
-
-    def off():
-        counts, *_ = counted_first_two(target, drafter, COLD, _TEXT, texts=texts, length=1)
-        return excess(counts.sum(axis=1), exact)
-
-    assert off() < 1.0
-    q_before_the_sampler_chain(patch, temperature=COLD.temperature)
-    assert off() > 1.5

@@ -1,6 +1,5 @@
 """Tiny targets with MTP modules, and modules for them, untrained: as published and in memory."""
 
-import json
 from functools import cache
 
 import mlx.core as mx
@@ -47,15 +46,3 @@ def drafter_by(module, target, *, kept=None):
 def mtp_drafter(target, *, seed=0):
     """Return a drafter with an untrained module."""
     return drafter_by(untrained(target.model, seed=seed), target)
-
-
-def write_sidecar(module, folder, **config):
-    """`module` as MLX's converters write it, with these entries in its config.json."""
-    tensors = {
-        PUBLISHED[name.split(".")[0]] + name.partition(".")[2]: array
-        for name, array in tree_flatten(module.parameters())
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    mx.save_safetensors(str(folder / "model.safetensors"), tensors)
-    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_5_mtp"} | config))
-    return folder

@@ -1,7 +1,7 @@
 """Tiny random models, so that tests need no weights: every kind of cache, built in milliseconds.
 
 As initialized, a random model's next-token distribution is nearly flat and its greedy text soon
-sticks to one token. `build` keeps the text varied (test_tiny.py shows it) with three changes:
+sticks to one token. `build` keeps the text varied with three changes:
 
 - what the layers add outweighs the last token's own embedding: their matrices are multiplied by
   `GAIN`, the embedding is divided by it;

@@ -59,8 +59,9 @@ def recorded(pair, tmp_path_factory):
     return greedy
 
 
-@pytest.mark.parametrize("length", [1, 3, 6])
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("drafters", [("lookup",), ("model",), ("lookup", "model")])
+@pytest.mark.parametrize("length", [3, 1, 6])
 def test_greedy_replay_is_what_the_engine_does(pair, recorded, drafters, length, monkeypatch):
     monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=True))
     target, model = pair
