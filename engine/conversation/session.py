@@ -32,7 +32,6 @@ from engine.conversation.template import (
 )
 from engine.conversation.text import AnswerText, TokenTexts, ending_of, text_of
 from engine.conversation.thought import Thought, with_thought
-from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
@@ -90,7 +89,6 @@ class _Shared:
     """The objects that conversations with the same target have in common."""
 
     target: LoadedModel
-    accept: AcceptanceRule
     calibrations: CalibrationStore | None
     token_texts: TokenTexts
     grammars: Grammars
@@ -100,7 +98,7 @@ class _Shared:
 
 
 class Session:
-    """One conversation, used by one thread. `accept` is the acceptance rule for sampling.
+    """One conversation, used by one thread.
 
     Attributes: `drafter` and `policy`, which may be changed between answers. `disturbed`: whether
     other programs kept the machine busy during the latest answer, so that nothing of it is stored.
@@ -113,7 +111,6 @@ class Session:
         drafter: str | Drafters = "none",
         policy: DraftLengthPolicy | None = None,
         quantized: QuantizedCaches | None = None,
-        accept: AcceptanceRule = by_block,
         calibrations: CalibrationStore | None = None,
         earlier: Path | None = None,
         kept: KeptBlocks | None = None,
@@ -130,7 +127,6 @@ class Session:
         tokenizer, size = target.tokenizer, decoder.vocabulary
         shared = _Shared(
             target=target,
-            accept=accept,
             calibrations=calibrations,
             token_texts=TokenTexts(tokenizer),
             grammars=Grammars(tokenizer, vocabulary=size, ends=target.ends),
@@ -366,7 +362,6 @@ class Session:
             seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
             max_tokens=min(request.max_tokens, self.target.context_length - len(tokens)),
             ends=self.target.ends,
-            accept=self._shared.accept,
             logprobs=request.logprobs,
         )
         rules = task.constraint if constraint is None else constraint

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from engine.core.accept import as_written, last_accepted, outcomes
+from engine.core.accept import as_written, by_block, last_accepted, outcomes
 from engine.core.rounds import Constraint, Logprob, Task
 from engine.core.sampling import (
     History,
@@ -106,13 +106,13 @@ def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> J
     """Accept so that the distribution is the target's. Its own token is drawn after every drafted
     token at once; the host then decides after which of them the round ends."""
     tree, p = draft.shape, candidates(scored, task.sampling)
-    may_come = outcomes(task.accept, draft.tokens, p, draft.distributions, tree)
+    may_come = outcomes(by_block, draft.tokens, p, draft.distributions, tree)
     point, *points = (luck.random() for _ in range(len(tree) + 2))
     columns = draw(may_come.own, mx.array(points)[:, None])
     own = p.of(columns)
 
     def rule(tried: list[float], own: list[int], own_p: list[float], p: list[float]) -> Ruling:
-        ends, chance = task.accept.ends(tree, tried)
+        ends, chance = by_block.ends(tree, tried)
         last = last_accepted(ends, point)
         return Ruling(last, own[last], p, own_p[last], [min(each, 1.0) for each in chance])
 

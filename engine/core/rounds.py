@@ -8,7 +8,6 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.core.accept import AcceptanceRule, by_block
 from engine.core.batch import read_together
 from engine.core.decoder import Decoder
 from engine.core.round_clock import RoundClock
@@ -80,16 +79,14 @@ class Company:
 class Task:
     """An answer to write: at most `max_tokens` tokens, up to a token of `ends`.
 
-    `accept`: the acceptance rule for sampling; greedy decoding and repeatable sampling have their
-    own. `logprobs`: as in `engine.request.Request`. `clock`: gives the seconds of the rounds; it
-    may stop while the answer waits for its turn.
+    `logprobs`: as in `engine.request.Request`. `clock`: gives the seconds of the rounds; it may
+    stop while the answer waits for its turn.
     """
 
     sampling: Sampling
     seed: int
     max_tokens: int
     ends: frozenset[int]
-    accept: AcceptanceRule = by_block
     constraint: Constraint = field(default_factory=Unconstrained)
     logprobs: int | None = None
     company: Company = field(default_factory=Company)
