@@ -23,7 +23,7 @@ from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.core.grammar import Grammars
 from engine.core.loop import speculate
-from engine.core.rounds import RoundForced, Task
+from engine.core.rounds import Task
 from engine.core.sampling import distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
@@ -196,21 +196,6 @@ def off_by(grammars, grammar, sampling, expected, *, drafting="noisy", length=4,
 
 
 HOT = Sampling(temperature=1.0)
-
-
-@pytest.mark.slow
-def test_there_is_something_to_be_seen(grammars):
-    """Many texts, forced tokens among them, and some that are free first."""
-    for grammar, sampling in ((WORDS, HOT), (WORDS, PENALIZED), (BEHIND, HOT)):
-        found = enumerated(grammars, grammar, sampling)
-        assert len(found) > 12
-        assert abs(sum(found.values()) - 1.0) < 1e-5
-    forced = 0
-    for seed in range(10):
-        task = Task(HOT, seed, LONGEST, frozenset({END}), constraint=grammars.constrain(WORDS))
-        rounds = speculate(decoder(TABLE), NoDrafter(), Fixed(0), list(PROMPT), task)
-        forced += any(isinstance(each, RoundForced) for each in rounds)
-    assert 0 < forced < 10
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,10 @@ import pytest
 import engine.core.judging
 import engine.core.sampling
 from engine.core.decoder import Decoder
-from engine.core.loop import speculate
-from engine.core.rounds import RoundDraft
 from engine.core.sampling import noise
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -29,7 +27,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from tests.engine.core.test_sampling import slow_scores
-from tests.support.engine.chi_square import excess, excess_between
+from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,
     PENALIZED,
@@ -45,7 +43,7 @@ from tests.support.engine.drawn_texts import (
     short_texts,
     write,
 )
-from tests.support.engine.first_two import exact_first_two, q_before_the_sampler_chain
+from tests.support.engine.first_two import exact_first_two
 from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
@@ -128,19 +126,6 @@ def test_first_three_tokens_with_penalties():
 
     assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
     assert excess(counts.ravel(), unpenalized.ravel()) > 1.0
-
-
-@pytest.mark.slow
-def test_another_length_or_drafter_is_another_text_of_the_same_distribution():
-    texts = 500
-    plain = short_texts(NoDrafter(), Fixed(0), WARM, texts=texts)
-    for policy, drafting in [(Fixed(4), "noisy"), (Fixed(1), "random")]:
-        drafter = model_drafter(DRAFTING[drafting])
-        drafted = short_texts(drafter, policy, WARM, texts=texts, first_seed=texts)
-        assert excess_between(plain.ravel(), drafted.ravel()) < 1.0
-    hotter = replace(WARM, temperature=1.2)
-    other = short_texts(NoDrafter(), Fixed(0), hotter, texts=texts, first_seed=texts)
-    assert excess_between(plain.ravel(), other.ravel()) > 1.0  # it would have shown
 
 
 # --- Every token of a long text, given the two before
@@ -246,39 +231,6 @@ def test_drafters_and_lengths_that_change(kind, policy):
         assert accepted(rulings) > 40
 
 
-class Shuffled(Drafter):
-    """A model drafter whose ids mean other tokens to the target."""
-
-    name = "shuffled"
-
-    def __init__(self, order):
-        self._inner = model_drafter(DRAFTING["noisy"])
-        self._to_target = mx.array(order)
-
-    def prepare(self, tokens):
-        return iter(())
-
-    def candidates(self, tokens):
-        return (DraftCandidate(self.name, 16),)
-
-    def propose(self, tokens, choice, sampling, key):
-        proposal = self._inner.propose(tokens, choice, sampling, key)
-        assert proposal.distributions is not None
-        back = mx.argsort(self._to_target)
-        return DraftArrays(
-            self._to_target[proposal.tokens].astype(mx.int32),
-            proposal.q,
-            proposal.distributions[:, back],
-            self.name,
-        )
-
-    def accept(self, path):
-        self._inner.accept(path)
-
-    def rewind(self, length):
-        self._inner.rewind(length)
-
-
 @pytest.mark.parametrize(
     ("columns", "known", "temperature"),
     mostly_slow(product([3, 5, 8], [3, 8], [0.0, 0.8]), quick=[(8, 3, 0.8)]),
@@ -298,13 +250,6 @@ def test_drafter_with_another_vocabulary(columns, known, temperature):
     else:
         plain, _ = long_text(NoDrafter(), Fixed(0), sampling, length=250)
         assert (counts == plain).all()
-
-
-@pytest.mark.slow
-def test_drafter_with_a_shuffled_vocabulary():
-    counts, _ = long_text(Shuffled([3, 0, 4, 1, 2]), Fixed(3), WARM, length=600)
-
-    assert excess(counts, exact(TABLE, WARM)) < 1.0
 
 
 # --- Seeds
@@ -372,34 +317,6 @@ def test_no_key_is_used_twice(monkeypatch):
     assert len(set(points)) == len(points)
 
 
-# --- Mutants of the loop's parts
-
-
-@pytest.mark.slow
-def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch):
-    cold = replace(WARM, temperature=0.4)
-
-    drafter = model_drafter(DRAFTING["noisy"])
-    q_before_the_sampler_chain(monkeypatch, temperature=0.4)
-
-    counts, _ = long_text(drafter, Fixed(2), cold, length=3_000)
-
-    assert excess(counts, exact(TABLE, cold)) > 1.5
-
-
-@pytest.mark.slow
-def test_drafter_that_loses_its_place_changes_nothing():
-    class Lost(ModelDrafter):
-        def propose(self, tokens, choice, sampling, key):
-            return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
-
-    drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
-
-    counts, _ = long_text(drafter, Fixed(3), WARM, length=300)
-
-    assert excess(counts, exact(TABLE, WARM)) < 1.0
-
-
 # --- Real architectures
 
 
@@ -429,20 +346,3 @@ def test_first_two_tokens_of_real_architectures(architecture, kind):
         counts[tuple(write(target, drafter, Fixed(2), task, prompt)[0][:2])] += 1
 
     assert excess(counts.ravel(), exact_first_two(model, sampling, prompt).ravel()) < 1.0
-
-
-def test_guesses_are_shown_before_they_are_judged():
-    drafter = model_drafter(DRAFTING["noisy"])
-    tokens = list(PROMPT)
-    task = no_ends(WARM, seed=0, length=50)
-    before = tokens
-    for item in speculate(decoder(TABLE), drafter, Fixed(3), tokens, task):
-        if isinstance(item, RoundDraft):
-            before = list(tokens)
-            guess = item
-        elif item.p:
-            stood = guess.tokens[: item.accepted]
-            assert tokens == [*before, *stood, item.own]
-            assert len(item.p) == len(item.chance) == len(guess.tokens) == len(guess.q)
-            assert all(0.0 <= value <= 1.0 for value in (*guess.q, *item.p, *item.chance))
-            assert item.own_p > 0.0

@@ -309,18 +309,6 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch):
 # Waiting for the device
 
 
-def test_waits_are_noticed():
-    with Waits().counted() as waits:
-        int(mx.array(1))
-        bool(mx.array(1) > 0)
-        mx.array(1).item()
-        mx.eval(mx.array(1) + 1)
-        assert len(waits.elsewhere) == 4
-        engine.core.loop.fetch(mx.array(1) + 1)
-    assert waits.fetches == 1
-    assert len(waits.elsewhere) == 4
-
-
 @pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("kind", "sampling"),

@@ -8,13 +8,13 @@ from itertools import pairwise
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.accept import as_written, by_block, last_accepted
+from engine.tree import Tree
 from tests.support.engine.acceptance import drawing
 from tests.support.engine.trees import random_trees
-from tests.support.mostly_slow import examples
 
 # --- What must hold of every p and q
 
@@ -75,8 +75,10 @@ def test_a_round_ends_as_often_as_it_should(ends):
     assert not share[np.array(ends) == 0.0].any()
 
 
-@settings(max_examples=examples(50))
-@given(tree=random_trees(most=12), chance=st.randoms(use_true_random=False))
+@given(
+    tree=random_trees(most=12) | st.integers(1, 16).map(Tree.chain),
+    chance=st.randoms(use_true_random=False),
+)
 def test_of_a_tree_the_deepest_path_that_is_written_is_taken(tree, chance):
     """The first of those that are as deep."""
     drafted = [chance.randrange(2) for _ in tree.parents]

@@ -34,16 +34,11 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
 SMALL = 8  # a vocabulary of which random drafters often draft the right token
 SMALL_PROMPT = [token % SMALL for token in PROMPT]
+STATEFUL = [kind for kind in KINDS if kind.reads_states]
 NAMED = {kind.name: kind for kind in KINDS}
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-few_kinds = pytest.mark.parametrize(
-    "kind",
-    mostly_slow(
-        KINDS, quick=[NAMED[n] for n in ("head", "dspark", "Medusa", "PARD", "Gemma-4 assistant")]
-    ),
-    ids=lambda kind: kind.name,
-)
+FEW = [NAMED[name] for name in ("head", "dspark", "Medusa", "Gemma-4 assistant")]
 
 
 def fresh(kind, architecture, tokens, **options):
@@ -88,7 +83,9 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(kind, journey):
     assert_same_draft(draft, drafted(drafter, tokens))  # asking twice changes nothing
 
 
-@few_kinds
+@pytest.mark.parametrize(
+    "kind", mostly_slow(KINDS, quick=[*FEW, NAMED["PARD"]]), ids=lambda kind: kind.name
+)
 def test_a_copy_goes_on_where_it_was_made(kind):
     """It reads nothing again, and what either reads or drafts later changes nothing of the
     other."""
@@ -113,10 +110,8 @@ def test_a_copy_goes_on_where_it_was_made(kind):
 # What it reads of the target
 
 
-@few_kinds
+@pytest.mark.parametrize("kind", mostly_slow(STATEFUL, quick=FEW), ids=lambda kind: kind.name)
 def test_before_the_target_has_read_anything_it_has_no_idea(kind):
-    if not kind.reads_states:
-        return
     target, drafter = kind.pair(kind.architectures[0])
     assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
     list(target.prefill(TOKENS))

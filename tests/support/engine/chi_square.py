@@ -29,15 +29,6 @@ def excess(counts, probabilities):
     return statistic / critical_value(freedom)
 
 
-def excess_between(a, b):
-    """Return `excess` for two sets of counts (cells,) that should be of one distribution."""
-    share = a.sum() / (a.sum() + b.sum())
-    both, a, b = _merge((a + b) * min(share, 1 - share), a + b, a, b)
-    statistic = np.square(a - both * share) / (both * share)
-    statistic += np.square(b - both * (1 - share)) / (both * (1 - share))
-    return float(statistic.sum()) / critical_value(len(both) - 1)
-
-
 def critical_value(freedom):
     """Return the chi-square that is exceeded with chance `ALPHA`: Wilson and Hilferty's
     approximation."""

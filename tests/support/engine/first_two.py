@@ -9,9 +9,8 @@ from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.model_parts import trunk
 from engine.core.rounds import RoundDraft, Task
-from engine.core.sampling import Candidates, History, distribution, scores
+from engine.core.sampling import History, distribution, scores
 from engine.draft_length.policy import Fixed
-from engine.drafters import chain
 from engine.request import Sampling
 from tests.support.engine.chi_square import excess
 
@@ -21,28 +20,14 @@ SAMPLINGS = {
     "penalty": Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.4, penalty_window=4),
 }
 _TEXT = [1, 2, 3, 4, 5, 0]
-COLD = Sampling(temperature=0.1)
 
 
-def flat(model, factor=0.3):
+def flat(model):
     """A copy with less sure logits, so that every pair of tokens is written now and then."""
     model = copy.deepcopy(model)
     norm = trunk(model).norm
-    norm.weight = factor * norm.weight
+    norm.weight = 0.3 * norm.weight
     return model
-
-
-def q_before_the_sampler_chain(patch, *, temperature):
-    """Drafters that draw at this temperature, and report q at temperature 1."""
-
-    def raw(scored, sampling, **_):
-        return Candidates(mx.softmax(scored, axis=-1), None)
-
-    def draw(scored, p, sampling, key):
-        return mx.random.categorical(scored / temperature, key=key).astype(mx.int32)
-
-    patch.setattr(chain, "candidates", raw)
-    patch.setattr(chain, "choose", draw)
 
 
 def exact_first_two(model, sampling, prompt):
@@ -59,19 +44,19 @@ def exact_first_two(model, sampling, prompt):
     return first[:, None] * rows([[*prompt, token] for token in range(len(first))])
 
 
-def counted_first_two(target, drafter, sampling, prompt, *, texts, length=2):
-    """Count how often each pair was written, with drafts of `length`. Returns the counts, and the
+def counted_first_two(target, drafter, sampling, prompt, *, texts):
+    """Count how often each pair was written, with drafts of two tokens. Returns the counts, and the
     numbers of tokens accepted and proposed."""
     counts = np.zeros((target.vocabulary,) * 2, dtype=np.int_)
     accepted = proposed = 0
     for seed in range(texts):
         tokens = list(prompt)
-        task = Task(sampling, seed=seed, max_tokens=length + 1, ends=frozenset())
+        task = Task(sampling, seed=seed, max_tokens=3, ends=frozenset())
         if seed == 0:
             list(target.prefill(tokens))
             target.timeline.bookmark()
             list(drafter.prepare(tokens))
-        for item in speculate(target, drafter, Fixed(length), tokens, task):
+        for item in speculate(target, drafter, Fixed(2), tokens, task):
             if isinstance(item, RoundDraft):
                 proposed += len(item.tokens)
             else:
