@@ -297,6 +297,17 @@ def test_quantization_starts_at_the_same_token_however_it_is_reached():
             assert kinds == {expected}
 
 
+@pytest.mark.cpu
+def test_quantized_caches_are_never_cut_to_before_their_start():
+    reader = decoder(wide("llama"), quantized=QUANTIZED)
+    read(reader, QUANTIZED.start + 10)
+    reader.rewind(QUANTIZED.start)
+    assert reader.length == QUANTIZED.start
+    reader.rewind(QUANTIZED.start - 1)
+    assert reader.length == 0
+    assert {type(layer) for layer in reader.timeline.layers} == {AlignedCache}
+
+
 def test_borrow_leaves_no_trace_after_an_error():
     for architecture in ARCHITECTURES:
         journey = Journey(model_of(architecture), None)

@@ -14,7 +14,6 @@ from engine.drafters.head_network import shape_for
 from models.model_folder import ModelFolder
 from tests.support.engine.sessions import loaded, tiny_model
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_learner, openings
-from tests.support.mostly_slow import mostly_slow
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -46,7 +45,7 @@ def story_answers(stories):
     return Answerer(stories, layers).answer(asked, longest=30, seed=0)
 
 
-@pytest.fixture(params=mostly_slow(["tiny llama", "stories260K"], quick=["tiny llama"]))
+@pytest.fixture(params=["tiny llama", pytest.param("stories260K", marks=pytest.mark.slow)])
 def target(request, tokenizer, stories):
     """A random model whose text never ends, and a trained one."""
     if request.param == "stories260K":

@@ -191,7 +191,6 @@ def test_attention_goes_row_by_row_only_where_it_must():
         return calls
 
     assert rows_of_calls(4, 4, 1023) == [4]
-    assert rows_of_calls(4, 9, 1023) == [8, 1]
     assert rows_of_calls(16, 6, 1023) == [4, 2]
     assert rows_of_calls(4, 3, 1024) == [1, 1, 1]
     assert rows_of_calls(4, 3, 40, width=80) == [1, 1, 1], "no kernel for this width"

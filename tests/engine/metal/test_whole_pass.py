@@ -13,7 +13,6 @@ from models.limits import FEW_ROWS
 from tests.support.engine.helpers import PROMPT, Known, now_and_then, run_greedily
 from tests.support.metal.device import MODELS, exactly, model_of, on_metal
 from tests.support.metal.shim import needs_a_compiler
-from tests.support.mostly_slow import mostly_slow
 
 pytestmark = needs_a_compiler
 
@@ -62,9 +61,8 @@ def other_tokens(model, seed, count=TOKENS):
     return sum(one != other for one, other in zip(plain, text(2 + seed % 6), strict=True))
 
 
-@pytest.mark.parametrize(
-    "kind", mostly_slow(MODELS, quick=["qwen3_5", "gemma3_text", "nemotron_h"])
-)
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("kind", [*MODELS][::-1])
 def test_rows_of_a_pass_have_the_logits_of_rows_alone(kind):
     model, passes = model_of(kind), (3, 2)
     with on_metal():

@@ -26,8 +26,6 @@ from tests.lab.simulate.tests.recorded import (
 from tests.lab.simulate.traces import AnswerTrace, without_acceptance
 
 REACHED = 0.96  # times plain decoding, in every row
-
-
 FEW = ("m4-pro", "2-bit")  # of the curves
 
 
@@ -70,7 +68,6 @@ def test_little_is_missed_and_nothing_is_slower(scenario, temperature, curves):
         ("noisy", 0.0, False, False, ()),
         ("load", 0.0, False, True, FEW),
         ("two", 0.8, True, False, FEW),
-        ("load", 0.0, False, True, ()),
         ("two", 0.8, True, False, ()),
         ("heat", 0.0, True, False, ()),
         ("load", 0.8, True, False, ()),
@@ -125,8 +122,7 @@ def test_without_a_calibration_the_next_conversation_begins_with_the_costs_learn
     """Of short answers, each of a conversation of its own, nearly all is gained that the best fixed
     length gains."""
     phase = whole([_cut(each, 60) for each in committed_answers(0.0)])
-    (curve,) = find_curves(["m4-pro"])
-    machine, taken, written = Conditions(curve=curve, **find_scenario(scenario).changes), 0.0, 0
+    (machine,), taken, written = machines(scenario, ["m4-pro"]), 0.0, 0
     policy = Automatic()
     for answer in phase.answers:
         policy = policy.another()
