@@ -18,6 +18,8 @@ from engine.process.host import CommandQueue, Host, ready
 from engine.process.protocol import (
     PROTOCOL,
     RESPONSES,
+    Count,
+    Counted,
     Generate,
     Keep,
     Kept,
@@ -25,6 +27,7 @@ from engine.process.protocol import (
     Ready,
     parse_command,
 )
+from tests.support.documents.read_here import read_here  # noqa: F401
 from tests.support.engine import tiny
 from tests.support.engine.ended import HOSTILE, PROMPT, Run
 from tests.support.engine.scripted_host import LOADED
@@ -142,13 +145,16 @@ def generate(run, target):
 
 
 class Recording:
-    """An engine that notes its commands in `asked`, and answers `HOSTILE`."""
+    """An engine that notes its commands in `asked`, counts letters, and answers `HOSTILE`."""
 
     def __init__(self, asked):
         self.asked, self.said = asked, [Ready(PROTOCOL, "", "", "", "")]
 
     def write(self, data):
         for command in map(parse_command, data.splitlines()):
+            if isinstance(command, Count):
+                self.said.append(Counted(command.id, len(str(command.prompt))))
+                continue
             self.asked.append(command)
             answers = {
                 Load: [replace(LOADED, id=command.id)],
@@ -168,5 +174,10 @@ class Recording:
 def asked(monkeypatch):
     """The commands that are sent to an engine which answers `HOSTILE`."""
     asked = []
-    monkeypatch.setattr(line_child, "LineChild", lambda *_, **__: Recording(asked))
+    start = line_child.LineChild
+
+    def recording(command, **options):
+        return Recording(asked) if command[-1] == "host" else start(command, **options)
+
+    monkeypatch.setattr(line_child, "LineChild", recording)
     return asked

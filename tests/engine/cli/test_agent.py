@@ -87,7 +87,8 @@ def listing(models, *, key=""):
 OURS = {"id": "tiny-4bit", "owned_by": "slipstream", "context_length": 512}
 
 
-@pytest.mark.parametrize("program", ["claude", "codex"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("program", ["codex", "claude"])
 def test_it_is_started_with_the_server_that_runs(run, install, program):
     record = install(program)
     with listing([OURS]) as port:

@@ -1,9 +1,7 @@
 """Documents in a terminal's conversation: what the model gets, and what is said of it."""
 
-import json
 import signal
 from contextlib import closing
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from unittest import mock
@@ -15,19 +13,17 @@ from rich.console import Console
 from engine.cli.attaching import Attachments, read_attached
 from engine.cli.chat import typed_path
 from engine.conversation import kept_blocks
-from engine.conversation.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
-from engine.conversation.pair import require_pair
+from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
-from engine.events import Prefill, Stats, from_json
+from engine.events import Prefill, Stats
 from engine.request import Request
 from models.errors import Problem
 from tests.support.engine.ended import assert_refused
 from tests.support.engine.helpers import Scripted
-from tests.support.engine.sessions import done_of, loaded, text_of
+from tests.support.engine.sessions import loaded
 from tests.support.engine.terminal import Table, Watched
-from tests.support.engine.tiny import write_folder
 
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
 
@@ -183,76 +179,33 @@ def test_a_path_as_terminals_drop_it(tmp_path):
 # The commands
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory):
-    """With one layer, so that it reads documents soon."""
-    folder = tmp_path_factory.mktemp("models") / "target"
-    write_folder("llama", folder, layers=1)
-    return folder
-
-
-@pytest.fixture
-def note(tmp_path):
+@pytest.mark.usefixtures("read_here")
+def test_files_of_the_command_line(generate, run, asked, tmp_path):
     file = tmp_path / "note.txt"
-    file.write_text("About zebras. " + "a " * 100)
-    return file
-
-
-def test_files_of_the_command_line(generate, run, note, tmp_path):
-    ended = generate("--attach", note)
+    file.write_text("About zebras.")
+    ended = generate("--attach", file)
     assert ended.code == 0
     assert "note.txt: whole, " in ended.err
     assert "to read" not in ended.err  # nothing was measured yet
-    first = json.loads(generate("--attach", note, "--json").out.splitlines()[0])
-    assert first["total"] > 200
+    load, generation, _ = asked
+    assert load.fitting
+    assert "About zebras." in generation.prompt.messages[0].content
+    assert len(generation.request.keep_as) == 1
+    asked.clear()
     assert_refused(generate("--passages"), "--attach")
-    # It is looked for before a model is loaded.
-    lacking, target = tmp_path / "lacking.pdf", tmp_path / "no model"
+    lacking = tmp_path / "lacking.pdf"
     for command in (("generate", "--prompt", "Why?"), ("chat",)):
-        assert_refused(run(*command, "--target", target, "--attach", lacking), "lacking.pdf")
+        assert_refused(run(*command, "--attach", lacking), "lacking.pdf")
+    assert asked == []  # it is looked for before a model is loaded
 
 
-def test_no_more_is_given_than_memory_has_room_for(generate, tmp_path, monkeypatch):
-    def little(*arguments, **options):
-        fit = require_pair(*arguments, **options)
-        return None if fit is None else replace(fit, largest_context=800)
-
-    file = tmp_path / "long.txt"
-    file.write_text("\n".join("a " * 30 for _ in range(16)))
-    monkeypatch.setattr("engine.process.host.require_pair", little)
-    assert "1 passage of 2" in generate("--attach", file).err
-    assert "whole" in generate("--attach", file, "--context", 2000).err
-
-
-# What is kept on disk
-
-
-def events_in(ended):
-    return [from_json(line) for line in ended.out.splitlines()]
-
-
-def test_the_next_question_about_a_file_is_answered_at_once(generate, run, tmp_path):
-    file = tmp_path / "long.txt"
-    file.write_text("About zebras and other animals. " * 40)
-    texts = {text_of(events_in(generate("--attach", file, "--no-cache", "--json")))}
-    assert not kept_blocks_folder().exists()
-    for reused in (0, 1024):
-        events = events_in(generate("--attach", file, "--json"))
-        assert done_of(events).stats.reused_tokens == reused
-        texts.add(text_of(events))
-    assert len(texts) == 1
-
-    kept = held_bytes(kept_blocks_folder())
-    assert kept > 0
-    assert str(kept_blocks_folder()) in run("cache").out
-    assert run("cache", "--clear").code == 0
-    assert not kept_blocks_folder().exists()
-    assert run("cache", "--clear").code == 0
-
-
-def test_what_cannot_be_deleted_is_said(run, tmp_path):
-    blocks = KeptBlocks(kept_blocks_folder())
-    blocks.begin(("a" * 64,))
-    lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
+def test_what_is_kept_on_disk_is_told_and_deleted(run):
+    place = kept_blocks_folder()
+    (KeptBlocks(place).begin(("a" * 64,)) / f"{'b' * 64}.safetensors").write_bytes(b"kept")
+    assert f"4 bytes in {place}" in run("cache").out
+    lock = place.with_name(f".{place.name}.lock")
     with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
         assert_refused(run("cache", "--clear"), "another program")
+    for _ in range(2):
+        assert run("cache", "--clear").code == 0
+        assert not place.exists()

@@ -91,13 +91,6 @@ def test_what_a_busy_machine_measures_is_not_believed(folder, monkeypatch):
     assert found.checks[-1].symptom is Symptom.BUSY
 
 
-def test_how_exact_the_text_is_stands_in_a_line(folder, tmp_path, monkeypatch):
-    exact = Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off")
-    monkeypatch.setattr(doctor, "settle", lambda target, wish: exact)
-    found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
-    assert by_name(found)["text"].fact == exact.in_words()
-
-
 def test_a_curve_is_of_the_pair_alone():
     # A calibration tells what copying costs, whoever drafts.
     passes = PassCosts(24, (1, 4), (0.05, 0.06))
@@ -109,9 +102,12 @@ def test_a_curve_is_of_the_pair_alone():
     assert curve_of(calibration, ["none"]) == PassCurve(24, points)
 
 
-def test_a_pair_that_does_not_work_says_why(folder, tmp_path):
+def test_a_pair_that_does_not_work_says_why(folder, tmp_path, monkeypatch):
+    exact = Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off")
+    monkeypatch.setattr(doctor, "settle", lambda target, wish: exact)
     found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert not found.usable
+    assert by_name(found)["text"].fact == exact.in_words()
     assert found.checks[-1].name == "drafter"
     assert found.checks[-1].symptom is Symptom.REFUSED
 

@@ -1,16 +1,12 @@
 """Pictures in a terminal: `--image`, `/image`, and what the doctor says of them."""
 
 import json
-from io import BytesIO
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from engine.cli import doctor
 from engine.cli.chat import save
 from models.model_folder import inspect
-from tests.support.engine.ended import assert_refused
 from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
 from tests.support.engine.seeing_folders import write_seeing
 from tests.support.engine.terminal import Table
@@ -31,13 +27,13 @@ def pictures(tmp_path):
 
 
 @pytest.fixture
-def target(tmp_path):
+def sighted(tmp_path):
     tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
     return seeing(shallow("llama", vocabulary=VOCABULARY), tokenizer, "llama")
 
 
-def test_a_picture_goes_with_the_next_message_that_is_shown(target, pictures):
-    table = Table(target, files=named(pictures))
+def test_a_picture_goes_with_the_next_message_that_is_shown(sighted, pictures):
+    table = Table(sighted, files=named(pictures))
     for line, why in [("/image", "picture's name is missing"), ("/image 7.jpg", "Look for it")]:
         assert why in table.say(line)
     table.say("So?")
@@ -45,8 +41,8 @@ def test_a_picture_goes_with_the_next_message_that_is_shown(target, pictures):
     assert shown(table) == [()]
     table.say("And?", "/image 1.jpg", "/image 0.jpg", "Those?", "/regenerate")
     assert shown(table) == [(), (pictures[0],), (pictures[1], pictures[0])]
-    object.__setattr__(target, "tower", None)
-    blind = Table(target, files=named(pictures))
+    object.__setattr__(sighted, "tower", None)
+    blind = Table(sighted, files=named(pictures))
     assert "cannot see" in blind.say("/image 0.jpg", "So?")
     assert shown(blind) == [()]
     table.attachments.close()
@@ -72,18 +68,13 @@ def folders(tmp_path_factory):
     return {"sees": write_seeing("qwen3_vl", root / "sees"), "blind": root / "blind"}
 
 
-def test_images_of_the_command_line(run, folders, tmp_path):
-    noise = np.random.default_rng(1).integers(0, 256, (30, 40, 3), dtype=np.uint8)
-    data = BytesIO()
-    Image.fromarray(noise).save(data, "JPEG")
-    path = tmp_path / "photo.jpg"
-    path.write_bytes(data.getvalue())
-    options = ("--prompt", "So?", "--temperature", 0, "--max-tokens", 4, "--image", path)
-    shown = run("generate", "--target", folders["sees"], *options)
+@pytest.mark.usefixtures("read_here")
+def test_images_of_the_command_line(generate, asked, pictures):
+    shown = generate("--image", pictures[0].path)
     assert shown.code == 0, shown.err
-    assert "photo.jpg: 40 x 30 pixels, 22 tokens" in shown.err
-    blind = run("generate", "--target", folders["blind"], *options)
-    assert_refused(blind, "cannot see")
+    assert "12 x 8 pixels" in shown.err
+    (picture,) = asked[1].prompt.messages[0].pictures
+    assert (picture.width, picture.height) == (12, 8)
 
 
 def test_the_doctor_says_whether_a_target_sees(folders):

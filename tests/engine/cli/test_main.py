@@ -16,7 +16,6 @@ import pytest
 from tokenizers import Tokenizer
 
 from engine.cli.main import main
-from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Prefill
@@ -24,14 +23,11 @@ from engine.process.protocol import Generate, Keep, Load
 from engine.request import ChatMessage, Grammar, Request, Sampling, chat
 from models.in_words import clean
 from tests.support.engine.ended import (
-    CONTROLS,
     END,
     HOSTILE,
     PROMPT,
     ROOT,
-    Run,
     assert_refused,
-    change_json,
     committed,
     events_of,
     text_of,
@@ -109,11 +105,10 @@ def feed(monkeypatch, data):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
 
 
-def test_a_dash_reads_the_prompt(generate, monkeypatch):
+def test_a_dash_reads_the_prompt(generate, asked, monkeypatch):
     feed(monkeypatch, "grüße\n".encode())
-    piped = generate("--prompt", "-")
-    assert piped.code == 0
-    assert piped.out == generate("--prompt", "grüße\n").out
+    assert generate("--prompt", "-").code == 0
+    assert asked[1].prompt == chat([ChatMessage("user", "grüße\n")])
     for data, word in ((b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")):
         feed(monkeypatch, data)
         assert_refused(generate("--prompt", "-"), word)
@@ -122,6 +117,7 @@ def test_a_dash_reads_the_prompt(generate, monkeypatch):
 # What reaches the terminal
 
 
+@pytest.mark.usefixtures("asked")
 def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
     piped = generate().out
     assert "\x1b" not in piped
@@ -137,59 +133,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
     assert generate().out == piped
 
 
-def child(*arguments, **environment):
-    """The command line in a process of its own, its output in pipes."""
-    return subprocess.run(
-        [sys.executable, "-m", "engine", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-
-
-@pytest.mark.slow
-def test_a_pipe_gets_plain_text(target, generate):
-    here = generate()
-    piped = child(
-        *("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24),
-        *("--temperature", 0),
-        TERM="xterm-256color",
-        COLORTERM="truecolor",
-    )
-    assert (piped.returncode, piped.stdout) == (0, here.out)
-    # It depends on what else runs here whether that is remarked on.
-    remarks = [remark.value for remark in Remark]
-    said = [line for line in piped.stderr.splitlines() if line not in remarks]
-    _, figures = said
-    assert "tokens/s" in figures
-    assert not CONTROLS.search(piped.stdout + piped.stderr)
-
-
-def test_nothing_but_one_line_comes_from_a_child(folder):
-    # In a process of its own, where no test runner has set up logging and warnings.
-    change_json(folder / "config.json", model_type="olmo")
-    ended = child("generate", "--target", folder, "--prompt", "x")
-    assert_refused(Run(ended.returncode, ended.stdout, ended.stderr), "olmo")
-
-
 # The other commands
-
-
-def test_help(run):
-    ended = run("--help")
-    assert (ended.code, ended.err) == (0, "")
-    for command in ("generate", "chat", "serve", "convert", "models"):
-        assert command in ended.out
-        described = run(command, "--help")
-        assert (described.code, described.err) == (0, "")
-        assert "Usage" in described.out
-    ended = run()
-    assert ended.code == 2
-    assert "generate" in ended.out + ended.err
 
 
 def test_the_version(run):
@@ -205,6 +149,16 @@ def read_until(terminal, *words, times=1):
         ready, _, _ = select.select([terminal], [], [], 120)
         assert ready, f"nothing more came after {seen[-300:]!r}"
         seen += os.read(terminal, 1 << 16)
+
+
+def test_a_reader_that_has_gone_ends_a_command_silently(monkeypatch, capfd):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        with pytest.raises(SystemExit) as ended:
+            main(["models", "list"])
+    assert (ended.value.code, capfd.readouterr().err) == (1, "")
 
 
 @pytest.mark.slow

@@ -15,11 +15,6 @@ from tests.support.engine.ended import (
 )
 
 
-def _empty(folder):
-    for path in folder.iterdir():
-        path.unlink()
-
-
 def _gone(name):
     return lambda folder: (folder / name).unlink()
 
@@ -38,29 +33,16 @@ def _templated(template):
 
 WEIGHTS = "model.safetensors"
 BROKEN = {
-    "empty": (_empty, ("config.json",)),
     "no config": (_gone("config.json"), ("config.json",)),
-    "no weights": (_gone(WEIGHTS), ("no weights", "MLX version")),
-    "only pickles": (lambda at: (at / WEIGHTS).rename(at / "pytorch_model.bin"), ("pickle",)),
     "truncated": (lambda at: os.truncate(at / WEIGHTS, 50_000), ("damaged", "again")),
-    "empty weights": (_holding(WEIGHTS, b""), ("damaged", "again")),
-    "garbage config": (_holding("config.json", b"\x00\xff{not json"), ("config.json", "JSON")),
-    "no model type": (_configured(model_type=None), ("model_type",)),
     "empty tokenizer": (_holding("tokenizer.json", b"{}"), ("cannot be loaded",)),
-    "garbage tokenizer config": (_holding("tokenizer_config.json", b"["), ("cannot be loaded",)),
-    "unknown architecture": (_configured(model_type="nonesuch"), ("nonesuch", "not supported")),
-    "a module that exits": (_configured(model_type="olmo"), ("cannot be loaded", "olmo")),
     "hostile architecture": (_configured(model_type="x\x1b[2J\u202e\ny"), ("cannot be loaded",)),
     "other shapes": (_configured(hidden_size=32), ("shape",)),
-    "no heads": (_configured(num_attention_heads=0), ("cannot be loaded",)),
-    "absurdly many layers": (_configured(num_hidden_layers=10**9), ("num_hidden_layers", "1e+09")),
     "a word for an end": (_configured(eos_token_id="x"), ("cannot be loaded",)),
-    "template that divides by 0": (_templated("{{ 1 / 0 }}"), ("template",)),
     "template that refuses": (
         _templated("{{ raise_exception('no\x1b[2J\\nnever\\n') }}"),
         ("template", "never"),
     ),
-    "template that fills the memory": (_templated("{{ 'a' * 10 ** 12 }}"), ("template", "memory")),
     "template that looks around": (
         _templated("{{ ''.__class__.__mro__[1].__subclasses__() }}"),
         ("template", "unsafe"),
@@ -101,7 +83,7 @@ def test_no_model_at_all(tmp_path, run):
 
 def test_a_gguf_file_that_is_none(tmp_path, run):
     source, made = tmp_path / "model.gguf", tmp_path / "imported"
-    for size_bytes in (0, 4, 50):
+    for size_bytes in (0, 50):
         source.write_bytes((b"GGUF\x03\0\0\0" + b"\x05" * 50)[:size_bytes])
         for words in (("generate", "--prompt", "x", "--target", source), ("convert", source, made)):
             assert_refused(run(*words), "model.gguf", "again")
@@ -116,12 +98,7 @@ def test_a_starter_file_that_is_another(tmp_path, monkeypatch, run):
 
 
 CODE = {
-    "config": ("config.json", {"model_file": "evil.py"}),
     "config of a known model": ("config.json", {"model_file": "evil.py", "model_type": "llama"}),
-    "remote code": (
-        "config.json",
-        {"model_type": "evil", "auto_map": {"AutoModelForCausalLM": "evil.Model"}},
-    ),
     "tokenizer": (
         "tokenizer_config.json",
         {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}},
@@ -163,15 +140,10 @@ def test_a_prompt_longer_than_the_model_can_look_at(folder, run):
 OUT_OF_RANGE = {
     "temperature": "nan",
     "top-p": "1.1",
-    "min-p": "-0.1",
-    "top-k": "-1",
-    "repetition-penalty": "0",
-    "presence-penalty": "inf",
-    "frequency-penalty": "nan",
     "seed": str(1 << 80),
 }
-NO_LENGTHS = ("-1", "17", "1.5", "", "AUTO", "many", "²")
-NO_DRAFTERS = ("", "lookup+", "Lookup", "early-exit:x", "no/such/folder")
+NO_LENGTHS = ("17", "AUTO")
+NO_DRAFTERS = ("", "lookup+", "no/such/folder")
 
 
 def test_options_that_cannot_be(generate):
@@ -182,10 +154,7 @@ def test_options_that_cannot_be(generate):
     lengths = [("--draft-length", each, (repr(each), "0 to 16")) for each in NO_LENGTHS]
     words = ("no drafter", "Choose auto, none, lookup")
     drafters = [("--drafter", each, words) for each in NO_DRAFTERS]
-    drafters += [
-        ("--drafter", f"early-exit:{layers}", (f"after {layers}", "Choose from 1 to 1"))
-        for layers in (0, 2, 10**20)
-    ]
+    drafters.append(("--drafter", "early-exit:2", ("after 2", "Choose from 1 to 1")))
     assert (
         failures(
             ((option, value), generate(option, value), words)
@@ -196,7 +165,7 @@ def test_options_that_cannot_be(generate):
 
 
 def test_a_runner_that_is_no_drafter_with_a_length(run, target):
-    for runner in ("suffix", "/auto", "suffix/"):
+    for runner in ("suffix", "suffix/"):
         ended = run("bench", "--target", target, "--runner", runner)
         assert_refused(ended, repr(runner), "slash", "head/tree:8")
 
@@ -209,24 +178,14 @@ def test_a_drafter_that_shares_no_token(folder, generate):
     assert_refused(generate("--drafter", folder), "cannot draft", "in model", "same model")
 
 
-def test_a_schema_that_cannot_be_followed(generate, tmp_path):
-    path = tmp_path / "schema.json"
-    for schema, words in (
-        (b"", ["JSON schema"]),
-        (b"\xff", ["schema.json", "read"]),
-        (b'{"type": "string", "not": {}}', ["JSON schema", '"not"']),
-        (b'{"$ref": "http://127.0.0.1/a.json"}', ["http://127.0.0.1/a.json"]),
-    ):
-        path.write_bytes(schema)
-        assert_refused(generate("--schema", path), *words)
-
-
 def test_texts_that_cannot_be(generate, tmp_path):
-    none = tmp_path / "none.json"
+    none, unknown = tmp_path / "none.json", tmp_path / "schema.json"
+    unknown.write_text('{"type": "string", "not": {}}')
     assert failures((each, generate(*each), words) for each, *words in (
         *((("--prompt", text), "empty", "Write a question") for text in ("", " \n\t", "\u2003")),
         (("--stop", ""), "stop string is empty"),
         (("--schema", none), "none.json"),
+        (("--schema", unknown), "JSON schema", '"not"'),
         (("--regex", "a("), "regular expression", "unclosed group"),
         (("--regex", "caf\udce9"), "half a character"),
         (("--regex", "a", "--schema", "b.json"), "one"),

@@ -9,6 +9,7 @@ from engine.cli.main import app
 from engine.cli.serve import DEFAULT_PORT
 from engine.server import running
 from engine.server.clients import client_setups
+from tests.support.engine.ended import assert_refused
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -19,6 +20,18 @@ def test_help_has_the_lines_to_copy():
         for line in setup.lines.splitlines():
             assert line.rstrip() in printed
     assert "--attached" not in printed
+
+
+def test_what_cannot_be_served_is_refused(run, target):
+    for words, told in (
+        (("--host", "192.0.2.1"), "--key-file"),
+        (("--host", "0.0.0.0"), "--host"),
+        (("--key-file", "/dev/null"), "chmod"),
+        (("--target", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("--allow", "no-such-model", "--target", target), "no-such-model"),
+        (("--keep", "soon", "--target", target), "soon"),
+    ):
+        assert_refused(run("serve", "--port", "0", *words), told)
 
 
 def test_names_and_the_length_of_the_line_get_to_the_server(monkeypatch):

@@ -32,7 +32,8 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["engine.cli.main", "typer.rich_utils"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("module", ["typer.rich_utils", "engine.cli.main"])
 def test_an_early_ctrl_c_ends_a_command_silently(module):
     words = [sys.executable, "-c", _STRUCK, module, "--help"]
     ended = subprocess.run(words, cwd=ROOT, capture_output=True)

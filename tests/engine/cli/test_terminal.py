@@ -13,7 +13,6 @@ from rich.console import Console
 from engine.cli.terminal import (
     LiveAnswer,
     PlainAnswer,
-    answer_view,
     closing_lines,
     closing_remarks,
     row_starts,
@@ -239,7 +238,7 @@ def test_a_line_end_in_a_guess_is_seen_and_an_indentation_is_not():
 
 
 def test_a_special_token_never_stands_in_the_answer():
-    for special in ("<|im_end|>", "</s>", "<end_of_turn>"):
+    for special in ("<|im_end|>", "</s>"):
         ends = [
             [draft(1, " end", special), verdict(1, 2, 2, None)],
             [draft(1, " end"), verdict(1, 1, 1, special)],
@@ -343,17 +342,6 @@ def test_model_text_writes_no_controls(events, width):
     for event in events:
         plain.show(event)
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))
-
-
-def test_the_view_fits_the_console():
-    for terminal, environment, kind in (
-        (True, {"TERM": "xterm-256color"}, LiveAnswer),
-        (True, {"TERM": "dumb"}, PlainAnswer),
-        (True, {"TERM": "xterm", "NO_COLOR": "1"}, PlainAnswer),
-        (False, {"TERM": "xterm"}, PlainAnswer),
-    ):
-        console = Console(file=StringIO(), force_terminal=terminal, _environ=environment)
-        assert type(answer_view(console)) is kind
 
 
 ANSWER = Stats(

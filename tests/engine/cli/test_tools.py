@@ -1,7 +1,6 @@
 """Tools in the terminal: their process, the person who is asked, an answer through its steps."""
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +14,14 @@ import engine.cli.tools
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat
 from engine.cli.tools import AnswerInSteps, ToolProcess, Tools, ask_user
-from engine.events import CallPiece, Done, Event, Stats, Text, from_json
-from engine.request import ChatMessage, Request
+from engine.conversation.session import Session
+from engine.events import CallPiece, Done, Event, Stats, Text
+from engine.request import ChatMessage, Request, TooLong
 from engine.stretches import Stretch
 from engine.tools.protocol import Call, Offered, Result, Server, Start
+from engine.tools.turn import given_tools, tools_json
+from tests.support.engine.helpers import Scripted as Script
+from tests.support.engine.sessions import loaded
 
 NUMBERS = count()  # a late second result must not be another call's
 FAKE = (sys.executable, "-m", "tests.support.app.fake_tools_host")
@@ -231,18 +234,17 @@ def servers(tmp_path, monkeypatch):
     return path
 
 
-def test_tools_are_in_the_prompt(run, target, servers):
-    words = ("generate", "--target", target, "--prompt", "Why?", "--max-tokens", 4, "--json")
+def test_tools_are_in_the_prompt(generate, asked, servers):
+    assert generate("--tools", servers, "--allow", "read").code == 0
+    tools = json.loads(asked[1].prompt.tools)
+    assert "read" in [tool["function"]["name"] for tool in tools]
 
-    def tokens(*more):
-        done = run(*words, *more)
-        assert done.code == 0, done.err
-        return max(getattr(from_json(line), "total", 0) for line in done.out.splitlines())
 
-    offered = ("--tools", servers, "--allow", "read")
-    assert tokens(*offered) > tokens() + 100
-    small = run(*(*words, *offered, "--context", 64))
-    assert re.search(r"about.\d+.of.them", small.err)
+def test_a_prompt_that_is_too_long_by_its_tools_says_so(tokenizer):
+    session = Session(loaded(Script([1]), tokenizer, context=64))
+    asked, tools = [ChatMessage("user", "Why?")], tools_json(given_tools([READ]))
+    with pytest.raises(TooLong, match=r"about \d+ of them"):
+        list(session.answer(asked, Request(), tools=tools))
 
 
 def test_names_and_files_that_are_not_there(run, servers, tmp_path):

@@ -4,6 +4,7 @@ from inspect import iscoroutinefunction
 
 import pytest
 
+from tests.support.documents.read_here import read_here  # noqa: F401
 from tests.support.engine.asking import run
 
 

@@ -41,10 +41,10 @@ async def test_what_other_servers_have_says_what_is_missing():
             assert word in str(response.json()["error"])
 
 
-async def test_a_body_may_begin_with_a_byte_order_mark():
+async def test_a_body_may_begin_with_a_byte_order_mark_and_its_kind_have_parameters():
     async with asking() as (client, _):
         body = b'\xef\xbb\xbf{"messages": [{"role": "user", "content": "a"}]}'
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "Application/JSON; charset=utf-8"}
         response = await client.post("/v1/chat/completions", content=body, headers=headers)
         assert response.status_code == 200
 

@@ -77,18 +77,25 @@ async def test_a_program_that_is_no_engine_is_a_problem():
             pass
 
 
-async def test_an_engine_that_hangs_is_killed_and_is_there_again():
-    async with engine(hangs_seconds=1.0) as (link, deaths):
-        first = newest_child()
-        async with link.generate(LONG, Request()) as events:
-            last = [event async for event in events][-1]
-        assert isinstance(last, Failed)
-        assert last.cause == "engine"
-        while link.loaded is None:
-            await asyncio.sleep(0.01)
-        assert await said(link, HELLO) == "You said: hello "
-        assert newest_child() != first
-        assert len(deaths) == 1
+async def test_an_engine_that_hangs_or_loses_a_mac_is_there_again():
+    async with engine(macs=Macs("/two.json"), hangs_seconds=1.0) as (link, deaths):
+        states = []
+        link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
+        lost = Prompt(text='{"say": ["a"], "then": "lose"}')
+        for number, prompt in enumerate((lost, LONG), start=1):
+            before = newest_child()
+            async with link.generate(prompt, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert ((last.message, last.remedy) == LOST) == (prompt is lost)
+            assert last.cause == "engine"
+            while len(states) < number or link.loaded is None:
+                await asyncio.sleep(0.01)
+            assert link.loaded.macs == Macs("/two.json")
+            assert await said(link, HELLO) == "You said: hello "
+            assert newest_child() != before
+        assert states == [["ready", "ready"]] * 2
+        assert [LOST[0] in death for death in deaths] == [True, False]
 
 
 @pytest.mark.slow
@@ -99,20 +106,3 @@ async def test_an_engine_that_is_slow_or_has_nothing_to_do_does_not_hang():
         slow = Prompt(text='{"say": ["a", "b", "c", "d", "e"], "delay": 0.6}')
         assert await said(link, slow) == "abcde"
         assert (newest_child(), deaths) == (first, [])
-
-
-async def test_a_lost_mac_is_named_and_all_of_them_are_led_again():
-    async with engine(macs=Macs("/two.json")) as (link, deaths):
-        states = []
-        link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
-        prompt = Prompt(text='{"say": ["a"], "then": "lose"}')
-        async with link.generate(prompt, Request()) as events:
-            last = [event async for event in events][-1]
-        assert isinstance(last, Failed)
-        assert (last.message, last.remedy) == LOST
-        while not states or link.loaded is None:
-            await asyncio.sleep(0.01)
-        assert link.loaded.macs == Macs("/two.json")
-        assert states == [["ready", "ready"]]
-        assert await said(link, HELLO) == "You said: hello "
-        assert [LOST[0] in death for death in deaths] == [True]

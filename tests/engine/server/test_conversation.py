@@ -68,14 +68,14 @@ WHOLE = "party \ufffd (cut)"
 NEWEST = {"role": "user", "content": "Go on."}
 
 
-async def asked_with(path, body):
-    """The messages that the engine is asked with for a body, as JSON escapes it."""
+async def asked_with(*requests):
+    """The messages that the engine is asked with for each path and body, as JSON escapes it."""
     async with asking() as (client, host):
         headers = {"content-type": "application/json"}
-        response = await client.post(path, content=json.dumps(body), headers=headers)
-        assert response.status_code == 200, (body, response.text)
-        (generate,) = [one for one in host.taken if isinstance(one, Generate)]
-        return generate.prompt.messages
+        for path, body in requests:
+            response = await client.post(path, content=json.dumps(body), headers=headers)
+            assert response.status_code == 200, (body, response.text)
+        return [one.prompt.messages for one in host.taken if isinstance(one, Generate)]
 
 
 def chat(*past):
@@ -133,8 +133,8 @@ def test_half_a_character_costs_no_request(dialect):
             {"role": "tool", "content": HALF},
         ],
     }
-    path, body = dialect({"role": "system", "content": HALF}, *texts[dialect])
-    messages = run(asked_with(path, body))
+    request = dialect({"role": "system", "content": HALF}, *texts[dialect])
+    (messages,) = run(asked_with(request))
     assert messages[0].content == messages[2].content == WHOLE
     (call,) = messages[1].tool_calls
     assert WHOLE in json.loads(call.arguments)
@@ -225,8 +225,9 @@ PAST = {
 
 @pytest.mark.parametrize("dialect", [chat, anthropic, responses, ollama])
 async def test_nothing_that_is_past_is_judged(dialect):
-    for past, role, part in PAST[dialect]:
-        first, *_ = await asked_with(*dialect(past, {"role": "user", "content": "And?"}))
+    later = {"role": "user", "content": "And?"}
+    found = await asked_with(*(dialect(past, later) for past, _, _ in PAST[dialect]))
+    for (past, role, part), (first, *_) in zip(PAST[dialect], found, strict=True):
         assert (first.role, part in str(first)) == (role, True), (past, first)
 
 
@@ -248,5 +249,5 @@ async def test_only_the_newest_question_is_refused():
 
 
 def test_a_long_history_is_not_judged_by_its_length():
-    path, body = chat(*[{"role": "user", "content": "a"}] * 5000)
-    assert len(run(asked_with(path, body))) == 5001
+    (messages,) = run(asked_with(chat(*[{"role": "user", "content": "a"}] * 5000)))
+    assert len(messages) == 5001

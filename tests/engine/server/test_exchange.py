@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from engine.server.exchange import to_json
 from tests.support.engine.asking import asking, run
 from tests.support.engine.scripted_host import script
 
@@ -64,8 +63,3 @@ def test_half_a_character_in_a_call_costs_no_answer(path, tmp_path):
     call = ("<tool_call>\n", HALF, "\n</tool_call>")
     text = answered(path, str(tmp_path), *call, stream=False)
     assert "\ufffd" in str(values(text))
-
-
-def test_what_json_is_sent_is_read_as_the_same():
-    assert json.loads(to_json({SAID: [SAID, 1]})) == {SAID: [SAID, 1]}
-    assert json.loads(to_json("a\ud83db")) == "a\ufffdb"

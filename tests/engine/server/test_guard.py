@@ -7,7 +7,7 @@ import pytest
 from engine.server.app import ROUTES
 from engine.server.errors import Refusal
 from engine.server.guard import Guard, hosts_of
-from tests.support.engine.asking import PORT, asking, listening, run
+from tests.support.engine.asking import PORT, asking, listening
 
 PATHS = [*ROUTES, "/v1/nothing"]
 CHAT = "/v1/chat/completions"
@@ -25,51 +25,48 @@ async def asked_everywhere(headers):
         ]
 
 
-def test_no_path_answers_to_another_name():
-    for host in (
-        "evil.example",
-        "evil.example:8737",
-        f"127.0.0.1.evil.example:{PORT}",
-        f"127.0.0.1:{PORT}/",
-        f"127.0.0.1:{PORT}?x",
-        f"127.0.0.1:{PORT}#x",
-        f"evil@127.0.0.1:{PORT}",
-        f"localhost.:{PORT}",
-        "127.0.0.1:80",
-        "[::1]:80",
-        f"[::2]:{PORT}",
-        f"127.0.0.2:{PORT}",
-        f"0.0.0.0:{PORT}",
-    ):
-        for response in run(asked_everywhere({"host": host})):
+async def test_no_path_answers_to_another_name_or_to_a_page():
+    for headers in ({"host": "evil.example"}, {"origin": f"http://127.0.0.1:{PORT}"}):
+        for response in await asked_everywhere(headers):
             assert response.status_code == 403
-            if response.request.method != "HEAD":
+            assert not any(name.startswith("access-control") for name in response.headers)
+            if "host" in headers and response.request.method != "HEAD":
                 assert "--allow-host" in response.text
 
 
-@pytest.mark.parametrize(
-    "host", [f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"]
+NAMES = (
+    *(f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"),
+    *(f"host.docker.internal:{PORT}", "HOST.docker.internal"),  # which is added
 )
-async def test_each_of_its_own_names_is_good(host):
-    async with asking() as (client, _):
-        assert (await client.get("/health", headers={"host": host})).status_code == 200
+OTHERS = (
+    "evil.example",
+    "evil.example:8737",
+    f"127.0.0.1.evil.example:{PORT}",
+    f"127.0.0.1:{PORT}/",
+    f"127.0.0.1:{PORT}?x",
+    f"127.0.0.1:{PORT}#x",
+    f"evil@127.0.0.1:{PORT}",
+    f"localhost.:{PORT}",
+    "127.0.0.1:80",
+    "[::1]:80",
+    f"[::2]:{PORT}",
+    f"127.0.0.2:{PORT}",
+    f"0.0.0.0:{PORT}",
+)
 
 
-def test_a_name_that_is_added_is_good_too():
-    hosts = hosts_of("127.0.0.1", PORT, ["Host.Docker.Internal"])
-    guard = Guard(hosts)
-    for host in (f"host.docker.internal:{PORT}", "HOST.docker.internal", f"127.0.0.1:{PORT}"):
-        assert guard.check_place([(b"host", host.encode())]) == {}
-    for names in ([b"evil.example"], [b"127.0.0.1", b"evil.example"]):
+def test_there_is_one_host_by_one_of_its_names_and_no_origin():
+    guard = Guard(hosts_of("127.0.0.1", PORT, ["Host.Docker.Internal"]))
+    for host in NAMES:
+        assert guard.check_place([(b"host", host.encode())]) == {}, host
+    origins = (b"null", b"http://evil.example", f"http://127.0.0.1:{PORT}".encode())
+    for headers in (
+        *([(b"host", host.encode())] for host in OTHERS),
+        [(b"host", b"127.0.0.1"), (b"host", b"evil.example")],
+        *([(b"host", b"127.0.0.1"), (b"origin", origin)] for origin in origins),
+    ):
         with pytest.raises(Refusal):
-            guard.check_place([(b"host", name) for name in names])
-
-
-def test_no_page_may_ask_not_even_one_of_this_address():
-    for origin in ("null", "http://evil.example", f"http://127.0.0.1:{PORT}"):
-        for response in run(asked_everywhere({"origin": origin})):
-            assert response.status_code == 403
-            assert not any(name.startswith("access-control") for name in response.headers)
+            pytest.fail(f"{headers} are {guard.check_place(headers)}")
 
 
 async def test_a_page_that_is_allowed_may_ask():
@@ -102,19 +99,19 @@ async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
     async with asking(key=KEY) as (client, _):
         for path in PATHS:
             is_open = path in ("/", "/health")
-            for headers in (
-                {},
-                {"x-api-key": "wrong"},
-                {"x-api-key": ""},
-                {"x-api-key": KEY[:-1]},
-                {"x-api-key": KEY.upper()},
-                {"x-api-key": b"\xff" * 20},
-                {"authorization": KEY},
-                {"authorization": f"Basic {KEY}"},
-                {"authorization": "Bearer "},
-            ):
+            for headers in ({}, {"x-api-key": "wrong"}):
                 status = await ask(client, path, headers)
                 assert status == (200 if is_open else 401), (path, headers)
+        for headers in (
+            {"x-api-key": ""},
+            {"x-api-key": KEY[:-1]},
+            {"x-api-key": KEY.upper()},
+            {"x-api-key": b"\xff" * 20},
+            {"authorization": KEY},
+            {"authorization": f"Basic {KEY}"},
+            {"authorization": "Bearer "},
+        ):
+            assert await ask(client, "/v1/models", headers) == 401, headers
         for headers in (
             {"x-api-key": KEY},
             {"authorization": f"Bearer {KEY}"},
@@ -183,14 +180,6 @@ async def test_curl_may_ask_as_ollamas_documentation_does_and_no_page(path, head
     async with asking(origins=("http://localhost:3000",)) as (client, _):
         response = await client.post(path, content=body, headers=CURL | headers)
         assert response.status_code == status
-
-
-async def test_the_kind_of_a_body_may_have_parameters():
-    async with asking() as (client, _):
-        headers = {"content-type": "Application/JSON; charset=utf-8"}
-        content = b'{"messages": [{"role": "user", "content": "hello"}]}'
-        response = await client.post(CHAT, content=content, headers=headers)
-        assert response.status_code == 200
 
 
 async def test_there_is_one_host_and_no_more():

@@ -4,7 +4,8 @@ import asyncio
 import re
 import shutil
 import socket
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -14,13 +15,14 @@ from httpx2 import AsyncClient
 from engine.events import Text
 from engine.process.client import GUEST
 from engine.process.protocol import Cancel, Generate, parse_command
-from engine.server.running import Place
+from engine.server import running
+from engine.server.pool import Offers
+from engine.server.running import Place, serve_attached
 from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOADED, script, send
 from tests.support.engine.served import served
-from tests.support.mostly_slow import mostly_slow
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 CHAT = "/v1/chat/completions"
@@ -29,28 +31,20 @@ BODY = {"messages": [{"role": "user", "content": "Once upon a time"}]}
 
 @dataclass
 class Window:
-    """The other side of an attached server: answers its commands, and reads its status."""
+    """The other side of an attached server: takes its commands, and reads its status."""
 
-    process: asyncio.subprocess.Process
-    taken: list[object]
-    statuses: list[ServerStatus]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    taken: list[object] = field(default_factory=list)
+    statuses: list[ServerStatus] = field(default_factory=list)
 
     async def take(self):
         """Read what the server writes, until it ends."""
-        assert self.process.stdout is not None
-        assert self.process.stdin is not None
-        while line := await self.process.stdout.readline():
+        while line := await self.reader.readline():
             if line.startswith(b'{"status"'):
                 self.statuses.append(STATUSES.read(line))
                 continue
-            command = parse_command(line)
-            self.taken.append(command)
-            if isinstance(command, Generate):
-                steps = script("Hel", "lo", id=command.id)
-                send(self.process.stdin, next(steps))
-                await asyncio.sleep(0.6)  # in which there is a status
-                for step in steps:
-                    send(self.process.stdin, step)
+            self.taken.append(parse_command(line))
 
     async def until(self, what):
         """The next status whose `what` is not empty."""
@@ -59,61 +53,61 @@ class Window:
         return found[-1]
 
 
-async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does():
-    async with served("--attached", "--port", "0") as process:
-        assert process.stdin is not None
-        window = Window(process, [], [])
-        taking = asyncio.create_task(window.take())
+@asynccontextmanager
+async def attached(monkeypatch, port=0):
+    """A window, and the server that is attached to it."""
+    ours, theirs = socket.socketpair()
+    streams = await asyncio.open_connection(sock=theirs)
+
+    async def claimed():
+        return streams
+
+    monkeypatch.setattr(running, "_claimed_streams", claimed)
+    window = Window(*await asyncio.open_connection(sock=ours))
+    taking = asyncio.create_task(window.take())
+    try:
+        yield window, asyncio.create_task(serve_attached(Place(port=port), Offers()))
+    finally:
+        streams[1].close()
+        await taking
+        window.writer.close()
+
+
+async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does(monkeypatch):
+    async with attached(monkeypatch) as (window, serving):
         address = (await window.until("address")).address
         async with AsyncClient(base_url=address) as client:
             assert (await client.get("/health")).status_code == 503
-            send(process.stdin, Text("the window's own", "not ours"))
-            send(process.stdin, LOADED)
+            send(window.writer, Text("the window's own", "not ours"))
+            send(window.writer, LOADED)
             while (await client.get("/health")).status_code != 200:
                 await asyncio.sleep(0.01)
-            answer = await client.post(CHAT, json=BODY, headers={"user-agent": "Zed/1.2 (x)"})
-            assert answer.json()["choices"][0]["message"]["content"] == "Hello"
-        (generate,) = window.taken
-        assert isinstance(generate, Generate)
-        assert generate.id.startswith(GUEST)
-        (request,) = (await window.until("requests")).requests
-        assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
-        process.stdin.close()
-        assert await process.wait() == 0
-        await taking
-        assert not any(isinstance(command, Cancel) for command in window.taken)
+            headers = {"user-agent": "Zed/1.2 (x)"}
+            asked = asyncio.create_task(client.post(CHAT, json=BODY, headers=headers))
+            (request,) = (await window.until("requests")).requests
+            assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
+            while not window.taken:
+                await asyncio.sleep(0.01)
+            (generate,) = window.taken
+            assert isinstance(generate, Generate)
+            assert generate.id.startswith(GUEST)
+            for step in script("Hel", "lo", id=generate.id):
+                send(window.writer, step)
+            answer = (await asked).json()
+            assert answer["choices"][0]["message"]["content"] == "Hello"
+        window.writer.write_eof()
+        await serving
+    assert not any(isinstance(command, Cancel) for command in window.taken)
 
 
-async def test_attached_it_says_where_it_cannot_listen():
+async def test_attached_it_says_where_it_cannot_listen(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with served("--attached", "--port", str(port)) as process:
-            output, complaint = await process.communicate()
-            assert process.returncode == 2
-            (line,) = output.splitlines()
-            assert str(port) in STATUSES.read(line).problem
-            assert complaint.count(b"\n") == 1
-
-
-REFUSED = [
-    (["--host", "192.0.2.1"], "--key-file"),
-    (["--host", "0.0.0.0"], "--host"),
-    (["--key-file", "/dev/null"], "chmod"),
-    (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
-    (["--context", "1", "--target", str(STORIES)], "context"),
-    (["--allow", "no-such-model", "--target", str(STORIES)], "no-such-model"),
-    (["--keep", "soon", "--target", str(STORIES)], "soon"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), mostly_slow(REFUSED, quick=REFUSED[:1]))
-async def test_what_cannot_be_is_one_line_with_a_remedy(arguments, words):
-    async with served("--port", "0", *arguments) as process:
-        _, complaint = await process.communicate()
-        assert process.returncode == 2
-        (line,) = complaint.decode().splitlines()
-        assert line.startswith("slipstream: ")
-        assert words in line
+        async with attached(monkeypatch, port) as (window, serving):
+            with pytest.raises(Problem):
+                await serving
+            window.writer.write_eof()
+            assert str(port) in (await window.until("problem")).problem
 
 
 def test_a_place_that_others_can_reach_needs_a_key():

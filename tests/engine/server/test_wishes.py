@@ -128,8 +128,8 @@ def test_every_name_for_thinking_is_done(path):
         ({"chat_template_kwargs": {"reasoning_effort": "low"}}, "low"),
         ({"reasoning_effort": "high", "enable_thinking": False}, "off"),
     )
-    found = run(outcomes(path, *(body for body, _ in names)))
-    assert [request.thinking for _, request in found] == [thinking for _, thinking in names]
+    for body, thinking in names:
+        assert read(path, body).wish == thinking, body
     budgets = (
         {"thinking_budget": 9},
         {"thinking_token_budget": 9},
@@ -139,8 +139,9 @@ def test_every_name_for_thinking_is_done(path):
         {"reasoning": {"max_tokens": 9}},
         {"reasoning_budget": -1},
     )
-    found = run(outcomes(path, *budgets))
-    assert [request.thinking_budget for _, request in found] == [9] * 6 + [None]
+    assert [read(path, body).budget for body in budgets] == [9] * 6 + [None]
+    ((_, asked),) = run(outcomes(path, {"think": "high", "thinking_budget": 9}))
+    assert (asked.thinking, asked.thinking_budget) == ("high", 9)
 
 
 @pytest.mark.parametrize("path", BODIES)
