@@ -54,6 +54,12 @@ def measured(monkeypatch):
     monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
 
 
+@pytest.fixture
+def known(monkeypatch):
+    """The speed of this machine's matrices, which takes a while to measure."""
+    monkeypatch.setattr(doctor, "_gigaflops", lambda: 53)
+
+
 def by_name(diagnosis):
     return {check.name: check for check in diagnosis.checks}
 
@@ -82,6 +88,7 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder):
     assert found.curve.step_seconds is not None
 
 
+@pytest.mark.usefixtures("known")
 def test_what_a_busy_machine_measures_is_not_believed(folder, monkeypatch):
     monkeypatch.setattr(Calibration, "steady", False)
     found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
@@ -102,6 +109,7 @@ def test_a_curve_is_of_the_pair_alone():
     assert curve_of(calibration, ["none"]) == PassCurve(24, points)
 
 
+@pytest.mark.usefixtures("known")
 def test_a_pair_that_does_not_work_says_why(folder, tmp_path, monkeypatch):
     exact = Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off")
     monkeypatch.setattr(doctor, "settle", lambda target, wish: exact)
@@ -123,6 +131,7 @@ def test_a_pair_that_does_not_work_says_why(folder, tmp_path, monkeypatch):
     assert found.checks[-1] == Check("target", "It is broken.", "Mend it.", False, Symptom.REFUSED)
 
 
+@pytest.mark.usefixtures("known")
 def test_without_the_starter_model_slipstream_is_usable(tmp_path, monkeypatch):
     found = diagnose(starter_if_here, "auto")
     assert found.usable
@@ -132,6 +141,7 @@ def test_without_the_starter_model_slipstream_is_usable(tmp_path, monkeypatch):
     assert starter_if_here() == ModelFolder(tmp_path)
 
 
+@pytest.mark.usefixtures("known")
 def test_weights_that_do_not_fit_are_not_loaded(folder, monkeypatch):
     monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
     found = diagnose(lambda: ModelFolder(folder), "lookup")
@@ -140,7 +150,7 @@ def test_weights_that_do_not_fit_are_not_loaded(folder, monkeypatch):
     assert "1.00 kB" in found.checks[-1].fact
 
 
-@pytest.mark.usefixtures("measured")
+@pytest.mark.usefixtures("measured", "known")
 def test_the_command_ends_with_0_or_1(folder, tmp_path, capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:

@@ -86,10 +86,8 @@ def test_a_lost_mac_is_named_and_what_was_chosen_meanwhile_is_loaded_again(talk)
     assert len(talk.told) == 2, "that it is loaded again"
     assert talk.session.loaded.drafter == "suffix"
     assert talk.session.loaded.macs == TWO
-
-
-def test_a_mac_that_was_lost_at_rest_is_named(talk):
-    talk.ask('{"say": ["a"], "then": "stop and lose"}')
+    talk.told.clear()
+    talk.ask('{"say": ["a"], "then": "stop and lose"}')  # it is lost at rest
     psutil.wait_procs(engines())
     assert talk.session.keep(bool) == () == tuple(talk.told), "nothing is loaded for that"
     assert talk.ask("hello")[0] == "You said: hello "

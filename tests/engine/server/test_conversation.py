@@ -12,18 +12,6 @@ from tests.support.engine.asking import asking, run
 CALL = ToolCall("call_1", "read", "{}")
 
 
-def test_what_is_in_order_stays_as_it_is():
-    messages = (
-        ChatMessage("system", "Be brief."),
-        ChatMessage("user", "Hi"),
-        ChatMessage("assistant", "", tool_calls=(CALL,)),
-        ChatMessage("tool", "text", tool_call_id="call_1", name="read"),
-        ChatMessage("assistant", "Done."),
-        ChatMessage("user", "Thanks"),
-    )
-    assert in_order(messages) == messages
-
-
 def test_the_parts_of_a_reply_become_one():
     messages = [
         ChatMessage("system", "a"),

@@ -58,12 +58,6 @@ async def test_the_death_of_the_engine_fails_what_is_open():
             await link.count(HELLO)
 
 
-async def test_tokens_are_counted_while_an_answer_is_written():
-    async with scripted(endless) as (link, _), link.generate(HELLO, Request()) as events:
-        await anext(events)
-        assert (await link.count(HELLO)).tokens == 2
-
-
 async def test_what_nobody_reads_ends_and_does_not_hold_the_others_up(monkeypatch):
     monkeypatch.setattr("engine.server.link._MOST_EVENTS", 500)
 

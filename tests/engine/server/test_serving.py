@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from engine.process.protocol import Cancel, Generate
+from engine.process.protocol import Cancel
 from engine.request import Prompt
 from engine.server.exchange import LARGEST_BODY_BYTES
 from engine.server.serving import MOST_CONNECTIONS, TimedProtocol, bound
@@ -158,15 +158,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for():
         head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
         answer = await server.said(f"{head}Content-Length: 1000\r\n\r\nx".encode())
         assert answer.count(b"HTTP/1.1 ") == 1
-
-
-async def test_a_body_that_is_cut_short_leaves_nothing():
-    async with listening() as server:
-        async with server.connected() as (_, writer):
-            writer.write(server.request(HELLO)[:-5])
-            await writer.drain()
-        await until_idle(server)
-        assert not any(isinstance(command, Generate) for command in server.host.taken)
 
 
 async def test_a_body_that_is_too_large_is_refused_while_it_comes():

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
-from engine.server.status import STATUSES, Board, ClientStatus, RequestStatus, ServerStatus
-from models.typed_json import WrongJson
+from engine.server.status import Board, ClientStatus, RequestStatus, ServerStatus
 
 REQUEST = RequestStatus("r", "/chat/completions", "curl")
 
@@ -26,14 +23,3 @@ def test_requests_are_shown_until_they_are_over():
     board.progress("r", tokens=9)
     assert board.status == ServerStatus("http://127.0.0.1:1", clients=asked)
     assert len(changes) == 4
-
-
-def test_a_line_is_read_back():
-    status = ServerStatus("http://x", "no", 1, 2, (REQUEST,))
-    assert STATUSES.read(STATUSES.to_line(status)) == status
-
-
-def test_what_is_no_status_is_refused():
-    for line in (b"", b"{}", b'{"status": 5}', b'{"status": "serving", "x": 1}', b"[" * 9):
-        with pytest.raises(WrongJson):
-            STATUSES.read(line)

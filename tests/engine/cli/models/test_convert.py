@@ -239,13 +239,13 @@ def test_nothing_is_left_of_one_that_ends_early(error, source, tmp_path):
     convert(source, tmp_path / "made", Quantization())
 
 
-_WIDE = {"hidden_size": 256, "vocab_size": 16384, "head_dim": 64}
+_WIDE = {"hidden_size": 128, "vocab_size": 8192, "head_dim": 32}
 _EXPERTS = {
     "model_type": "qwen3_moe",
     "num_hidden_layers": 2,
     "num_experts": 16,
     "num_experts_per_tok": 2,
-    "moe_intermediate_size": 1024,
+    "moe_intermediate_size": 512,
     "decoder_sparse_step": 1,
     "mlp_only_layers": [],
     "norm_topk_prob": True,
@@ -253,7 +253,7 @@ _EXPERTS = {
 }
 
 
-_DENSE = {"intermediate_size": 4096}
+_DENSE = {"intermediate_size": 2048}
 
 
 @pytest.mark.parametrize(
