@@ -192,13 +192,12 @@ class InRuns(Fixed):
 
 def test_the_ends_of_a_run_of_plain_tokens_are_told():
     """Nothing runs beside the first, and nothing is built beside the last."""
-    model = Scripted(SCRIPT)
     policy, tokens = InRuns(4), list(PROMPT)
-    items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
+    items = list(speculate(Decoder(Scripted(SCRIPT)), NoDrafter(), policy, tokens, task(9)))
     assert policy.edges == [each.edge for each in items] == [n % 4 in (0, 3) for n in range(9)]
     with computing_as(CPU):  # where nothing ever does
         policy, tokens = InRuns(4), list(PROMPT)
-        items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
+        items = list(speculate(Decoder(Scripted(SCRIPT)), NoDrafter(), policy, tokens, task(9)))
     assert policy.edges == [each.edge for each in items] == [False] * 9
 
 

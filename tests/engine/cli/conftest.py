@@ -27,7 +27,7 @@ from engine.process.protocol import (
     Ready,
     parse_command,
 )
-from tests.support.documents.read_here import read_here  # noqa: F401
+from tests.engine.server.conftest import read_here  # noqa: F401
 from tests.support.engine import tiny
 from tests.support.engine.ended import HOSTILE, PROMPT, Run
 from tests.support.engine.scripted_host import LOADED

@@ -4,7 +4,9 @@ from inspect import iscoroutinefunction
 
 import pytest
 
-from tests.support.documents.read_here import read_here  # noqa: F401
+from engine.documents import child, reading
+from engine.documents.hidden import in_one_line
+from models.errors import Problem
 from tests.support.engine.asking import run
 
 
@@ -18,3 +20,19 @@ def pytest_pyfunc_call(pyfuncitem):
         )
     )
     return True
+
+
+def _read(name, path, *_, **options):
+    try:
+        if name == "pixels":
+            line, pixels = child.pixels(path)
+            return f"{line}\n".encode() + pixels
+        return child.read(path).to_json().encode()
+    except Problem as problem:
+        raise Problem(f"{in_one_line(path.name)}: {problem.message}", problem.remedy) from None
+
+
+@pytest.fixture
+def read_here(monkeypatch):
+    """Files and pictures are read in this process."""
+    monkeypatch.setattr(reading, "_run", _read)
