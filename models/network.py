@@ -38,12 +38,14 @@ def network_variables(before: str = "") -> str:
 
 
 def require_file(response: httpx2.Response, size_bytes: int = 0) -> None:
-    """Raise OtherAnswer for an answer that cannot be a file of that size."""
+    """Raise OtherAnswer for an answer that cannot be a file of that size, or the part of it that
+    was asked for."""
     headers, whole = response.headers, response.status_code == 200
     if "Content-Encoding" not in headers and whole:
         whole = int(headers.get("Content-Length", size_bytes)) >= size_bytes
     page = headers.get("Content-Type", "").startswith("text/html")
-    if page or not (whole or response.status_code == 206):
+    part = response.status_code == 206 and "Range" in response.request.headers
+    if page or not (whole or part):
         raise OtherAnswer("the answer is not the file")
 
 

@@ -60,10 +60,11 @@ def _header(incoming: Incoming) -> Reading[str]:
 
 
 def _call(incoming: Incoming, calls: Calls | None, recipient: str) -> Reading[None]:
-    if calls is None:
+    name = recipient.removeprefix("functions.")
+    if calls is None or not name:
         raise Unreadable
     yield from incoming.spaces()
-    calls.begin(recipient.removeprefix("functions."))
+    calls.begin(name)
     yield from pass_arguments(incoming, calls.arguments)
     calls.end()
     yield from incoming.spaces()

@@ -73,7 +73,7 @@ def test_killed_interrupted_and_let_be(tmp_path):
     third = Process(prompts, out, "--resume")
     assert third.until("epoch ").startswith(("epoch 3: ", "epoch 4: "))
     assert third.end(signal.SIGINT) == (0, f"{out}\n")
-    assert "can be used; --resume" in third.lines[-1]
+    assert "can be used; improve it with --resume" in third.lines[-1]
     assert not any(line.startswith("answering") for line in third.lines)
     load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)
 

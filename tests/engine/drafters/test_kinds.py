@@ -171,7 +171,9 @@ def test_greedy_text_is_the_targets_own(name, architecture):
         )
 
     plain = written(lambda _: NoDrafter(), 0).tokens
-    for length, seed in ((3, 0), (8, 1)):
+    for length, seed in ((3, 0), *((8, seed) for seed in range(1, 9))):
+        if accepted and seed > 1:
+            break
         run = written(lambda target: kind.drafter(target, architecture, seed), length)  # noqa: B023
         assert run.tokens == plain, (length, seed)
         accepted += run.accepted
