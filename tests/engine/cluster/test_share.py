@@ -206,7 +206,8 @@ def test_a_part_is_of_the_whole_model_and_needs_what_is_planned(
     for fit, (precision, weights, peak, _) in zip(made.fits, found, strict=True):
         assert precision == whole.precision
         assert abs(fit.weights_bytes / weights - 1) < CLOSE
-        assert abs(fit.needed_bytes / peak - 1) < CLOSE, (fit, peak)
+        if not unified:  # planned is the peak of Metal's passes
+            assert abs(fit.needed_bytes / peak - 1) < CLOSE, (fit, peak)
 
 
 def test_a_part_that_cannot_be_is_refused_before_a_weight_is_read(tmp_path):
