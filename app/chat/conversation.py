@@ -208,11 +208,9 @@ class OpenConversation(QObject):
         self._coming, asked = conversation, self._asked
 
         def steps() -> Steps:
-            record, branch = yield self._store.shown(conversation)
-            if at is not None and at not in [message.id for message in branch]:
-                branch = yield self._store.switch(at)
+            record, branch = yield self._store.shown(conversation, at=at)
             if asked == self._asked:
-                self.record, self._coming = record, None
+                self.record, self._coming = self._as_known(record), None
                 self._show_all(branch)
                 if at is not None:
                     self.reached.emit(at, words)
@@ -229,9 +227,8 @@ class OpenConversation(QObject):
         """Set how messages are answered from now on."""
         conversation = yield from self.stored()
         yield self._store.configure(conversation, system_prompt=system_prompt, settings=settings)
-        if self.temporary:  # it is in no list
-            self.record = yield self._store.conversation(conversation)
-            self.described.emit()
+        if is_temporary(conversation):  # it is in no list
+            self._describe((yield self._store.conversation(conversation)))
         yield self._listing.refresh()
 
     def think(self, thinking: Thinking) -> None:
@@ -432,16 +429,25 @@ class OpenConversation(QObject):
     def _on_listed(self) -> None:
         """Take the record from the new list: its title or settings may have changed."""
         found = self._listing.find(self.record.id) if self.record is not None else None
-        if found is None or self.record is None:
-            return
-        # The list does not know these yet.
-        known = self.record
-        record = replace(
-            found, unsent=known.unsent, queued=known.queued, permissions=known.permissions
-        )
-        if record != self.record:
+        if found is not None:
+            self._describe(found)
+
+    def _describe(self, found: Conversation) -> None:
+        """Take a record that was read, unless another conversation is open by now."""
+        record = self._as_known(found)
+        if self.record is not None and found.id == self.record.id and record != self.record:
             self.record = record
             self.described.emit()
+
+    def _as_known(self, read: Conversation) -> Conversation:
+        """Return a record that was read with what was changed here since: the store may not have
+        known it yet."""
+        known = self.record
+        if known is None or known.id != read.id:
+            return read
+        return replace(
+            read, unsent=known.unsent, queued=known.queued, permissions=known.permissions
+        )
 
     def _show_stored(self, place: Place, conversation: int) -> Steps:
         """Show the branch as it is stored, if this place is still shown."""
@@ -485,10 +491,8 @@ class OpenConversation(QObject):
             self._made = asked
         record, branch = yield asked
         if self.is_here(place):
-            if (known := self.record) is not None:  # these may be newer
-                waiting = self.queued if queued else known.queued
-                record = replace(record, queued=waiting, permissions=known.permissions)
-            self.record = record
+            record = self._as_known(record)
+            self.record = replace(record, queued=self.queued) if queued else record
             self._show_newer(branch[:-1])
             self.described.emit()
         if as_of is not None:

@@ -78,10 +78,14 @@ def branch(connection: sqlite3.Connection, conversation: int) -> tuple[Message, 
 
 
 def shown(
-    connection: sqlite3.Connection, conversation: int
+    connection: sqlite3.Connection, conversation: int, *, at: int | None = None
 ) -> tuple[Conversation, tuple[Message, ...]]:
-    """Return the record of a conversation, and its shown branch."""
-    return conversation_table.get(connection, conversation), branch(connection, conversation)
+    """Return the record of a conversation, and its shown branch: the branch through the message
+    `at`, if that is not on it."""
+    messages = branch(connection, conversation)
+    if at is not None and at not in [message.id for message in messages]:
+        messages = switch(connection, at)
+    return conversation_table.get(connection, conversation), messages
 
 
 def siblings(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:

@@ -18,6 +18,7 @@ from tests.support.app.window_maker import events_file
 
 ONE = "take text:one done"
 SERVE = "ready take load serve"
+NEVER = Permissions(never=frozenset({("files", "read")}))
 
 
 def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said(begin, watch):
@@ -27,12 +28,11 @@ def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said
     talk.until_told("described")
     talk.listing.refresh()  # read before the message is stored
     talk.conversation.say("one")
-    chosen = Permissions(never=frozenset({("files", "read")}))
-    talk.conversation.permit(chosen)  # after it
+    talk.conversation.permit(NEVER)  # after it
     talk.until_told("saved")
     expected = [("user", "one", "complete"), ("assistant", "served", "complete")]
     assert talk.shown == talk.stored() == expected
-    assert (talk.conversation.record.title, talk.conversation.permissions) == ("one", chosen)
+    assert (talk.conversation.record.title, talk.conversation.permissions) == ("one", NEVER)
     answer = talk.conversation.branch[-1]
     assert (answer.target, answer.drafter) == ("tiny", "lookup")
     assert not talk.conversation.busy
@@ -210,8 +210,13 @@ def test_while_an_answer_is_written_nothing_is_said_and_another_conversation_may
     talk.conversation.new()
     assert talk.conversation.branch == ()
     assert not talk.conversation.busy
+    talk.conversation.open(talk.store.create_temporary().result().id)
+    talk.until(lambda: talk.conversation.temporary)
+    talk.conversation.configure(system_prompt="Be brief.", settings=None)
     talk.conversation.open(first.id)
     talk.until(lambda: talk.conversation.branch)
+    talk.until(talk.listing.refresh().done)  # after all that was asked of the store
+    assert talk.conversation.record.id == first.id
     assert talk.conversation.writing.text == "half"
 
 
@@ -230,6 +235,11 @@ def test_a_message_that_was_found_is_reached_on_its_branch(begin):
     talk.until_told("reached")
     assert talk.shown[0][1] == "first"
     assert talk.words == ["served now"]
+    talk.conversation.open(record.id, at=question.id)  # read before these are changed
+    talk.conversation.set_queued(["next"])
+    talk.conversation.permit(NEVER)
+    talk.until_told("reached", 2)
+    assert (talk.conversation.queued, talk.conversation.permissions) == (("next",), NEVER)
 
 
 def chats(talk):
