@@ -256,15 +256,16 @@ class OpenConversation(QObject):
 
     def set_queued(self, texts: Sequence[str]) -> None:
         """Store the messages that wait for the end of an answer."""
-        record = self.record
+        record, count = self.record, len(self.queued)
         if record is None:
             return
-        texts = (*record.queued[: len(record.queued) - len(self.queued)], *texts)
+        texts = tuple(texts)
 
         def steps() -> Steps:
-            yield self._store.keep_queued(record.id, texts)
+            yield self._store.keep_queued(record.id, texts, instead_of=count)
 
-        self.record = replace(record, queued=texts)
+        sending = record.queued[: len(record.queued) - count]
+        self.record = replace(record, queued=(*sending, *texts))
         self.described.emit()
         self._run(steps())
 

@@ -125,7 +125,17 @@ def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) ->
     _set(connection, conversation, unsent=clean(text))
 
 
-def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple[str, ...]) -> None:
+def keep_queued(
+    connection: sqlite3.Connection,
+    conversation: int,
+    queued: tuple[str, ...],
+    *,
+    instead_of: int | None = None,
+) -> None:
+    """Queue these instead of all messages, or of the last of them: the first may be sent by now."""
+    if instead_of is not None:
+        waiting = get(connection, conversation).queued
+        queued = (*waiting[: max(0, len(waiting) - instead_of)], *queued)
     _set(connection, conversation, queued=write([clean(text) for text in queued]))
 
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
@@ -341,14 +342,22 @@ def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
     sent.set_result(Sent("to two"))
     talk.until_told("saved", 3)
     assert [content for _, content, _ in talk.shown] == ["two", "served", "to two", "served"]
+    talk.conversation.set_queued(["three"])
+    talk.conversation.say("three", queued=True)
+    talk.conversation.set_queued([*talk.conversation.queued, "four"])  # before it is stored
+    talk.until_told("saved", 4)
+    record = talk.store.conversation(talk.conversation.record.id).result()
+    assert talk.conversation.queued == record.queued == ("four",)
 
 
 def test_what_was_refused_is_given_back_and_can_be_sent_again(begin, monkeypatch):
     talk = begin(SERVE)
     with monkeypatch.context() as full:
-        full.setattr("app.conversations.tree.begin", no_room)
+        both = Event()
+        full.setattr("app.conversations.tree.begin", lambda *_, **__: no_room(both.wait()))
         talk.conversation.say("one")
         talk.conversation.configure(system_prompt="Be brief.", settings=None)
+        both.set()
         talk.until(lambda: len(talk.problems) == 2)
     talk.ask("one")
     with monkeypatch.context() as full:
