@@ -89,6 +89,7 @@ class Answers(QObject):
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message, in the order of the requests
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
+        self._permitted: dict[int, Permissions] = {}  # by conversation: newer than what was read
         self._held = False
         self._calibrated = 0.0
         self._closing = False
@@ -146,11 +147,12 @@ class Answers(QObject):
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
-        `lines` are the chat; `title` and `permissions` are the conversation's. `continued` are the
-        messages of the answer that this one continues, and `before` is its trace. Calls without a
-        decision of the user are asked about again.
+        `lines` are the chat; `title` and `permissions` are the conversation's, as they were read.
+        `continued` are the messages of the answer that this one continues, and `before` is its
+        trace. Calls without a decision of the user are asked about again.
         """
         question = lines[-1].content[lines[-1].attached :] if lines else ""
+        permissions = self._permitted.get(message.conversation, permissions)
         writing = Writing(
             message,
             before=before,
@@ -200,6 +202,7 @@ class Answers(QObject):
 
     def permit(self, conversation: int, permissions: Permissions) -> None:
         """Store what the user allows tools in a conversation, from the next call on."""
+        self._permitted[conversation] = permissions
         for writing in self.unfinished:
             if writing.message.conversation == conversation:
                 trusted = writing.calling.permissions.trusted

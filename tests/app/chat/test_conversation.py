@@ -98,8 +98,12 @@ def test_regenerating_keeps_both_answers_and_editing_begins_another_branch(begin
     talk = begin(f"ready take load {ONE} take text:two done {ONE}")
     talk.ask("hello")
     first = talk.conversation.branch[-1]
+    begun = []
+    talk.answers.begun.connect(begun.append)
     talk.conversation.regenerate(first.id)
+    talk.conversation.permit(NEVER)  # before it begins
     talk.until_told("saved", 2)
+    assert begun[0].calling.permissions == NEVER
     last = talk.conversation.branch[-1]
     assert (last.content, last.place, last.siblings) == ("two", 2, 2)
     talk.conversation.switch(last.id, 1)
