@@ -7,6 +7,7 @@ store and the answers; no widget, and not how the engine gets a model.
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,15 +228,20 @@ class OpenConversation(QObject):
         """Set how messages are answered from now on."""
         conversation = yield from self.stored()
         yield self._store.configure(conversation, system_prompt=system_prompt, settings=settings)
+        yield from self._read_again(conversation)
+
+    @in_steps
+    def think(self, thinking: Thinking) -> Steps:
+        """Set whether and how much the model thinks before it answers, from the next answer on."""
+        if self.record is not None:
+            conversation, change = self.record.id, partial(with_thinking, thinking=thinking)
+            yield self._store.change_settings(conversation, change)
+            yield from self._read_again(conversation)
+
+    def _read_again(self, conversation: int) -> Steps:
         if is_temporary(conversation):  # it is in no list
             self._describe((yield self._store.conversation(conversation)))
         yield self._listing.refresh()
-
-    def think(self, thinking: Thinking) -> None:
-        """Set whether and how much the model thinks before it answers, from the next answer on."""
-        if self.record is not None:
-            system_prompt, settings = self.configured
-            self.configure(system_prompt=system_prompt, settings=with_thinking(settings, thinking))
 
     @property
     def permissions(self) -> Permissions:

@@ -121,6 +121,16 @@ def configure(
     _set(connection, conversation, system_prompt=prompt, settings=settings_to_json(settings))
 
 
+def change_settings(
+    connection: sqlite3.Connection,
+    conversation: int,
+    change: Callable[[Request | None], Request | None],
+) -> None:
+    """Change the settings as they are by now: what the caller has read may be older."""
+    settings = change(get(connection, conversation).settings)
+    _set(connection, conversation, settings=settings_to_json(settings))
+
+
 def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) -> None:
     _set(connection, conversation, unsent=clean(text))
 

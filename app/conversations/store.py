@@ -159,6 +159,7 @@ class Store:
     set_generated_title = _queued(conversation_table.set_generated_title)
     pin = _queued(conversation_table.pin)
     configure = _queued(conversation_table.configure)
+    change_settings = _queued(conversation_table.change_settings)
     permit = _queued(conversation_table.permit)
     keep_unsent = _queued(conversation_table.keep_unsent)
     keep_queued = _queued(conversation_table.keep_queued)
