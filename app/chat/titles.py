@@ -99,7 +99,7 @@ class TitleWriter(QObject):
         self._stepper = Stepper(self)
         self._conversation: int | None = None  # the conversation to be titled
         self._generation = ""
-        self._question, self._written = "", ""
+        self._of, self._question, self._written = 0, "", ""  # of that generation
         self._rest = timer(self, rest_ms, lambda: self._run(self._ask()))
         answers.begun.connect(self._give_up)
         answers.saved.connect(self._on_saved)
@@ -140,7 +140,7 @@ class TitleWriter(QObject):
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
         chat = chat_of(branch, self._answers.pictures)
-        self._question, self._written = branch[0].content, ""
+        self._of, self._question, self._written = conversation, branch[0].content, ""
         self._generation = self._engine.generate(
             str(conversation),
             (*system, *chat, ChatMessage("user", REQUEST)),
@@ -154,10 +154,9 @@ class TitleWriter(QObject):
         match event:
             case Text():
                 self._written += said(event.delta, event.stretches)
-            case Done(reason="stop" | "length") if self._conversation is not None:
+            case Done(reason="stop" | "length"):
                 self._generation = ""
-                title = title_in(self._written, self._question)
-                self._run(self._settle(self._conversation, title))
+                self._run(self._settle(self._of, title_in(self._written, self._question)))
             case Done() | Failed():
                 self._generation = ""
 

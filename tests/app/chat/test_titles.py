@@ -1,6 +1,7 @@
 """The model's titles: asked for while nothing else is, checked, and never in a person's way."""
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from app.chat.titles import (
 )
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage
+from models.errors import Problem
 from tests.support.app.window_maker import events_file
 
 QUESTION = "Why is the sky blue, and red in the evening?"
@@ -123,19 +125,6 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch)
     titles.writer.close()
 
 
-def test_what_is_no_title_leaves_the_first_words_for_good(begin, tmp_path, watch):
-    talk = begin(
-        f"ready take load {writes(tmp_path, 'Because.', name='answer')} "
-        f"{writes(tmp_path, 'Sure! Here is one', name='title')} take"
-    )
-    titles = Titles(talk, watch)
-    talk.ask(QUESTION)
-    talk.until(lambda: titles.settled)
-    assert titles.title == QUESTION
-    assert titles.titled == []
-    titles.writer.close()
-
-
 @pytest.mark.parametrize("reason", ["switched off", "small model", "named"])
 def test_none_is_asked_for(begin, watch, reason):
     talk = begin("ready take load serve")
@@ -153,6 +142,42 @@ def test_none_is_asked_for(begin, watch, reason):
     talk.ask("more")  # by then, all that came of that look has happened
     assert len(titles.asked) == 2
     assert bool(titles.looked) == titles.wanted
+    titles.writer.close()
+
+
+def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
+    begin, tmp_path, watch, monkeypatch
+):
+    gate, full = tmp_path / "gate", Future()
+    full.set_exception(Problem("The disk is full.", "Make room."))
+    answer = writes(tmp_path, "Because.", name="answer")
+    no_title = writes(tmp_path, "Sure! Here is one", name="title")
+    talk = begin(
+        f"ready take load {answer} {answer} take wait:{gate} text:Colours done {no_title} take"
+    )
+    titles, finish = Titles(talk, watch), talk.store.finish_answer
+
+    def late(answer, *written, **options):
+        unsaved = answer == first.id and len(titles.asked) < 3
+        return full if unsaved else finish(answer, *written, **options)
+
+    monkeypatch.setattr(talk.store, "finish_answer", late)
+    talk.conversation.say("What is it?")
+    talk.until_told("begun")
+    first = talk.conversation.branch[-1]
+    talk.until_told("finished")
+    talk.conversation.new()
+    talk.ask(QUESTION)
+    second = talk.conversation.branch[-1]
+    talk.until(lambda: len(titles.asked) == 3)
+    talk.answers.flush()
+    talk.until_told("saved", 2)  # the first, while the title of the second is written
+    gate.touch()
+    talk.until(lambda: titles.titled)
+    assert titles.titled == [second.conversation]
+    talk.until(lambda: talk.store.conversation(first.conversation).result().titled)
+    given = [talk.store.conversation(each.conversation).result().title for each in (first, second)]
+    assert (given, len(titles.titled)) == (["What is it?", "Colours"], 1)
     titles.writer.close()
 
 
