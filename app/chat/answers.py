@@ -89,7 +89,7 @@ class Answers(QObject):
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message, in the order of the requests
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
-        self._permitted: dict[int, Permissions] = {}  # by conversation: newer than what was read
+        self._permitted: dict[int, Permissions] = {}  # by conversation: newer than its record
         self._held = False
         self._calibrated = 0.0
         self._closing = False

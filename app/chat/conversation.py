@@ -447,8 +447,8 @@ class OpenConversation(QObject):
             self.described.emit()
 
     def _as_known(self, read: Conversation) -> Conversation:
-        """Return a record that was read with what was changed here since: the store may not have
-        known it yet."""
+        """Return a record that was read, with the newer choices here: the store may not have known
+        them yet."""
         known = self.record
         if known is None or known.id != read.id:
             return read

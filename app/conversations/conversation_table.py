@@ -126,7 +126,7 @@ def change_settings(
     conversation: int,
     change: Callable[[Request | None], Request | None],
 ) -> None:
-    """Change the settings as they are by now: what the caller has read may be older."""
+    """Change the settings as they are by now: the caller may have read older ones."""
     settings = change(get(connection, conversation).settings)
     _set(connection, conversation, settings=settings_to_json(settings))
 

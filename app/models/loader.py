@@ -62,8 +62,10 @@ class ModelLoader(QObject):
         self.problem: Problem | None = None
         self.busy: Callable[[], bool] = lambda: False
         self._asked = self._wanted  # of the loaded pair
+        self._targets: dict[str, str] = {}  # by the ids of requests to the engine
+        self._latest = ""  # the id of the request for `pair`; empty while it is prepared
         self._next: Pair | None = None  # to be loaded when the answer has finished
-        self._opened: dict[str, str] = {}  # opened by the user and not loaded yet, by kind
+        self._opened: dict[str, str] = {}  # kinds of paths that are to be listed when loaded
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
         for signal in (engine.happened, engine.told_guest):
@@ -137,19 +139,20 @@ class ModelLoader(QObject):
 
     def open_target(self, path: Path) -> None:
         """Load a model's folder or a GGUF file. When it has loaded, it is listed from then on."""
-        self._opened["targets"] = str(path)
+        self._opened[str(path)] = "targets"
         self.load(Pair(str(path), "auto", self.pair.draft_length))
 
     def open_drafter(self, drafter: Path) -> None:
         """Draft with the model or head in this folder. When it has loaded, it is listed from then
         on."""
-        self._opened["drafters"] = str(drafter)
+        self._opened[str(drafter)] = "drafters"
         self.draft(drafter=str(drafter))
 
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
         self.resting = False
         self.problem = None
+        self._latest = ""
         self._choose(pair)
         if pair.target and not is_gguf(pair.target):
             self._ask(Path(pair.target))
@@ -170,7 +173,7 @@ class ModelLoader(QObject):
             )
         )
         if self.loaded is not None:
-            self._engine.use_drafting(drafter=drafter, draft_length=draft_length)
+            self._expect(self._engine.use_drafting(drafter=drafter, draft_length=draft_length))
         elif not self.fetching:
             self.load(self.pair)
 
@@ -236,7 +239,7 @@ class ModelLoader(QObject):
         opening = self._commands.start("open", target)
         opening.line_received.connect(self._report_progress)
         opening.done.connect(lambda answer: self._on_prepared(target, answer))
-        opening.failed.connect(self._on_unprepared)
+        opening.failed.connect(lambda problem: self._on_unprepared(target, problem))
 
     def _report_progress(self, line: object) -> None:
         if isinstance(line, Progressed):
@@ -246,7 +249,7 @@ class ModelLoader(QObject):
         try:
             folder = Path(expect(Opened, answer).folder)
         except Problem as problem:
-            self._on_unprepared(problem)
+            self._on_unprepared(target, problem)
             return
         self.fetching = self.fetching and target != ""
         if self.pair.target == target:
@@ -254,7 +257,7 @@ class ModelLoader(QObject):
 
     def _ask(self, target: Path) -> None:
         parallel, learn, keep = self._asked = self._wanted
-        self._engine.load(
+        id = self._engine.load(
             target,
             drafter=self.pair.drafter,
             draft_length=self.pair.draft_length,
@@ -264,11 +267,17 @@ class ModelLoader(QObject):
             keep_bytes=None if keep else 0,
             macs=self._settings.macs,
         )
+        self._expect(id)
         self.load_requested.emit()
 
-    def _on_unprepared(self, problem: Problem) -> None:
-        self.fetching = False
-        self._fail(problem)
+    def _expect(self, id: str) -> None:
+        """Note a request for the chosen pair: the ends of earlier requests are about others."""
+        self._latest, self._targets[id] = id, self.pair.target
+
+    def _on_unprepared(self, target: str, problem: Problem) -> None:
+        self.fetching = self.fetching and target != ""
+        if self.pair.target == target:
+            self._fail(problem)
 
     def _fail(self, problem: Problem) -> None:
         """Return to the pair that is still loaded, if any."""
@@ -282,12 +291,13 @@ class ModelLoader(QObject):
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded, self.problem = loaded, None
         self._wait_for_rest()
-        self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
-        if self.starter:
+        target = self._targets.pop(loaded.id, self._last_loaded.target)
+        self._last_loaded = Pair(target, loaded.drafter, loaded.draft_length)
+        if target == "":
             self._settings.starter_name = target_name(loaded.target)
-        for kind, now in (("targets", self.pair.target), ("drafters", loaded.drafter)):
-            if self._opened.pop(kind, "") == now != "":
-                self._settings.remember_path(kind, now)
+        for path in (target, loaded.drafter):
+            if kind := self._opened.pop(path, ""):
+                self._settings.remember_path(kind, path)
         self.loaded_now.emit(loaded)
         self.load_again()  # the settings may have changed meanwhile
 
@@ -295,7 +305,9 @@ class ModelLoader(QObject):
         self.loaded = None
 
     def _on_failed(self, failed: Failed) -> None:
-        self._fail(Problem(failed.message, failed.remedy))
+        earlier = self._targets.pop(failed.generation, None) is not None
+        if not earlier or failed.generation == self._latest:
+            self._fail(Problem(failed.message, failed.remedy))
 
 
 def is_gguf(target: str) -> bool:

@@ -46,7 +46,8 @@ def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said
     talk.conversation.configure(system_prompt="Be kind.", settings=Request(max_tokens=7))
     talk.conversation.think("off")  # before these are read
     talk.until(lambda: talk.conversation.settings.thinking == "off")
-    assert talk.conversation.configured == ("Be kind.", Request(max_tokens=7, thinking="off"))
+    chosen = "Be kind.", Request(max_tokens=7, thinking="off")
+    assert talk.conversation.configured == chosen
 
 
 @pytest.mark.parametrize("first", ["say", "configure"])

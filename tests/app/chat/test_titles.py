@@ -177,7 +177,8 @@ def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
     assert titles.titled == [second.conversation]
     talk.until(lambda: talk.store.conversation(first.conversation).result().titled)
     given = [talk.store.conversation(each.conversation).result().title for each in (first, second)]
-    assert (given, len(titles.titled)) == (["What is it?", "Colours"], 1)
+    wanted = ["What is it?", "Colours"]
+    assert (given, len(titles.titled)) == (wanted, 1)
     titles.writer.close()
 
 

@@ -1,6 +1,7 @@
 """A command prepares a target: its progress, its folder, its problems."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.settings import Pair, Settings
+from engine.events import Failed
 from models.files import HOME_VARIABLE
 from models.starter import GGUF_VARIABLE
+from tests.support.engine.scripted_host import LOADED
 from tests.support.models.tiny_gguf import TinyGguf
 
 
@@ -25,17 +28,18 @@ class Recorder(EngineProcess):
 
     def load(self, target, **options):
         self.asked.append(target)
-        return ""
+        return str(target)
 
 
 class Loading:
-    """A loader without an engine. Attributes: `loader`; its `commands`; `asked`, `progress` and
-    `failed` so far."""
+    """A loader without an engine's process. Attributes: `loader`; its `engine`, `settings` and
+    `commands`; `asked`, `progress` and `failed` so far."""
 
     def __init__(self, folder, commands):
         engine = Recorder(EngineLog(folder))
         settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
-        self.asked = engine.asked
+        self.settings = settings
+        self.engine, self.asked = engine, engine.asked
         self.progress = []
         self.failed = []
         self.commands = commands
@@ -75,11 +79,24 @@ print('{"answer": "opened", "folder": "/models/a"}')
     assert not one.loader.fetching
 
 
-def test_what_is_not_chosen_any_more_is_not_loaded(load, until):
-    one = load("a.gguf", """print('{"answer": "opened", "folder": "/models/a"}')""")
+@pytest.mark.parametrize(
+    "code", ["raise SystemExit(1)", """print('{"answer": "opened", "folder": "/models/a"}')"""]
+)
+def test_what_is_not_chosen_any_more_is_not_loaded_and_its_failure_changes_nothing(
+    code, load, until
+):
+    one = load("a.gguf", code)
     one.loader.load(Pair("/models/b", "none", "auto"))
     until(lambda: not one.commands.findChildren(RunningCommand))
     assert one.asked == [Path("/models/b")]
+    one.loader.open_target(Path("/models/c"))
+    one.engine.failed.emit(Failed("/models/b", "It does not fit.", "Choose another."))
+    assert (one.failed, one.loader.pair.target) == ([], "/models/c")
+    one.loader.open_target(Path("/models/d"))
+    one.engine.loaded.emit(replace(LOADED, id="/models/c", target="/models/c"))
+    assert one.settings.paths("targets") == ("/models/c",)  # the other one has not loaded
+    one.engine.failed.emit(Failed("/models/d", "It does not fit.", "Choose another."))
+    assert (len(one.failed), one.loader.pair.target) == (1, "/models/c")
 
 
 @pytest.mark.parametrize(
