@@ -202,6 +202,7 @@ class WindowDialogs(QObject):
     def _configure(self) -> None:
         """Let the user choose the system prompt and the sampling of this conversation."""
         loaded, settings = self._application.loader.loaded, self._application.settings
+        place = self._conversation.place
         dialog = SamplingDialog(
             *self._conversation.configured,
             defaults=DEFAULTS,
@@ -212,7 +213,7 @@ class WindowDialogs(QObject):
         )
         dialog.applied.connect(
             lambda prompt, request: self._conversation.configure(
-                system_prompt=prompt, settings=request
+                system_prompt=prompt, settings=request, place=place
             )
         )
         dialog.open_once()

@@ -224,9 +224,15 @@ class OpenConversation(QObject):
         self._stepper.run(steps(), failed=give_up)
 
     @in_steps
-    def configure(self, *, system_prompt: str, settings: Request | None) -> Steps:
-        """Set how messages are answered from now on."""
-        conversation = yield from self.stored()
+    def configure(
+        self, *, system_prompt: str, settings: Request | None, place: Place | None = None
+    ) -> Steps:
+        """Set how messages are answered from now on, at this `place` if it was chosen earlier."""
+        if place is not None and not self.is_here(place):
+            if (conversation := place.conversation) is None:
+                return
+        else:
+            conversation = yield from self.stored()
         yield self._store.configure(conversation, system_prompt=system_prompt, settings=settings)
         yield from self._read_again(conversation)
 

@@ -242,7 +242,8 @@ class DocumentsController(QObject):
         question = f"Delete “{one_line(name)}” from this conversation?"
         then = partial(self._conversation.delete_document, number)
         window = self._composer.window()
-        ask(window, "Delete document", question, _DELETION, verb="Delete", then=then)
+        box = ask(window, "Delete document", question, _DELETION, verb="Delete", then=then)
+        self._conversation.opened.connect(box.reject)  # another's document has the same number
 
     def close(self) -> None:
         """Cancel reading, and plan nothing more."""

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import Entry, ExportedChat
 from app.race.dialog import RaceDialog
+from app.sampling.dialog import SamplingDialog
 from engine.request import Request
 
 FIELDS = (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox, QTreeWidget)
@@ -71,6 +72,21 @@ def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
     until(lambda: names and window.findChild(RaceDialog))
     window.findChild(RaceDialog).start()
     assert (names, [request.max_tokens for request in raced]) == (["Mine trace.json"], [7])
+    window.findChild(RaceDialog).close()
+    window.show_conversation(record.id)
+    until(lambda: window.conversation.record)
+    window.menus.actions["sampling"].trigger()
+    other = window.store.create(title="Other").result()
+    window.show_conversation(other.id)
+    until(lambda: window.conversation.record.id == other.id)
+    window.findChild(SamplingDialog).applied.emit("Briefly", None)
+
+    def prompts():
+        chats = [window.store.conversation(each.id).result() for each in (record, other)]
+        return [chat.system_prompt for chat in chats]
+
+    until(lambda: any(prompts()))
+    assert prompts() == ["Briefly", ""]
 
 
 @pytest.mark.parametrize("points", [6, 0])

@@ -198,6 +198,16 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, wat
     assert "<img" not in window.composer.documents.chips[0].toolTip()
     send(window, "What leaks?")
     until(answered(window, 2))
+    home = window.conversation.record.id
+    copy = window.store.duplicate(home).result().id
+    question(window).documents.remove_asked.emit(0)
+    box, closed = window.findChild(QMessageBox), []
+    box.finished.connect(closed.append)
+    box.setParent(None)
+    for other in (copy, home):
+        window.show_conversation(other)
+        until(lambda other=other: window.conversation.record.id == other)
+        assert closed  # a document of another conversation has the same number
     for button, is_left in (("Cancel", "whole"), ("Delete", "deleted")):
         question(window).documents.remove_asked.emit(0)
         box = window.findChild(QMessageBox)
