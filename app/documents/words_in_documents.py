@@ -100,11 +100,13 @@ class WordsInDocuments(QObject):
                 _find_words,
                 text,
                 documents,
-                self._indexes,
+                dict(self._indexes),
                 said=self._questions_before(answer),
                 complete=max(numbers) > 0 and not self._deleted_before(answer),
             )
-            found = yield in_thread(work)
+            found, indexes = yield in_thread(work)
+            if record == self._record:
+                self._indexes |= indexes
             writing = self._answers.writing(answer)
             events = writing.events if writing else (yield self._store.trace(answer))
             drafts = str(copied_drafts(events, self._given(answer)))
@@ -205,15 +207,16 @@ class WordsInDocuments(QObject):
 def _find_words(
     text: str,
     documents: Mapping[int, Document],
-    indexes: dict[int, WordIndex],
+    known: Mapping[int, WordIndex],
     *,
     said: list[str],
     complete: bool,
-) -> AnswerWords:
-    """Find words, in a thread, one answer at a time. Documents are indexed when they are first
-    needed."""
-    for number, document in documents.items():
-        if number not in indexes:
-            indexes[number] = WordIndex(document.text, document.starts)
-    known = {number: indexes[number] for number in documents}
-    return words_of(text, documents=documents, indexes=known, said=said, complete=complete)
+) -> tuple[AnswerWords, dict[int, WordIndex]]:
+    """Find words, in a thread, one answer at a time. Documents that are not `known` are indexed.
+    Returns the words, and the index of each document."""
+    indexes = {
+        number: known[number] if number in known else WordIndex(document.text, document.starts)
+        for number, document in documents.items()
+    }
+    found = words_of(text, documents=documents, indexes=indexes, said=said, complete=complete)
+    return found, indexes

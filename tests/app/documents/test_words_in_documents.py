@@ -1,12 +1,14 @@
 """Answers and documents of a conversation: which words are marked, and where they lead."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from app.conversations.store import Store
+from engine.documents.copied import WordIndex
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
 from engine.events import Draft, Source
@@ -67,7 +69,7 @@ def widget(window):
 
 
 def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document_is_deleted(
-    open_window, until, tmp_path, contract
+    open_window, until, tmp_path, contract, monkeypatch
 ):
     path, document = contract
     answer = f"{ANSWER} A strong wind can change the level."
@@ -77,6 +79,7 @@ def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document
         seed(tmp_path, document, MANUAL, answer=answer, original=path, copied=True),
     )
     until(lambda: words(window).copied)
+    copy = window.store.duplicate(window.conversation.record.id).result().id
     first, second = words(window).copied
     assert answer[first.start : first.end] == COPY
     assert [answer[each.start : each.end] for each in words(window).missing] == ["Peter Stern"]
@@ -106,6 +109,19 @@ def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document
     assert panel.place is not None
     window.menus.actions["new"].trigger()
     until(lambda: panel.place is None)
+    begun, deleted = [], Event()
+
+    def index(*parts):
+        begun.append(parts)
+        return WordIndex(*parts) if len(begun) == 1 or deleted.wait() else None
+
+    monkeypatch.setattr("app.documents.words_in_documents.WordIndex", index)
+    window.show_conversation(copy)
+    until(lambda: len(begun) == 2)
+    window.conversation.delete_document(1)
+    until(lambda: window.conversation.branch[0].sent.documents[0].deleted)
+    deleted.set()
+    until(lambda: len(words(window).copied) == 1)
 
 
 def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_path):
