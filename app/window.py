@@ -394,7 +394,7 @@ class Window(QMainWindow):
             self._on_problem(Problem("An answer is in progress.", "Stop it, then keep the chat."))
             self._show_temporary()
         elif (record := self.conversation.record) is not None:
-            self.sidebar_controller.keep_temporary(record.id, self.composer.text)
+            self.sidebar_controller.keep_temporary(record.id, lambda: self.composer.text)
 
     def show_conversation(
         self, conversation: int | None, *, at: int | None = None, words: str = ""

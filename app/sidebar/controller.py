@@ -138,12 +138,18 @@ class SidebarController(QObject):
         self._open(record.id)
 
     @in_steps
-    def keep_temporary(self, conversation: int, unsent: str) -> Steps:
-        """Store a conversation that is only in memory, with its unsent text, and open that."""
-        chat = yield self._store.chat(conversation)
-        (record,) = yield self._store.add((replace(chat, title=""),))
-        yield self._store.keep_unsent(record.id, unsent)
-        yield self._listing.refresh()
+    def keep_temporary(self, conversation: int, unsent: Callable[[], str]) -> Steps:
+        """Store the open conversation, which is only in memory, and open that, with the unsent text
+        as it is then. Nothing is sent in it meanwhile."""
+        here, place, text = self._conversation, self._conversation.place, unsent()
+        here.sends[place] = ""
+        try:
+            chat = yield self._store.chat(conversation)
+            (record,) = yield self._store.add((replace(chat, title=""),))
+            yield self._listing.refresh()
+        finally:
+            del here.sends[place]
+        self._store.keep_unsent(record.id, unsent() if here.is_here(place) else text)
         self._open(record.id)
 
     def _attach_files(self) -> None:

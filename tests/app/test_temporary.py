@@ -99,7 +99,9 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     assert chat.conversation.settings.private  # a race has these
     assert [one.request.private for one in asked] == [True, True]
     chat.notices.press("temporary")
+    chat.conversation.say("Unsent")  # before it is kept
     until(lambda: chat.conversation.record and not chat.conversation.temporary)
+    assert "Unsent" in chat.composer.text
     assert "temporary" not in chat.notices.shown
     assert not chat.conversation.settings.private
     kept = chat.conversation.branch
