@@ -242,7 +242,15 @@ class SidebarController(QObject):
     def _delete(self, conversations: tuple[int, ...]) -> None:
         self._answers.cancel_in(conversations)
         self.leaving.emit(conversations)
-        self._file(lambda: self._store.delete(*conversations), "Deleted")
+        deletion = self._store.delete(*conversations)
+        self._file(lambda: deletion, "Deleted")
+        steps = self._stop_answers(deletion, conversations)
+        self._stepper.run(steps, failed=lambda problem: None)  # it is reported once
+
+    def _stop_answers(self, deletion: Future[Undo], conversations: tuple[int, ...]) -> Steps:
+        """Stop the answers to messages that were on their way when these were deleted."""
+        yield deletion
+        self._answers.cancel_in(conversations)
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:

@@ -187,6 +187,16 @@ def test_an_answer_of_a_deleted_conversation_ends(open_windows, until, tmp_path)
     second.sidebar.deleted.emit((writing.message.conversation,))
     assert writing.stopping
     until(lambda: shown(windows) == {1: None, 2: None})
+    begun, answers = [], windows.application.answers
+    answers.begun.connect(begun.append)
+    other = first.store.create().result().id
+    first.show_conversation(other)
+    until(lambda: first.conversation.record)
+    first.conversation.say("go")
+    second.sidebar.deleted.emit((other,))
+    until(lambda: begun and other not in {each.id for each in first.store.conversations().result()})
+    until(windows.application.listing.refresh().done)
+    assert begun[0] not in answers.unfinished
 
 
 def test_two_windows_are_answered_at_once(open_windows, until):
