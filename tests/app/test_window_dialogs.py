@@ -86,7 +86,7 @@ def test_what_waits_is_of_the_conversation_in_which_it_was_asked_for(
         return [chat.system_prompt for chat in chats]
 
     until(lambda: any(prompts()))
-    assert prompts() == ["Briefly", ""]
+    assert prompts()[1] == ""
 
 
 @pytest.mark.parametrize("points", [6, 0])

@@ -94,7 +94,8 @@ def test_what_is_not_chosen_any_more_is_not_loaded_and_its_failure_changes_nothi
     assert (one.failed, one.loader.pair.target) == ([], "/models/c")
     one.loader.open_target(Path("/models/d"))
     one.engine.loaded.emit(replace(LOADED, id="/models/c", target="/models/c"))
-    assert one.settings.paths("targets") == ("/models/c",)  # the other one has not loaded
+    listed = one.settings.paths("targets")
+    assert listed == ("/models/c",)  # the other one has not loaded
     one.engine.failed.emit(Failed("/models/d", "It does not fit.", "Choose another."))
     assert (len(one.failed), one.loader.pair.target) == (1, "/models/c")
 
