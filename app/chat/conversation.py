@@ -38,6 +38,7 @@ _SAME_WORDS = (
     "The preset “Exact (greedy)” always gives the same answer. Choose another preset to vary it."
 )
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
+_CHOSEN = "unsent", "queued", "permissions"  # of a record, which no list knows at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +207,12 @@ class OpenConversation(QObject):
         `words` are the hits of a search in that message.
         """
         self._asked += 1
-        self._coming, asked = conversation, self._asked
+        self._coming, asked, before = conversation, self._asked, self.record
 
         def steps() -> Steps:
             record, branch = yield self._store.shown(conversation, at=at)
             if asked == self._asked:
-                self.record, self._coming = self._as_known(record), None
+                self.record, self._coming = self._as_known(record, before), None
                 self._show_all(branch)
                 if at is not None:
                     self.reached.emit(at, words)
@@ -452,15 +453,16 @@ class OpenConversation(QObject):
             self.record = record
             self.described.emit()
 
-    def _as_known(self, read: Conversation) -> Conversation:
+    def _as_known(self, read: Conversation, before: Conversation | None = None) -> Conversation:
         """Return a record that was read, with the newer choices here: the store may not have known
-        them yet."""
+        them yet. It knew those in `before`, the record here when reading began."""
         known = self.record
         if known is None or known.id != read.id:
             return read
-        return replace(
-            read, unsent=known.unsent, queued=known.queued, permissions=known.permissions
-        )
+        chosen = {name: getattr(known, name) for name in _CHOSEN}
+        if before is not None and before.id == known.id:
+            chosen = {n: value for n, value in chosen.items() if value != getattr(before, n)}
+        return replace(read, **chosen)
 
     def _show_stored(self, place: Place, conversation: int) -> Steps:
         """Show the branch as it is stored, if this place is still shown."""

@@ -250,6 +250,10 @@ def test_a_message_that_was_found_is_reached_on_its_branch(begin):
     talk.conversation.permit(NEVER)
     talk.until_told("reached", 2)
     assert (talk.conversation.queued, talk.conversation.permissions) == (("next",), NEVER)
+    talk.store.keep_queued(record.id, ())  # sent without the window, which was about to leave
+    talk.conversation.open(record.id, at=question.id)
+    talk.until_told("reached", 3)
+    assert (talk.conversation.queued, talk.conversation.permissions) == ((), NEVER)
 
 
 def chats(talk):
