@@ -332,12 +332,19 @@ class ComposerController(QObject):
             self._conversation.say(queued[0], queued=True, sent=sent)
             self._show_queue()
 
-    def _on_saved(self, message: Message) -> None:
-        """Send the next message after an answer that ended well; otherwise the user decides."""
-        self.count()
+    def send_next(self, answer: Message) -> bool:
+        """Send the next message after an answer that ended well; otherwise the user decides.
+        Returns False if another conversation is about to be shown."""
         branch = self._conversation.branch
-        if branch and branch[-1].id == message.id and ended_well(message):
+        if self._conversation.opening:
+            return False
+        if branch and branch[-1].id == answer.id and ended_well(answer):
             self._send_queued()
+        return True
+
+    def _on_saved(self, message: Message) -> None:
+        self.count()
+        self.send_next(message)
         self._show_queue()
 
     def _show_queue(self) -> None:

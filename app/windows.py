@@ -187,12 +187,20 @@ class Windows(QObject):
         store.drop_temporary(but=shown | sent_in | answers.conversations)  # until all is stored
 
     def _send_queued(self, answer: Message) -> None:
-        application = self.application
+        application, window = self.application, self._showing(answer.conversation)
+        if window is not None and not window.conversation.opening:
+            return  # it sends them itself
+
+        def send_in_window(answer: Message) -> bool:
+            window = self._showing(answer.conversation)
+            return window is not None and window.composer_controller.send_next(answer)
+
         steps = send_next(
             answer,
             application.store,
             application.answers,
             shown=lambda conversation: self._showing(conversation) is not None,
+            send_in_window=send_in_window,
             names=lambda: application.loader.names,
         )
         self._stepper.run(steps, failed=lambda problem: None)  # it stays queued

@@ -118,6 +118,11 @@ class OpenConversation(QObject):
         return self._coming or (self.record.id if self.record else None)
 
     @property
+    def opening(self) -> bool:
+        """Whether another conversation is about to be shown."""
+        return self._coming is not None
+
+    @property
     def writing(self) -> Writing | None:
         """The answer at the end of the branch, while it is written."""
         last = self._answers.writing(self.branch[-1].id) if self.branch else None

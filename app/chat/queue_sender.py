@@ -1,8 +1,8 @@
 """Sends queued messages of conversations that no window shows, as their answers end.
 
-A window sends the queued messages of its own conversation. A message that would need passages of
-documents waits until a window shows the conversation: only there it is known which. Knows the store
-and the answers; no window.
+A window sends the queued messages of its own conversation, also if it was still being opened when
+the answer ended. A message that would need passages of documents waits until a window shows the
+conversation: only there it is known which. Knows the store and the answers; no window.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,22 @@ def send_next(
     answers: Answers,
     *,
     shown: Callable[[int], bool],
+    send_in_window: Callable[[Message], bool],
     names: Callable[[], tuple[str, str]],
 ) -> Steps:
     """Send the message queued after this answer, if there is one. `shown` returns whether a window
-    shows a conversation; `names`, the current target and drafter as text."""
-    if not ended_well(after) or shown(after.conversation):
+    shows a conversation, or is about to; `send_in_window` has it send the message, and returns
+    False until it is open; `names` returns the current target and drafter as text."""
+    if not ended_well(after):
         return
     record, branch = yield store.shown(after.conversation)
+    while shown(record.id):
+        if send_in_window(after):
+            return
+        record, branch = yield store.shown(record.id)
     documents = [document for said in branch if said.sent for document in said.sent.documents]
     ends_here = bool(branch) and branch[-1].id == after.id
-    if (
-        not record.queued
-        or not ends_here
-        or any(document.among for document in documents)
-        or shown(record.id)
-    ):
+    if not record.queued or not ends_here or any(document.among for document in documents):
         return
     target, drafter = names()
     record, branch = yield store.ask(

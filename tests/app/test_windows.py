@@ -449,7 +449,7 @@ def test_a_message_of_the_system_leads_to_the_window_of_the_answer(pair, until):
     until(lambda: shown(windows) == {1: 2, 2: 5})
 
 
-def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path):
+def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path, monkeypatch):
     gate = tmp_path / "gate"
     windows = open_windows(f"ready take load take wait:{gate} text:one done serve")
     window = windows.current
@@ -460,9 +460,35 @@ def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path)
     window.menus.actions["new"].trigger()
     gate.touch()
     store = window.store
-    until(lambda: len(store.branch(1).result()) == 6 and not windows.application.answers.busy)
+    answers = windows.application.answers
+    until(lambda: len(store.branch(1).result()) == 6 and not answers.conversations)
     assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
         *("first", "second", "third")
     ]
     assert store.conversation(1).result().queued == ()
     assert window.conversation.record is None, "and nothing else is shown for it"
+    other, finish, saved = store.create().result().id, store.finish_answer, []
+    store.keep_queued(1, ("fifth", "sixth", "seventh")).result()
+    window.show_conversation(1)
+    until(lambda: window.conversation.record)
+
+    def at_the_end(*written, **options):
+        """Leave its conversation, or open it, while the end of its answer is stored."""
+        stored = finish(*written, **options)
+        saved.append(written)
+        if len(saved) < 4:
+            window.show_conversation(other if len(saved) != 2 else 1)
+        return stored
+
+    def after_it():
+        if len(saved) == 3:
+            window.show_conversation(1)
+
+    monkeypatch.setattr(store, "finish_answer", at_the_end)
+    answers.saved.connect(after_it)
+    window.conversation.say("fourth")
+    until(lambda: len(saved) == 4 and not answers.conversations)
+    assert [m.content for m in store.branch(1).result() if m.role == "user"][3:] == [
+        *("fourth", "fifth", "sixth", "seventh")
+    ]
+    until(lambda: window.composer.queued.texts == ())
