@@ -91,6 +91,7 @@ class Finder(QObject):
         if not self.bar.isVisible():
             self.open()
             return
+        self._follow()
         places = [(row, n) for row in self._rows for n in range(len(self._found.get(row, ())))]
         if not places:
             return
@@ -140,6 +141,7 @@ class Finder(QObject):
 
     def _look(self) -> None:
         """Search for one slice of time."""
+        self._follow()
         until = time.monotonic() + _SLICE_SECONDS
         while self._waiting and self._wanted is not None and time.monotonic() < until:
             row = self._waiting[-1]

@@ -163,13 +163,23 @@ def test_an_answer_that_grows_is_followed(conversation, until):
     assert conversation.finder.hits == 3
 
 
-def test_another_branch_is_searched(conversation, until):
+def test_another_branch_is_searched(conversation, until, monkeypatch):
     conversation.say("one")
-    conversation.say("one one")
+    gone = [conversation.say("one one"), conversation.say("two")]
     conversation.find("one")
     conversation.finder.step(1)
     assert conversation.count.startswith("2 of 3")
+    with monkeypatch.context() as slow:
+        slow.setattr("app.chat.finder._SLICE_SECONDS", -1.0)
+        conversation.finder.bar.field.setText("two")
+    conversation.transcript.cut(2)
+    QApplication.processEvents()  # before the rest is written
+    conversation.finder.bar.field.setText("one")
+    conversation.finder.step(1)
     conversation.transcript.cut(1)
+    conversation.finder.step(1)
+    assert conversation.at == [(0, "one")]
+    assert [row.widget for row in gone] == [None, None]
     conversation.say("none")
     until(lambda: conversation.finder.hits == 2)
     conversation.finder.step(1)
