@@ -216,6 +216,8 @@ class Pool:
             problem = await self._lacks(pair, there, idle[:count])
             if problem is None:
                 for other in idle[:count]:
+                    if other.users:  # it was asked meanwhile
+                        return await self._make_room(pair)
                     self._report(f"Unloading {other.name}, to make room")
                     await other.stop()
                 return

@@ -96,6 +96,21 @@ async def test_the_least_recently_used_makes_room():
         assert served.loaded == ["one", "three"]
         assert content(await served.asked("two")) == "You said: hello "
         assert served.loaded == ["two", "three"]
+        reckon, writing = room.require, []
+
+        async def asked_meanwhile(pair, **more):
+            await reckon(pair, **more)
+            if not writing:
+                writing.append(asyncio.create_task(served.asked("three", HANG)))
+                while not served.children["three"].host.running:
+                    await asyncio.sleep(0.001)
+
+        room.require = asked_meanwhile
+        assert content(await served.asked("one")) == "You said: hello "
+        assert served.loaded == ["one", "three"], "it is in use again"
+        assert not writing[0].done()
+        writing[0].cancel()
+        await asyncio.gather(*writing, return_exceptions=True)
 
 
 async def test_one_that_is_too_large_is_refused_and_the_others_stay():
