@@ -287,7 +287,8 @@ async def _kept(service: Service, body: AnswerFields, writer: ReplyWriter) -> Re
     """Load or unload the model: a request without a prompt asks for that."""
     keep_seconds = _keep_seconds(body)
     if keep_seconds == 0:
-        service.pair.keep_seconds = 0.0
+        if service.pair.alive:  # the next load is not meant
+            service.pair.keep_seconds = 0.0
         return json_reply(writer.nothing("unload"))
     async with service.pool.using(service.pair, keep_seconds=keep_seconds):
         return json_reply(writer.nothing("load"))

@@ -29,9 +29,9 @@ class Pair:
     """A pair, and the link to its engine.
 
     Attributes: `users`, the requests that need it now; `used`, when the last request ended, by the
-    loop's clock; `keep_seconds`, how long it then stays loaded; `fit`, the memory that it takes
-    while it is loaded, None where that is not known; `measured`, the loaded pair that `fit` is of;
-    `loading`, its newest load.
+    loop's clock; `keep_seconds`, how long it then stays loaded, until it is stopped; `fit`, the
+    memory that it takes while it is loaded, None where that is not known; `measured`, the loaded
+    pair that `fit` is of; `loading`, its newest load.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Pair:
         """Without a `child` the engine belongs to another program, which chooses the pair.
         Without a `name` the target's is used."""
         self.link, self.child = link, child
-        self.keep_seconds = keep_seconds
+        self.keep_seconds = self._usual_seconds = keep_seconds
         self.users, self.used = 0, 0.0
         self.fit: Fit | None = None
         self.measured: Loaded | None = None
@@ -108,7 +108,7 @@ class Pair:
     async def stop(self) -> None:
         """End its engine. The next request loads the pair again."""
         life, self._life, self.loading = self._life, None, None
-        self.fit, self.measured = None, None
+        self.fit, self.measured, self.keep_seconds = None, None, self._usual_seconds
         if life is not None:
             life.cancel()
             await asyncio.gather(life, return_exceptions=True)

@@ -123,11 +123,11 @@ class Pool:
         `keep_seconds`: how long it stays loaded after that; None leaves it as it is. Raises
         Refusal.
         """
-        if keep_seconds is not None:
-            pair.keep_seconds = keep_seconds
         pair.users += 1
         try:
             await self._get(pair)
+            if keep_seconds is not None:
+                pair.keep_seconds = keep_seconds
             yield pair.link
         finally:
             pair.users -= 1

@@ -182,10 +182,19 @@ async def test_a_request_says_how_long_its_pair_stays():
             assert (served.loaded, one.expires) == (["one"], inf)
         while served.loaded:
             await asyncio.sleep(0.005)
-        async with served.pool.using(one, keep_seconds=inf):
+        served.children["one"].problem = Problem("The weights are torn.", "Fetch them again.")
+        with pytest.raises(Refusal):
+            async with served.pool.using(one, keep_seconds=0.0):
+                pass
+        served.children["one"].problem = None
+        unload = await served.client.post("/api/generate", json={"model": "one", "keep_alive": 0})
+        assert unload.json()["done_reason"] == "unload"
+        async with served.pool.using(one):
             pass
-        await asyncio.sleep(0.03)
-        assert served.loaded == ["one"]
+        assert one.expires == inf, "what one life was given is over with it"
+        async with served.pool.using(one, keep_seconds=60.0):
+            pass
+        assert one.expires < inf
 
 
 async def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(monkeypatch):
