@@ -80,6 +80,7 @@ class Pool:
         self._room, self._report = room or Room(), report
         self._tick_seconds = tick_seconds
         self._changing = asyncio.Lock()  # held while a pair is loaded or unloaded
+        self._closed = False
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -138,10 +139,16 @@ class Pool:
         Problem."""
         if pair.child is None:
             return
+        if self._closed:
+            raise _closed()
         if pair.loading is None or (pair.loading.done() and not pair.alive):
             pair.loading = asyncio.create_task(self._start(pair))
             pair.loading.add_done_callback(retrieve)
-        await asyncio.shield(pair.loading)
+        loading = pair.loading
+        await asyncio.wait((loading,))  # it goes on where a client leaves
+        if loading.cancelled():
+            raise _closed()
+        loading.result()
 
     async def tend(self) -> None:
         """Unload pairs whose time is over, or that no longer fit after another program has loaded a
@@ -157,7 +164,8 @@ class Pool:
                     await self._unload(pair, "as it was idle")
 
     async def close(self) -> None:
-        """End all engines."""
+        """End all engines, and start none any more."""
+        self._closed = True
         loads = [pair.loading for pair in self._pairs if pair.loading is not None]
         for load in loads:
             load.cancel()
@@ -249,6 +257,10 @@ class Pool:
             if pair.alive and not pair.users:  # it may have been asked meanwhile
                 self._report(f"Unloading {pair.name}, {why}")
                 await pair.stop()
+
+
+def _closed() -> Problem:
+    return Problem("The server is ending.", "Ask again once it is started again.")
 
 
 def keep_seconds(text: str) -> float:

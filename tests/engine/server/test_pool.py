@@ -107,7 +107,7 @@ async def test_the_least_recently_used_makes_room():
 
         room.require = asked_meanwhile
         assert content(await served.asked("one")) == "You said: hello "
-        assert served.loaded == ["one", "three"], "it is in use again"
+        assert served.loaded == ["one", "three"]
         assert not writing[0].done()
         writing[0].cancel()
         await asyncio.gather(*writing, return_exceptions=True)
@@ -191,7 +191,7 @@ async def test_a_request_says_how_long_its_pair_stays():
         assert unload.json()["done_reason"] == "unload"
         async with served.pool.using(one):
             pass
-        assert one.expires == inf, "what one life was given is over with it"
+        assert one.expires == inf
         async with served.pool.using(one, keep_seconds=60.0):
             pass
         assert one.expires < inf
@@ -261,6 +261,14 @@ async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
         child.gate.set()
         while served.pool.pairs[0].state != "not loaded":
             await asyncio.sleep(0.005)
+        child.gate.clear()
+        waiting = asyncio.create_task(served.asked("one"))
+        while child.lives < 2:
+            await asyncio.sleep(0.001)
+        await served.pool.close()
+        for refused in (await waiting, await served.asked("one")):
+            assert refused.status_code == 503
+        assert child.lives == 2
 
 
 async def test_the_windows_pair_is_one_of_them_and_has_precedence():
