@@ -45,12 +45,13 @@ def offered(
     for tool in tools:
         schema = _json(tool.input_schema)
         description = shown(tool.description or "")
-        total += len(schema) + len(description)
+        size_bytes = _bytes(schema) + _bytes(description)
         named = 0 < len(tool.name) <= _LONGEST_NAME and in_one_line(tool.name) == tool.name
-        fits = len(schema) <= _LONGEST_SCHEMA_BYTES and total <= _ALL_TOOLS_BYTES
+        fits = _bytes(schema) <= _LONGEST_SCHEMA_BYTES and total + size_bytes <= _ALL_TOOLS_BYTES
         if not named or not fits or tool.name in found or len(found) == MOST_TOOLS:
             left_out.append(tool.name)
             continue
+        total += size_bytes
         notes = tool.annotations
         title = tool.title or (notes.title if notes else None) or ""
         read_only = bool(notes and notes.read_only_hint)

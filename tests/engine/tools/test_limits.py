@@ -6,6 +6,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 
 from engine.tools.limits import Ended, LimitedStreams, Unreadable
+from engine.tools.protocol import LONGEST_LINE_BYTES, RESPONSES, State
 from engine.tools.results import LONGEST_RESULT_BYTES, offered, result_text, short, shown
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +96,12 @@ async def test_of_what_it_is_told_unasked_little_is_let_through():
 def test_what_is_shown_and_read_has_limits():
     large = [types.Tool(name=f"t{n}", input_schema={"x": "y" * 90_000}) for n in range(100)]
     assert 0 < len(offered("s", large)[0]) < 20
+    first = types.Tool(name="first", input_schema={"x": "y" * LONGEST_LINE_BYTES})
+    (found,), left_out = offered("s", [first, types.Tool(name="next", input_schema={})])
+    assert (found.name, left_out) == ("next", ("first",))
+    wide = [types.Tool(name=f"t{n}", input_schema={"x": "🙂" * 24_000}) for n in range(100)]
+    state = State("s", "running", offered("s", wide)[0])
+    assert len(RESPONSES.to_line(state)) <= LONGEST_LINE_BYTES
     text, total = result_text(types.CallToolResult(content=[types.TextContent(text="xé" * 10**6)]))
     assert total == 3 * 10**6
     assert len(text.encode()) < LONGEST_RESULT_BYTES + 100
