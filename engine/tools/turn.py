@@ -256,9 +256,10 @@ def shortened(text: str, *, question: str, name: str, count: Callable[[str], int
     """A result, or the passages of it that a question is about where it is too long to be read
     whole, below a line that says so."""
     text = text.encode("utf-8", "replace").decode()
-    if len(text) <= MOST_RESULT_TOKENS:  # which has no more tokens than characters
+    data = text.encode()
+    if len(data) <= MOST_RESULT_TOKENS:  # which has no more tokens than bytes
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
     result = Document(name, "text", digest, (Section("lines", 1, text),))
     with PassageIndex() as index:
         found = plan(

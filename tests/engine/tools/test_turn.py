@@ -217,6 +217,14 @@ def test_a_long_result_is_given_in_passages_for_the_question():
     short = "\n".join(lines[:200])
     assert shortened(short, question="Where?", name="read_file", count=count) == short
 
+    def in_bytes(text):
+        return len(text.encode())
+
+    wide = "\n".join(["宝物は階段の下にある。"] * 240)
+    assert len(wide) < MOST_RESULT_TOKENS
+    found = shortened(wide, question="宝物", name="read_file", count=in_bytes)
+    assert in_bytes(found) < MOST_RESULT_TOKENS + 150
+
 
 CALL = StepCall("g_0", "read_file", '{"path": "notes.md"}', "files", "read_file", result="Text.")
 WRITTEN = '<think>Hm.</think>I look.<tool_call>{"name": "read_file"}</tool_call>'
