@@ -97,7 +97,11 @@ class LedMacs:
             complained=sys.stderr.buffer.write,
         )
         self._send(Ranks(launch.states))
-        launch.meet(self._stopped)
+        try:
+            launch.meet(self._stopped)
+        except Problem:  # they have ended
+            self._send(Ranks(()))
+            raise
         self._send(Ranks(launch.states))
         self._launch = launch
 

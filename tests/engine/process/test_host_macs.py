@@ -177,6 +177,7 @@ def test_macs_that_cannot_be_joined_leave_the_model_here(made, two, folder):
     assert of(Done, told)
     told = hosted([Load("1", folder, macs=two)])
     assert told[-1] == Failed("1", LOST.message, LOST.remedy, "request")
+    assert of(Ranks, told)[-1] == Ranks(())
 
 
 def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
