@@ -5,7 +5,8 @@ Knows the state of one pair; neither which others are loaded nor any request but
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import Any
@@ -28,10 +29,10 @@ Sizes = tuple[ModelSize, ModelSize | None]
 class Pair:
     """A pair, and the link to its engine.
 
-    Attributes: `users`, the requests that need it now; `used`, when the last request ended, by the
-    loop's clock; `keep_seconds`, how long it then stays loaded, until it is stopped; `fit`, the
-    memory that it takes while it is loaded, None where that is not known; `measured`, the loaded
-    pair that `fit` is of; `loading`, its newest load.
+    Attributes: `users`, the requests that need it now; `asked`, how many may ask its engine; `used`,
+    when the last request ended, by the loop's clock; `keep_seconds`, how long it then stays loaded,
+    until it is stopped; `fit`, the memory that it takes while it is loaded, None where that is not
+    known; `measured`, the loaded pair that `fit` is of; `loading`, its newest load.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Pair:
         Without a `name` the target's is used."""
         self.link, self.child = link, child
         self.keep_seconds = self._usual_seconds = keep_seconds
-        self.users, self.used = 0, 0.0
+        self.users, self.asked, self.used = 0, 0, 0.0
         self.fit: Fit | None = None
         self.measured: Loaded | None = None
         self.loading: asyncio.Task[None] | None = None
@@ -89,6 +90,15 @@ class Pair:
     def alive(self) -> bool:
         """Whether it has an engine of its own, which may be about to start again."""
         return self._life is not None and not self._life.done()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Count a request that may ask its engine."""
+        self.asked += 1
+        try:
+            yield
+        finally:
+            self.asked -= 1
 
     async def start(self) -> None:
         """Start its engine; returns once that can answer. Raises Problem."""

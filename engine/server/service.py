@@ -161,9 +161,10 @@ class Service:
         """Load the pair; return what to ask it for. Raises Refusal."""
         using = self.pool.using(self.pair, keep_seconds=keep_seconds)
         link = await call.held.enter_async_context(using)
-        waiting = link.open - self.loaded.parallel
+        waiting = max(link.open, self.pair.asked) - self.loaded.parallel
         if waiting >= self._most_waiting:
             raise crowded(waiting)
+        call.held.enter_context(self.pair.asking())
         ask = ask_of(self.loaded)
         return replace(ask, prompt=await self._shown(ask.prompt, call.held))
 

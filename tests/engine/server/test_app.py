@@ -107,10 +107,12 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again():
 
     async with asking(hanging, most_waiting=2) as (client, host):
         most = LOADED.parallel + 2
-        waiting = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(most)]
-        while len(host.running) < most:
+        asked = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(most + 1)]
+        while len(host.running) + sum(task.done() for task in asked) <= most:
             await asyncio.sleep(0.01)
-        refused = await client.post(CHAT, json=BODY)
+        assert len(host.running) == most
+        waiting = [task for task in asked if not task.done()]
+        (refused,) = [await task for task in asked if task.done()]
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "5"
         assert refused.headers["x-should-retry"] == "true"
