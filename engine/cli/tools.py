@@ -202,7 +202,7 @@ def open_tools(
             offered = process.tools()
         for line in process.failures:
             console.print(Styled(clean(line)), style="yellow", highlight=False, soft_wrap=True)
-        others = not configuration.seen
+        others = not configuration.ours
         switched_on = [
             tool for tool in offered if configuration.is_on(tool) or (others and tool.server != OWN)
         ]

@@ -81,6 +81,7 @@ class Configuration:
     `disabled` servers do not run. `trusted` servers are believed when they say that a tool changes
     nothing. `seen`: the tools that are on, by server and name, each with the digest of its
     description as the user last saw it. The tools that come along read the `folders`.
+    `ours`: it was read from our own file, not from another program's.
     """
 
     servers: tuple[Server, ...] = ()
@@ -88,6 +89,7 @@ class Configuration:
     trusted: frozenset[str] = frozenset()
     seen: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    ours: bool = field(default=False, compare=False)
 
     def enabled(self) -> tuple[Server, ...]:
         """The servers that are to run, as they were written: see `expanded`."""
@@ -239,6 +241,7 @@ def read(text: str, *, whole: bool = True) -> Configuration:
         frozenset(name for name, each in decided if each.trusted),
         {name: each.tools for name, each in decided if each.tools},
         ours.folders,
+        ours=_OURS in value,
     )
 
 

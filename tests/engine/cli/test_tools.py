@@ -18,6 +18,7 @@ from engine.conversation.session import Session
 from engine.events import CallPiece, Done, Event, Stats, Text
 from engine.request import ChatMessage, Request, TooLong
 from engine.stretches import Stretch
+from engine.tools.configuration import load, save
 from engine.tools.protocol import Call, Offered, Result, Server, Start
 from engine.tools.turn import given_tools, tools_json
 from tests.support.engine.helpers import Scripted as Script
@@ -248,7 +249,9 @@ def test_a_prompt_that_is_too_long_by_its_tools_says_so(tokenizer):
 
 
 def test_names_and_files_that_are_not_there(run, servers, tmp_path):
+    save(load(servers), tmp_path / "ours.json")
     for words in (
+        ("--tools", tmp_path / "ours.json", "--allow", "read"),  # no tool is switched on
         ("--tools", servers, "--allow", "erase"),
         ("--allow", "read"),
         ("--tools", tmp_path / "none.json"),
