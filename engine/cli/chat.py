@@ -28,7 +28,7 @@ from engine.process.interrupts import noting
 from engine.request import ChatMessage, Picture, Request, ToolCall
 from engine.stretches import folded
 from models.errors import Problem, problem_of
-from models.files import written_path
+from models.files import replacing, written_path
 from models.in_words import clean, one_line
 
 _HELP = """\
@@ -261,11 +261,10 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     else:
         raise Problem("The file's name must end in .json or .md.", "For example: /save chat.md")
     try:
-        data = text.encode()
-        with path.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise Problem(f"{path} already exists.", "Choose another name.") from None
+        if path.exists():
+            raise Problem(f"{path} already exists.", "Choose another name.")
+        with replacing(path) as partial:
+            partial.write_bytes(text.encode())
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Problem(f"{path} cannot be written: {reason}.", "Choose another name.") from error

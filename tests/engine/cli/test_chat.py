@@ -1,6 +1,7 @@
 """A chat in the terminal: what commands do, and that neither errors nor Ctrl-C end it."""
 
 import json
+import resource
 import signal
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from engine.draft_length.policy import Automatic
 from engine.events import Done, Draft, Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.stretches import Stretch
+from models.errors import Problem
 from models.in_words import clean
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -156,6 +158,16 @@ def test_save_as_markdown(tmp_path):
         "**user**\n\n# hello\n\n**assistant**\n\n1. one\n2. two\n\n**assistant**\n\n"
         "<details>\n<summary>Thinking</summary>\n\nHm.\n\n</details>\n\nFour.\n"
     )
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(Problem):
+            save(messages, tmp_path / "full.md")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert not (tmp_path / "full.md").exists()
 
 
 def test_save_to_no_file(table, tmp_path, monkeypatch):
