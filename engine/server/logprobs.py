@@ -26,8 +26,9 @@ def chat_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
     ]
 
 
-def text_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
-    """The logprobs of a choice of completions: lists with an entry per token."""
+def text_logprobs(tokens: Sequence[TokenLogprob], begin: int) -> dict[str, Any]:
+    """The logprobs of a choice of completions: lists with an entry per token. `begin`: the place of
+    the first one in the whole text."""
     texts = [_text(token.bytes) for token in tokens]
     return {
         "tokens": texts,
@@ -35,7 +36,7 @@ def text_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
         "top_logprobs": [
             {_text(top.bytes): _finite(top.logprob) for top in token.top} for token in tokens
         ],
-        "text_offset": [*accumulate(map(len, texts), initial=0)][:-1],
+        "text_offset": [*accumulate(map(len, texts), initial=begin)][:-1],
     }
 
 

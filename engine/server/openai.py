@@ -157,6 +157,7 @@ class _Choice:
     reasoning: list[str] = field(default_factory=list)
     calls: list[Json] = field(default_factory=list)
     scores: list[TokenLogprob] = field(default_factory=list)
+    scored: int = 0  # characters of the tokens in the chunks so far
     end: Ended | None = None
     usage: Usage = field(default_factory=Usage)
     reason: str = "stop"
@@ -276,20 +277,26 @@ class TextWriter(_Writer[CompletionBody]):
     """Writes completions of texts."""
 
     def chunk(self, number: int, piece: Piece) -> Json | None:
+        choice = self._choices[number]
         match piece:
-            case Said("content"):
-                return self._shown(number, piece.text, piece.logprobs or None, None)
-            case Ended():
-                return self._shown(number, "", piece.logprobs or None, piece.reason)
-        return None
+            case Said("content", text):
+                shown = self._shown(number, text, piece.logprobs, None, choice.scored)
+            case Ended(reason):
+                shown = self._shown(number, "", piece.logprobs, reason, choice.scored)
+            case _:
+                return None
+        if (scored := shown["logprobs"]) is not None:
+            choice.scored += sum(map(len, scored["tokens"]))
+        return shown
 
     def value(self, number: int, choice: _Choice) -> Json:
-        return self._shown(number, "".join(choice.texts), choice.scores, choice.reason)
+        return self._shown(number, "".join(choice.texts), choice.scores, choice.reason, 0)
 
     def _shown(
-        self, number: int, text: str, scores: Sequence[TokenLogprob] | None, reason: str | None
+        self, number: int, text: str, scores: Sequence[TokenLogprob], reason: str | None, begin: int
     ) -> Json:
-        logprobs = text_logprobs(scores) if scores and self.body.logprobs is not None else None
+        wanted = scores and self.body.logprobs is not None
+        logprobs = text_logprobs(scores, begin) if wanted else None
         return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
