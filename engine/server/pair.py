@@ -29,10 +29,10 @@ Sizes = tuple[ModelSize, ModelSize | None]
 class Pair:
     """A pair, and the link to its engine.
 
-    Attributes: `users`, the requests that need it now; `asked`, how many may ask its engine; `used`,
-    when the last request ended, by the loop's clock; `keep_seconds`, how long it then stays loaded,
-    until it is stopped; `fit`, the memory that it takes while it is loaded, None where that is not
-    known; `measured`, the loaded pair that `fit` is of; `loading`, its newest load.
+    Attributes: `users`, the requests that need it now; `asked`, how many may ask its engine;
+    `used`, when the last request ended, by the loop's clock; `keep_seconds`, how long it then stays
+    loaded, until it is stopped; `fit`, the memory that it takes while it is loaded, None where that
+    is not known; `measured`, the loaded pair that `fit` is of; `loading`, its newest load.
     """
 
     def __init__(
