@@ -108,6 +108,18 @@ def test_the_last_pause_repeats_without_an_end():
     assert pauses == [*PAUSES, PAUSES[-1], PAUSES[-1]]
 
 
+def test_deaths_before_a_child_that_worked_are_not_counted():
+    supervisor = Supervisor(PAUSES)
+    supervisor.start()
+    assert died(supervisor) == Death(1, PAUSES[0])
+    assert died(supervisor) == Death(2, PAUSES[1])
+    supervisor.forget()
+    assert died(supervisor) == Death(1, PAUSES[0])
+    supervisor.resume()
+    supervisor.begin()
+    assert supervisor.fail(for_good=True) == Death(2, None)
+
+
 @pytest.mark.parametrize(
     ("status", "said"), [(0, "status 0"), (3, "status 3"), (-9, "SIGKILL"), (-99, "signal 99")]
 )
