@@ -239,10 +239,10 @@ class Queue:
             if found is None:
                 return _still(now, "cancelled")
             there = downloads[found]
-            if now.status == "done":
-                downloads[found] = now
-            elif there.status != "running":
+            if there.status != "running":
                 pass  # another revision waits in its place
+            elif now.status == "done":
+                downloads[found] = now
             elif now.status == "running":
                 downloads[found] = dataclasses.replace(now, request=there.request)
             elif there.request == "cancel":
