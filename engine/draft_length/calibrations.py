@@ -97,8 +97,11 @@ class CalibrationStore:
     def passes_of(self, target: str) -> PassCosts | None:
         """The costs of passes of the target with this fingerprint, as the newest file has them,
         with any drafter; None if it was never calibrated."""
-        files = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in reversed(files):
+        written = dict[Path, float]()
+        for path in self.folder.glob("*.json"):
+            with suppress(OSError):  # another process is replacing it
+                written[path] = path.stat().st_mtime
+        for path in sorted(written, key=written.__getitem__, reverse=True):
             with suppress(*_DAMAGES):
                 value = json.loads(path.read_text(encoding="utf-8"))
                 if value["version"] == _VERSION and value["pair"]["target"] == target:

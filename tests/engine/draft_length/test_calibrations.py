@@ -95,6 +95,9 @@ def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path):
     value = json.loads(only_file(tmp_path).read_text())
     only_file(tmp_path).write_text(json.dumps(value | {"acceptance": 3}))
     assert kept.read(PAIR) == (COSTS, None)
+    (tmp_path / ".being-replaced.json").symlink_to("gone")  # by another process
+    assert kept.passes_of(PAIR.target) == COSTS.passes
+    assert kept.passes_of("other") is None
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
