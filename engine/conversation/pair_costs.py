@@ -53,6 +53,7 @@ class PairCosts:
         self._store, self._target, self.drafters = store, target, drafters
         self._key: CalibrationKey | None = None  # None before `calibrate`, or without a fingerprint
         self._measured: Calibration | None = None  # None where it was measured on a busy machine
+        self._stored: Calibration | None = None  # under the key, when it was last looked at
 
     def calibrate(
         self,
@@ -74,6 +75,7 @@ class PairCosts:
         calibration = acceptance = None
         if self._key is not None and self._store is not None:
             calibration, acceptance = self._store.read(self._key)
+            self._stored = calibration
         if again:
             calibration = None
         self._measured = calibration
@@ -109,9 +111,12 @@ class PairCosts:
         return disturbed
 
     def _write(self, policy: DraftLengthPolicy) -> None:
-        """Store the acceptance that `policy` has learned, and costs that are not outdated."""
+        """Store the acceptance that `policy` has learned, and costs that are not outdated. Costs
+        that another process has stored meanwhile, or found outdated, stay as they are."""
         if isinstance(policy, Automatic) and self._measured and self._key and self._store:
-            costs = None if policy.costs.outdated else self._measured
+            costs, _ = self._store.read(self._key)
+            if costs == self._stored:
+                costs = self._stored = None if policy.costs.outdated else self._measured
             self._store.write(self._key, costs, policy.acceptance)
 
 

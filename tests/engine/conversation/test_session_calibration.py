@@ -1,7 +1,7 @@
 """A session knows what its pair costs: measured once, kept, and read again."""
 
 import itertools
-import os
+import json
 from dataclasses import replace
 from functools import partial
 from unittest import mock
@@ -70,17 +70,24 @@ def test_measured_once_and_read_again(target, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2  # another drafter, another file
 
 
-def test_measured_again_it_replaces_what_was_stored(target, tmp_path):
+def test_measured_again_it_replaces_what_was_stored(target, tmp_path, monkeypatch):
     kept = CalibrationStore(tmp_path)
     Session(target, drafter="lookup", calibrations=kept).calibrate()
     (path,) = tmp_path.iterdir()
-    os.utime(path, ns=(0, 0))
-    session = Session(target, drafter="lookup", calibrations=kept)
-    told = []
+    session, beside = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
+    beside.calibrate()
+    measure, told = engine.conversation.pair_costs.calibrate, []
+    monkeypatch.setattr(
+        engine.conversation.pair_costs,
+        "calibrate",
+        lambda *pair, **how: replace(measure(*pair, **how), spread=0.25),
+    )
     session.calibrate(progress=told.append, again=True)
     assert told
     assert known(session)
-    assert path.stat().st_mtime_ns > 0
+    for each in (beside, session, beside):  # as if they were in two processes
+        list(each.answer(QUESTION, Request(max_tokens=3)))
+        assert json.loads(path.read_text())["costs"]["spread"] == 0.25
 
 
 def test_where_nothing_is_to_be_decided_nothing_is_measured(target):
