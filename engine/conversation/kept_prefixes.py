@@ -125,7 +125,19 @@ class KeptPrefix:
         self._of, self._blocks, self._decoder = of, of.blocks, decoder
         self._tokens = list(tokens[: whole_blocks(tokens, len(tokens) - 1, rows=PREFILL_ROWS)])
         self._recurring = recurring
+        self._folder = self._made()
         self._to_write: Iterator[bool] | None = None
+
+    def _made(self) -> Path | None:
+        """Make the folder of the blocks, before the prompt is read. A document that is deleted
+        later takes it along, and then nothing is written."""
+        if self.length < FEWEST_BLOCKS * PREFILL_ROWS or not self._of_caches(quantized=False):
+            return None
+        try:
+            return self._blocks.begin(sorted(self.documents))
+        except OSError:
+            self.unkept = Unkept.NO_ROOM
+            return None
 
     def goes_on(self, documents: frozenset[str], held: int) -> bool:
         """Whether a prompt about the same documents goes on after this prefix, as `held` tokens of
@@ -232,7 +244,8 @@ class KeptPrefix:
         blocks = self._decoder.as_afresh(self.most) // PREFILL_ROWS
         length = blocks * PREFILL_ROWS
         names = self._names(quantized=quantized)[:blocks] if blocks >= FEWEST_BLOCKS else []
-        if not names:
+        folder = self._folder
+        if not names or folder is None:
             return
         if any(part.ndim != 4 for part in cache_arrays.held(timeline, 0, 1)) or (
             cache_arrays.states(timeline, timeline.length) is None
@@ -255,7 +268,6 @@ class KeptPrefix:
         on_disk, whole = len(self._blocks.find(names)), len(self._blocks.find(names, state=True))
         if whole > len(names) if has_states else len(names) - on_disk < FEWEST_BLOCKS:
             return
-        folder = self._blocks.begin(sorted(self.documents))
 
         def write(i: int, name: str, arrays: Sequence[mx.array]) -> bool:
             return self._blocks.write(
@@ -277,16 +289,20 @@ class KeptPrefix:
             yield True
 
     def _names(self, *, quantized: bool) -> list[str]:
+        of = self._of_caches(quantized=quantized)
+        return block_names(of, self._tokens, rows=PREFILL_ROWS) if of else []
+
+    def _of_caches(self, *, quantized: bool) -> str:
+        """Everything but the tokens that these caches depend on; empty where they are not kept."""
         if self._decoder.group:
             self.unkept = Unkept.ON_SEVERAL_MACS
-            return []
+            return ""
         settings = self._decoder.timeline.quantized
         try:
-            of = f"{self._of.depends_on} {settings if quantized else 'as they are'}"
+            return f"{self._of.depends_on} {settings if quantized else 'as they are'}"
         except (Problem, OSError):
             self.unkept = Unkept.NO_FILES
-            return []
-        return block_names(of, self._tokens, rows=PREFILL_ROWS)
+            return ""
 
 
 def whole_blocks(tokens: Sequence[int], most: int, *, rows: int) -> int:
