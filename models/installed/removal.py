@@ -18,7 +18,6 @@ from models.hub.cache_layout import (
     REMOVING,
     files,
     first_hop,
-    is_in_use,
     read_repository,
     reference,
     size_bytes,
@@ -100,13 +99,11 @@ def remove_file(file: Path, *, repository: Path) -> int:
 def remove_partial(repository: Path) -> int:
     """Delete what broken downloads left, and all of a repository without snapshots; bytes freed.
 
-    Files of a running download stay. Raises Problem as `remove_snapshot`.
+    Raises Problem as `remove_snapshot`.
     """
     freed = 0
     try:
         known = read_repository(repository)
-        if any(map(is_in_use, known.loose)):
-            return 0
         _require_inside(repository, *known.loose)
         for path in known.loose:
             freed += path.lstat().st_size

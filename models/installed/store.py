@@ -138,8 +138,8 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
 def remove_incomplete(
     left: Incomplete, *, home: Path | None = None, cache: Path | None = None
 ) -> int:
-    """Delete the leftovers that `left` describes. Returns the bytes freed. Raises Problem if the
-    disk refuses."""
+    """Delete the leftovers that `left` describes. Returns the bytes freed. Raises Problem if they
+    are being downloaded by now, or the disk refuses."""
     path, models = Path(left.path), models_folder(home)
     if path.parent.resolve() == models.resolve():
         return remove_folder_of_ours(path, inside=models)
@@ -147,6 +147,7 @@ def remove_incomplete(
         raise Problem(f"{path} is not in a folder of Slipstream.", "Delete it yourself.")
     freed = 0
     repository = read_repository(path)
+    _refuse_while_downloading(repository, home)
     for snapshot in repository.snapshots:
         if kind_of(snapshot, repository) == "incomplete":
             freed += remove_snapshot(snapshot.path)
@@ -236,7 +237,7 @@ def _nothing_in(folder: Path) -> ModelEntry:
 
 
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
-    """Raises Problem while a download writes next to the model: its files would be deleted too."""
+    """Raises Problem while a download writes into the repository: its files would be deleted."""
     running = {
         repository_of(download)
         for download in Queue(home=home).downloads()

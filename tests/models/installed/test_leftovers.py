@@ -9,6 +9,7 @@ from filelock import FileLock
 from models.errors import Problem
 from models.files import new_folder
 from models.hub.cache_layout import read_repository
+from models.hub.queue import Queue
 from models.installed import store
 from models.model_folder import inspect
 from models.starter import STARTER
@@ -170,10 +171,18 @@ def test_what_somebody_downloads_into_is_left_alone(home, cache):
     lock = cache / ".locks" / left.parent.parent.name / f"{'d' * 64}.lock"
     lock.parent.mkdir(parents=True)
     (found,) = store.incomplete(home=home, cache=cache)
+
+    def refuse(*_):
+        with pytest.raises(Problem):
+            store.remove_incomplete(found, home=home, cache=cache)
+        assert left.exists()
+
     with FileLock(lock):
         assert store.incomplete(home=home, cache=cache) == []
-        assert store.remove_incomplete(found, home=home, cache=cache) == 0
-        assert left.exists()
+        refuse()
+    queue = Queue(home=home)
+    queue.enqueue(NAME)
+    queue.run(refuse)
     assert clean(home, cache) == 500
 
 
