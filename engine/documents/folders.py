@@ -125,7 +125,10 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         inner = []
         for path in found:
             name = path.relative_to(top).as_posix()
-            mode = path.lstat().st_mode
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # another program has deleted it since
+                continue
             if _NEVER_NAMED.fullmatch(path.name):
                 continue
             if stat.S_ISLNK(mode):

@@ -1,6 +1,7 @@
 """A folder as one document: what is read of it, what is left out, and that it is told."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -141,13 +142,15 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
     ]
 
 
-def test_links_lead_nowhere_and_pipes_are_not_waited_for(tmp_path):
+def test_links_lead_nowhere_and_pipes_are_not_waited_for(tmp_path, monkeypatch):
     made(tmp_path, {"outside/secret.txt": "x", "folder/a.txt": "x"})
     folder = tmp_path / "folder"
     (folder / "file").symlink_to(tmp_path / "outside/secret.txt")
     (folder / "round").symlink_to(folder)
     (folder / "gone").symlink_to(tmp_path / "nothing")
     os.mkfifo(folder / "pipe")
+    listed = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), path / "deleted since"])
     read, _ = read_folder(folder)
     assert [section.label for section in read.sections] == ["a.txt"]
     assert read.left_out == ("Links: file, gone, round.", "Special files: pipe.")
