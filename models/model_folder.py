@@ -210,6 +210,12 @@ class ModelFolder:
         return sum(path.stat().st_size for path in self.headers)
 
     @cached_property
+    def file_states(self) -> tuple[tuple[str, int, int], ...]:
+        """The name, the size and the time of change of each weight file."""
+        states = ((path.name, path.stat()) for path in sorted(self.headers))
+        return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
+
+    @cached_property
     def fingerprint(self) -> str:
         """Identifies the weights: 16 hexadecimal digits over names, types, shapes and samples.
 

@@ -82,12 +82,11 @@ class KeptPrefixes:
     def depends_on(self) -> str:
         """Everything but the tokens that the content of a prefix depends on. Raises Problem."""
         folder, device = self._target.folder, backend()
-        states = [(path.name, path.stat()) for path in sorted(folder.headers)]
         described = [
             _VERSION,
             metadata.version("slipstream"),
             folder.fingerprint,
-            [(name, state.st_size, state.st_mtime_ns) for name, state in states],
+            folder.file_states,
             hashlib.sha256(json.dumps(dict(folder.config)).encode()).hexdigest(),
             self._target.precision,
             mx.__version__,  # type: ignore[attr-defined] # its stubs lack it

@@ -83,6 +83,7 @@ def load(
     `bits`: of a drafter, in which the matrices are held that are neither packed nor expanded.
     """
     folder.check()
+    _ = folder.file_states  # of the files that are read now: others may take their place
     ends = sorted(folder.ends) or None
     with (
         as_problem(folder.path) as printed,

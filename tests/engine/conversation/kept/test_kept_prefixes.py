@@ -14,7 +14,7 @@ from mlx_lm.models.cache import ArraysCache
 
 from engine.conversation.kept_blocks import KeptBlocks, forget, held_bytes
 from engine.conversation.kept_prefixes import Unkept
-from engine.conversation.loading import LoadedModel
+from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
@@ -121,10 +121,13 @@ def test_other_weights_have_other_names(targets, folder):
     assert reused_of(answer(new(targets("qwen2"), folder), DOCUMENT)) == 0
     changed = targets("llama")
     weights = next(changed.folder.path.glob("*.safetensors"))
-    again = replace(changed, folder=inspect(changed.folder.path))
+    again = load(inspect(changed.folder.path))
     assert reused_of(answer(new(again, folder), DOCUMENT)) > 0
     weights.touch()  # as if they were other ones that begin alike
-    assert reused_of(answer(new(again, folder), DOCUMENT)) == 0
+    answer(new(again, folder), DOCUMENT[::-1])
+    other = load(inspect(changed.folder.path))
+    for prompt in (DOCUMENT, DOCUMENT[::-1]):
+        assert reused_of(answer(new(other, folder), prompt)) == 0
 
 
 @dataclass
