@@ -188,27 +188,28 @@ class Answering:
 
     def fill(self, store: AnswerStore, *, budget: WorkBudget, report: Reporter) -> None:
         """Ask until the budget is spent or all prompts are answered. Raises `Problem`."""
-        position = store.asked
-        while position < len(self._queue):
-            share = budget.answered(tokens=store.answered, seconds=store.seconds)
-            if share >= 1 and len(store.shards) > 1:
-                return
-            batch = self._queue[position : position + how_many(store, share, most=self._most)]
-            self._require_disk(store, batch)
-            began = monotonic()
-            answers = self._answerer.answer(
-                batch, longest=self._longest, seed=self._seed + position
-            )
-            if answers:
-                seconds = monotonic() - began
-                store.write(position, answers, asked=len(batch), seconds=seconds)
+        with store.growing():
+            position = store.asked
+            while position < len(self._queue):
                 share = budget.answered(tokens=store.answered, seconds=store.seconds)
-                report(
-                    f"answering: {min(share, 1):.0%}, {store.answered:,} tokens, "
-                    f"{store.answered / store.seconds:.0f}/s, {left(store.seconds, share)}"
+                if share >= 1 and len(store.shards) > 1:
+                    return
+                batch = self._queue[position : position + how_many(store, share, most=self._most)]
+                self._require_disk(store, batch)
+                began = monotonic()
+                answers = self._answerer.answer(
+                    batch, longest=self._longest, seed=self._seed + position
                 )
-            position += len(batch)
-        report(f"answering: all {position:,} prompts are answered, {store.answered:,} tokens")
+                if answers:
+                    seconds = monotonic() - began
+                    store.write(position, answers, asked=len(batch), seconds=seconds)
+                    share = budget.answered(tokens=store.answered, seconds=store.seconds)
+                    report(
+                        f"answering: {min(share, 1):.0%}, {store.answered:,} tokens, "
+                        f"{store.answered / store.seconds:.0f}/s, {left(store.seconds, share)}"
+                    )
+                position += len(batch)
+            report(f"answering: all {position:,} prompts are answered, {store.answered:,} tokens")
 
     def _require_disk(self, store: AnswerStore, batch: Sequence[TokenizedPrompt]) -> None:
         positions = sum(len(prompt.tokens) + self._longest for prompt in batch)

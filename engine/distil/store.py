@@ -13,6 +13,7 @@ Its file's name is the number of its first prompt.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ import numpy as np
 
 from engine.device import fetch
 from models.errors import Problem
-from models.files import replacing
+from models.files import locked, replacing
 from models.safetensors_file import check_safetensors
 
 _IN_MEMORY_BYTES = 512 << 20  # of shards that are read together, and whose answers are mixed
@@ -74,14 +75,36 @@ class AnswerStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
+        self.shards: list[Shard] = []
+        with self._usable():
             folder.mkdir(parents=True, exist_ok=True)
-            for leftover in folder.glob(".*.safetensors"):
-                leftover.unlink()
-            paths = sorted(folder.glob("*.safetensors"))
-        except OSError as error:
-            raise Problem(f"{folder} cannot be used: {error}.", "Choose another --out.") from error
+            self._read()
+
+    @contextmanager
+    def growing(self) -> Iterator[None]:
+        """While shards are added: first those are read that other processes have added. Raises
+        `Problem` if another adds some now."""
+        with ExitStack() as held:
+            with self._usable():
+                held.enter_context(locked(self.folder, seconds=0))
+                for leftover in self.folder.glob(".*.safetensors"):
+                    leftover.unlink()
+                self._read()
+            yield
+
+    def _read(self) -> None:
+        paths = sorted(self.folder.glob("[!.]*.safetensors"))
         self.shards = [_open(path) for path in paths]
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Problem(
+                f"{self.folder} cannot be used: {error.strerror or error}.",
+                "Let other distillations finish, or choose another --out.",
+            ) from error
 
     @property
     def answered(self) -> int:

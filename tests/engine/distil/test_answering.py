@@ -89,8 +89,10 @@ def test_every_prompt_is_asked_once(tmp_path, stories):
 
 def test_it_goes_on_where_it_stopped(tmp_path, stories):
     straight, stopped, resumed = Batches(), Batches(), Batches()
-    whole = AnswerStore(tmp_path / "whole")
+    whole, beside = AnswerStore(tmp_path / "whole"), AnswerStore(tmp_path / "whole")
     fill(stories, whole, made_up(300), straight, 1200)
+    fill(stories, beside, made_up(300), again := Batches(), 1200)
+    assert again.asked == []  # but in another process
     fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), stopped, 300)
     fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), resumed, 1200)
     asked = [one for batch in (*stopped.asked, *resumed.asked) for one in batch]
