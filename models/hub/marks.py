@@ -7,7 +7,8 @@ of where files come from.
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -33,20 +34,24 @@ def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> No
     `digests` names its checked files, with their hashes. Raises Problem.
     """
     snapshot = _snapshot(path)
-    files = []
-    for name, digest in digests.items():
-        state = (snapshot / name).stat()
-        files.append([name, state.st_size, state.st_mtime_ns, digest])
-    place = mark_path(path, home=home)
+    states = {name: (snapshot / name).stat() for name in digests}
+    files = [
+        _Marked(name, states[name].st_size, states[name].st_mtime_ns, digest)
+        for name, digest in digests.items()
+    ]
+    _write(path, files, home)
+
+
+def _write(path: Path, files: Sequence[_Marked], home: Path | None) -> None:
+    place, found = mark_path(path, home=home), storage_of(_snapshot(path))
     place.parent.mkdir(parents=True, exist_ok=True)
-    found = storage_of(snapshot)
     with FileLock(place.parent / ".lock"):
         write_json(
             place,
             {
                 "repository": found[0].name if found else "",
                 "revision": found[1] if found else "",
-                "files": files,
+                "files": list(map(astuple, files)),
             },
         )
 
@@ -71,22 +76,22 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
         return False
     saved = read_json_object(place)
     files = [_Marked(*values) for values in saved["files"]]
-    copied = False
+    seen = []  # with the times from before they were read
     if not files:
         return False
     for file in files:
         state = (snapshot / file.name).stat()
         if state.st_size != file.size_bytes:
             return False
-        if state.st_mtime_ns != file.modified_ns:  # rewritten, or copied to another disk
-            if not has_digest(snapshot / file.name, file.digest, stop=Stop()):
-                return False
-            copied = True
+        changed = state.st_mtime_ns != file.modified_ns  # rewritten, or copied to another disk
+        if changed and not has_digest(snapshot / file.name, file.digest, stop=Stop()):
+            return False
+        seen.append(replace(file, modified_ns=state.st_mtime_ns))
         if not (snapshot / file.name).resolve().is_relative_to(found[0].cache):
             return False
     names = {file.name for file in files}
-    if copied:
-        mark(path, {file.name: file.digest for file in files}, home=home)
+    if seen != files:
+        _write(path, seen, home)
     if is_gguf_name(path.name):
         return path.name in names
     return names.issuperset(name for name in os.listdir(snapshot) if is_weights_name(name))

@@ -9,6 +9,8 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
 from models.errors import Problem
+from models.hub import marks
+from models.hub.cache_layout import has_digest
 from models.hub.fetch import (
     Stopped,
     completed,
@@ -105,10 +107,11 @@ def test_a_cache_may_be_reached_by_a_link(client, tmp_path):
 @pytest.mark.parametrize(
     "change",
     mostly_slow(
-        ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"], quick=["rewritten", "more"]
+        ["shorter", "gone", "rewritten", "while it is read", "elsewhere", "more", "mark"],
+        quick=["while it is read", "more"],
     ),
 )
-def test_a_mark_holds_for_what_was_checked_only(client, tmp_path, change):
+def test_a_mark_holds_for_what_was_checked_only(client, tmp_path, monkeypatch, change):
     path = client.fetch()
     weights = path / "model-2-of-2.safetensors"
     blob = weights.resolve()
@@ -119,6 +122,17 @@ def test_a_mark_holds_for_what_was_checked_only(client, tmp_path, change):
             blob.unlink()
         case "rewritten":
             blob.write_bytes(bytes(blob.stat().st_size))
+        case "while it is read":
+
+            def read(path, digest, *, stop):
+                is_whole = has_digest(path, digest, stop=stop)
+                blob.write_bytes(bytes(blob.stat().st_size))
+                return is_whole
+
+            os.utime(blob, ns=(1, 1))
+            with monkeypatch.context() as patch:
+                patch.setattr(marks, "has_digest", read)
+                completed(path, home=client.home)
         case "elsewhere":
             outside = blob.rename(tmp_path / "outside")
             weights.unlink()
