@@ -27,7 +27,7 @@ from models.files import cache_folder, locked, replacing, write_text
 MOST_BYTES = 8_000_000_000
 _MOST_OF_THE_DISK = 0.1
 _LOCK_SECONDS = 5.0  # to wait for another process, which needs less for a block
-_STEP_NS = 1_000_000  # by which a block counts as used before the one in front of it
+_STEP_NS = 1_000  # by which a block counts as used before the one in front of it
 _SUFFIX = ".safetensors"
 _STATE = "-state"
 _DOCUMENTS = "documents.json"

@@ -1,12 +1,12 @@
 """Files of kept caches: their names, which count as whole, who may read them, how many are kept."""
 
+import itertools
 import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def put(blocks, path, number=0, *, used_ns=0):
 
 def write(blocks, names, documents=(A,)):
     """A chain of blocks, used now."""
-    folder, now = blocks.begin(documents), time.time_ns()
+    folder, now = blocks.begin(documents), kept_blocks.time_ns()
     paths = [folder / f"{name}.safetensors" for name in names]
     for i, path in enumerate(paths):
         assert put(blocks, path, i, used_ns=used_ns(i, now=now))
@@ -137,7 +137,8 @@ def test_links_and_folders_are_no_blocks(folder, tmp_path):
     assert held_bytes(folder) == 0
 
 
-def test_the_block_that_was_used_longest_ago_goes_first_and_from_its_end(folder):
+def test_the_block_that_was_used_longest_ago_goes_first_and_from_its_end(folder, monkeypatch):
+    monkeypatch.setattr(kept_blocks, "time_ns", partial(next, itertools.count(10**18, 100_000)))
     texts = [list(range(12)), list(range(100, 112)), list(range(200, 208))]
     one, other, third = map(chain, texts)
     write(KeptBlocks(folder), one)
