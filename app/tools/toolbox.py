@@ -5,6 +5,7 @@ Knows the configuration and the servers' states; not how these are shown.
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -38,6 +39,7 @@ class Toolbox(ToolRunner):
         self.process, self.configuration = process, Configuration()
         self.problem: Problem | None = None
         self._file, self._logs, self._looked = file, logs, False
+        self._changes = 0  # by the user: earlier reads and saves are outdated
         self._stepper = Stepper(self)
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         process.setParent(self)
@@ -69,19 +71,19 @@ class Toolbox(ToolRunner):
         return self.configuration.trusted
 
     def begin(self) -> None:
-        before = self.configuration
+        changes = self._changes
 
         def steps() -> Steps:
             try:
                 read = yield self._disk.submit(load, self._file)
                 self.problem = None
-                if self.configuration is before:
+                if self._changes == changes:
                     self.configuration = read
             except Problem as problem:
-                self.problem = problem
+                self._fail(problem, changes)
             self._run()
 
-        self._stepper.run(steps(), failed=self._fail)
+        self._stepper.run(steps(), failed=partial(self._fail, changes=changes))
 
     def call(self, call: Call) -> None:
         self.process.call(call)
@@ -105,12 +107,13 @@ class Toolbox(ToolRunner):
     def change(self, configuration: Configuration) -> None:
         """Set up this instead, and keep it."""
         self.configuration, self.problem = configuration, None
+        self._changes += 1
         self._run()
 
         def steps() -> Steps:
             yield self._disk.submit(_save, configuration, self._file)
 
-        self._stepper.run(steps(), failed=self._fail)
+        self._stepper.run(steps(), failed=partial(self._fail, changes=self._changes))
 
     def others(self) -> Future[list[tuple[str, Server]]]:
         """Find the servers that other programs have, with the programs' names."""
@@ -132,9 +135,11 @@ class Toolbox(ToolRunner):
             self.process.stop()
         self.changed.emit()
 
-    def _fail(self, problem: Problem) -> None:
-        self.problem = problem
-        self.changed.emit()
+    def _fail(self, problem: Problem, changes: int) -> None:
+        """Show a problem, unless the user has changed the configuration since."""
+        if changes == self._changes:
+            self.problem = problem
+            self.changed.emit()
 
 
 def _save(configuration: Configuration, file: Path) -> None:

@@ -1,6 +1,7 @@
 """What a person sets up in the panel is run, kept, and there again after a restart."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QPushButto
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place
+from engine.tools.configuration import save
 from engine.tools.protocol import OWN, Server
+from models.errors import Problem
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
     fake_tools_host,
@@ -206,7 +209,9 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(open_panel, until, tmp
     assert "Changed" not in panel.text.toPlainText()
 
 
-def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(open_panel, until, tmp_path):
+def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
+    open_panel, until, tmp_path, monkeypatch
+):
     (tmp_path / "tools.json").write_text("{ damaged")
     window, panel = open_panel()
     until(lambda: "tools.json" in panel.line.words)
@@ -224,6 +229,28 @@ def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(open_panel, unti
     choose(panel, Place(OWN, "folder", str(tmp_path)))
     panel.remove.click()
     assert tools.configuration.folders == ()
+    saves = iter([Problem("The disk is full.", "Make room.")])
+
+    def save_later(*written):
+        if (full := next(saves, None)) is not None:
+            raise full
+        save(*written)
+
+    monkeypatch.setattr("app.tools.toolbox.save", save_later)
+    (tmp_path / "tools.json").write_text("{ damaged")
+    tools.begin()
+    for folders in ((), (str(tmp_path),)):  # before it is read, and before these are kept
+        tools.change(replace(tools.configuration, folders=folders))
+    until(tools.log_of(OWN).done)
+    until(lambda: tmp_path.name in str(kept(tmp_path)))
+    QApplication.processEvents()
+    assert tools.problem is None
+    for text in ("{}", "{ damaged"):  # each is read before the first answer comes
+        (tmp_path / "tools.json").write_text(text)
+        tools.begin()
+        tools.log_of(OWN).result()
+    QApplication.processEvents()
+    assert tools.problem is not None
 
 
 def test_what_was_edited_by_hand_is_read_when_a_person_looks(open_panel, until, tmp_path):
