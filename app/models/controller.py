@@ -376,7 +376,7 @@ class LibraryController(QObject):
         return self._library.inventory.value.find(name)
 
     def _on_loaded(self) -> None:
-        if self._loading:
+        if self._loading and not self._loader.loading:
             self._say(f"{self._loading} is loaded.")
             self._loading = ""
         if self._visible():

@@ -85,6 +85,11 @@ class ModelLoader(QObject):
         return name, self.pair.drafter
 
     @property
+    def loading(self) -> bool:
+        """Whether the pair that was chosen last is still to be loaded."""
+        return self._next is not None or self._latest in ("", *self._targets)
+
+    @property
     def starter(self) -> bool:
         """Whether the starter model was chosen."""
         return self.pair.target == ""

@@ -26,6 +26,7 @@ from tests.support.app.library_samples import (
     offer,
 )
 from tests.support.app.window_use import button_of, row_of, words_of
+from tests.support.engine.scripted_host import LOADED
 
 HERE = (
     installed(TARGET, path="/models/target"),
@@ -182,6 +183,9 @@ def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
     assert "Qwen3 4B" in opened.view.line.text
     assert opened.target == "/models/target"
     opened.press("disk", f"model:{STARTER.path}", "use")
+    begun = opened.view.line.text
+    opened.window.engine.loaded.emit(replace(LOADED, id="an earlier request"))
+    assert opened.view.line.text == begun
     opened.window.loader.failed.emit(Problem("It does not fit.", "Choose another."))
     assert opened.view.line.text == "It does not fit. Choose another."
     opened.window.loader.failed.emit(Problem("Something else.", ""))
