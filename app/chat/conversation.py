@@ -302,10 +302,8 @@ class OpenConversation(QObject):
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message with the same documents, and have it
         answered."""
-        place, found = replace(self.place, message=message), self.message(message)
-        before = None if found is None else found.sent
-        steps = self._ask(place, text, before and before.asked(text))
-        self._send(place, steps, text, back=True)
+        place = replace(self.place, message=message)
+        self._send(place, self._ask(place, text, None), text, back=True)
 
     def edit_answer(self, message: int, text: str) -> None:
         """Store another version of an answer, marked as edited by the user."""
@@ -480,7 +478,7 @@ class OpenConversation(QObject):
         self,
         place: Place,
         text: str,
-        sent: Future[Sent] | Sent | None,
+        sent: Future[Sent] | None,
         *,
         queued: bool = False,
     ) -> Steps:
@@ -489,8 +487,8 @@ class OpenConversation(QObject):
         if conversation is None and (self._making or sent is not None):
             conversation = yield from self.stored()
         as_of: Conversation | None = None
-        made: Any = sent
-        if isinstance(sent, Future) and conversation is not None:
+        made: Sent | None = None
+        if sent is not None and conversation is not None:
             now = self._store.conversation(conversation)  # the store works in order
             made = yield sent
             as_of = yield now

@@ -214,12 +214,14 @@ def ask(
     """Add a user's message and begin its answer: both, or neither.
 
     Without a conversation, makes a new one with this system prompt and these settings. With
-    `instead_of`, the message is another version of that message. With `queued`, it is a queued
-    message, which leaves the queue; the unsent text stays. A message that waited follows the branch
-    shown `as_of` its sending. `sent` is its text for the model, if it has documents. Returns the
-    record and the branch, which ends in the answer.
+    `instead_of`, the message is another version of that message, with its documents. With `queued`,
+    it is a queued message, which leaves the queue; the unsent text stays. A message that waited
+    follows the branch shown `as_of` its sending. `sent` is its text for the model, if it has new
+    documents. Returns the record and the branch, which ends in the answer.
     """
     if instead_of is not None:
+        before = get(connection, instead_of).sent
+        sent = before and before.asked(content)
         question = edit(connection, now_ms, instead_of, content)
     else:
         if conversation is None:

@@ -90,6 +90,8 @@ def test_another_version_keeps_the_documents_and_their_numbers(store):
         drafter="d",
     ).result()
     assert other.sent == write_message("And?", [Attached(1, document())])
+    again = store.ask(record.id, "So?", instead_of=other.id, target="t", drafter="d").result()
+    assert again[1][0].sent == write_message("So?", [Attached(1, document())])
     assert store.attach(record.id, document()).result() == 1
     assert store.attach(record.id, document(text="Another.")).result() == 2
 

@@ -144,6 +144,12 @@ def test_another_version_and_another_answer_keep_what_was_sent(opened, until, fi
     assert seen[2].lines[0].content == sent(window).text
     assert chips(window) == []
 
+    window.menus.actions["edit"].trigger()
+    window.conversation.switch(window.conversation.branch[0].id, 1)
+    until(lambda: question(window).written == "first")
+    send(window, " of a version that is not shown")
+    until(lambda: len(seen) == 4 and answered(window, 2)())
+    assert sent(window) == before.asked(window.conversation.branch[0].content)
 
 def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened, until, file):
     before = opened()
