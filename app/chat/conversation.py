@@ -54,7 +54,8 @@ class Place:
 class OpenConversation(QObject):
     """Attributes: `record`, None while it is new and empty; `branch`, the messages shown; `sends`,
     the texts that are on their way to the store, by place; `beginning`, which returns the system
-    prompt and settings of new conversations.
+    prompt and settings of new conversations; `asked_for`, the number of conversations that were to
+    be shown so far.
 
     Steps that wait read nothing that is shown: they are given it, and a `Place`.
 
@@ -105,7 +106,7 @@ class OpenConversation(QObject):
         self.sends: dict[Place, str] = {}
         self._made: Future[Any] | None = None  # of the new conversation: its record is the first
         self._visit = 0  # number of conversations shown so far
-        self._asked = 0  # number of conversations asked for: all but the last are ignored
+        self.asked_for = 0
         self._coming: int | None = None  # to be opened soon
         answers.begun.connect(self._on_begun)
         answers.saved.connect(self._on_saved)
@@ -202,7 +203,7 @@ class OpenConversation(QObject):
 
     def new(self) -> None:
         """Show an empty conversation. Its first message stores it."""
-        self._asked += 1
+        self.asked_for += 1
         self.record, self._coming = None, None
         self._show_all(())
 
@@ -211,19 +212,19 @@ class OpenConversation(QObject):
 
         `words` are the hits of a search in that message.
         """
-        self._asked += 1
-        self._coming, asked, before = conversation, self._asked, self.record
+        self.asked_for += 1
+        self._coming, asked, before = conversation, self.asked_for, self.record
 
         def steps() -> Steps:
             record, branch = yield self._store.shown(conversation, at=at)
-            if asked == self._asked:
+            if asked == self.asked_for:
                 self.record, self._coming = self._as_known(record, before), None
                 self._show_all(branch)
                 if at is not None:
                     self.reached.emit(at, words)
 
         def give_up(problem: Problem) -> None:
-            if asked == self._asked:
+            if asked == self.asked_for:
                 self._coming = None
             self.failed.emit(problem)
 

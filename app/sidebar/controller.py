@@ -119,6 +119,7 @@ class SidebarController(QObject):
     @in_steps
     def begin_in_folder(self, folder: int) -> Steps:
         """Store a conversation in a folder with the folder's instruction and files, and open it."""
+        asked_for = self._conversation.asked_for
         found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
         if found is None:
             raise Problem("This folder no longer exists.", "Choose another.")
@@ -128,7 +129,8 @@ class SidebarController(QObject):
         )
         self._begun = record.id, [Path(file) for file in found.files]
         self._listing.refresh()
-        self._open(record.id)
+        if not self._open_made(record.id, asked_for):
+            self.reported.emit("The new conversation is in its folder.")
 
     @in_steps
     def begin_temporary(self) -> Steps:
@@ -181,10 +183,13 @@ class SidebarController(QObject):
     @in_steps
     def duplicate(self, conversation: int, message: int | None = None) -> Steps:
         """Copy a conversation, down to `message` if given, and open the copy."""
+        asked_for = self._conversation.asked_for
         copy = yield self._store.duplicate(conversation, message=message)
         yield self._listing.refresh()
-        self._open(copy.id)
-        self.reported.emit("This is a copy. Changes here do not affect the original.")
+        if self._open_made(copy.id, asked_for):
+            self.reported.emit("This is a copy. Changes here do not affect the original.")
+        else:
+            self.reported.emit("The copy is in the list of conversations.")
 
     @in_steps
     def export(self, conversation: int, form: Form, path: Path) -> Steps:
@@ -230,14 +235,22 @@ class SidebarController(QObject):
     @in_steps
     def import_files(self, paths: Sequence[Path]) -> Steps:
         """Import the conversations in some files: all of them, or nothing."""
+        asked_for = self._conversation.asked_for
         chats = yield in_thread(lambda: _chats_in(paths))
         added = yield self._store.add(chats)
         self.reported.emit(f"Imported {_conversations(len(added))}.")
         self._listing.refresh()
-        self._open(added[-1].id)
+        self._open_made(added[-1].id, asked_for)
 
     def _open(self, conversation: int) -> None:
         self.asked.emit(conversation, None, "")
+
+    def _open_made(self, conversation: int, asked_for: int) -> bool:
+        """Open a conversation that was made, unless the user has gone to another since this number
+        were `asked_for`. Returns whether it was opened."""
+        if stays := asked_for == self._conversation.asked_for:
+            self._open(conversation)
+        return stays
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
         self._answers.cancel_in(conversations)

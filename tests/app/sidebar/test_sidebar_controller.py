@@ -179,6 +179,21 @@ def test_a_folder_is_named_and_gives_new_conversations_its_instruction_and_files
     assert [document.name for _, document in attachments.ready] == ["plan.txt"]
     assert [one.name for one in attachments.all if one.problem] == ["broken.txt"]
     assert not stored(window)[3].system_prompt, "those that exist stay as they are"
+    path = tmp_path / "one.json"
+    window.sidebar_controller.export(1, "json", path)
+    until(path.exists)
+    for make in (
+        lambda: window.sidebar.new_in_folder_asked.emit(folder.id),
+        lambda: window.sidebar.duplicate_asked.emit(1),
+        lambda: window.sidebar_controller.import_files([path]),
+    ):
+        count = len(stored(window))
+        make()
+        window.show_conversation(2)  # before it is made
+        until(lambda count=count: len(stored(window)) > count)
+        until(window.application.listing.refresh().done)
+        QApplication.processEvents()
+        assert window.conversation.shown == 2
 
 
 FULL = Problem("The disk is full, so this could not be saved.", "Free some space and try again.")
