@@ -109,6 +109,7 @@ class DocumentsController(QObject):
         self._estimated = False
         self._refused: Problem | None = None
         self._planning = False
+        self._sends = 0  # of attachments: a plan from before is about a message that is gone
         self._written = "", ""  # the name and the text of `attach_text`
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
@@ -163,6 +164,7 @@ class DocumentsController(QObject):
         message = self._message(question, new)
         if attached:
             self._plan, self._in_passages = None, False
+            self._sends += 1
             self.attachments.hide()
         if message is not None:
             return self._planner.send(message)
@@ -262,21 +264,25 @@ class DocumentsController(QObject):
             self._soon.start()
             return
         message = self._message(self._composer.text, self.attachments.ready)
-        place = self._conversation.place
+        of = self._conversation.place, self._sends
         if message is None:
-            self._take(place, None)
+            self._take(of, None)
             return
         self._planning = True
-        steps = self._steps(place, message)
-        self._stepper.run(steps, failed=lambda problem: self._take(place, None, problem))
+        steps = self._steps(of, message)
+        self._stepper.run(steps, failed=lambda problem: self._take(of, None, problem))
 
-    def _steps(self, place: Place, message: MessageToPlan) -> Steps:
+    def _steps(self, of: tuple[Place, int], message: MessageToPlan) -> Steps:
         planned = yield self._planner.plan(message)
-        self._take(place, planned)
+        self._take(of, planned)
 
-    def _take(self, place: Place, planned: Plan | None, refused: Problem | None = None) -> None:
-        self._planning, now = False, (planned, refused)
-        if self._conversation.is_here(place) and now != (self._plan, self._refused):
+    def _take(
+        self, of: tuple[Place, int], planned: Plan | None, refused: Problem | None = None
+    ) -> None:
+        """Take the plan of an unsent message, known by its place and the number of sends there."""
+        self._planning, now, (place, sends) = False, (planned, refused), of
+        unsent = sends == self._sends and self._conversation.is_here(place)
+        if unsent and now != (self._plan, self._refused):
             self._plan, self._refused = now
             self._show()
             self.changed.emit()

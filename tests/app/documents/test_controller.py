@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from app.chat.composer import SignButton
 from app.documents.controller import ALL_OF_IT, FEWER, MORE, ONLY_PASSAGES
+from app.documents.planner import Planner
 from app.documents.text_dialog import TextDialog
 from engine.documents.prompt import Sent, sent_from_json
 from engine.events import Prefill
@@ -143,13 +144,13 @@ def test_another_version_and_another_answer_keep_what_was_sent(opened, until, fi
     assert sent(window) == before.asked("first and more")
     assert seen[2].lines[0].content == sent(window).text
     assert chips(window) == []
-
     window.menus.actions["edit"].trigger()
     window.conversation.switch(window.conversation.branch[0].id, 1)
     until(lambda: question(window).written == "first")
     send(window, " of a version that is not shown")
     until(lambda: len(seen) == 4 and answered(window, 2)())
     assert sent(window) == before.asked(window.conversation.branch[0].content)
+
 
 def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened, until, file):
     before = opened()
@@ -350,19 +351,40 @@ def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until
     assert documents.choice.button.text() == ""
 
 
-def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(opened, until, file, monkeypatch):
+def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(
+    opened, until, file, monkeypatch, tmp_path
+):
     window = opened()
     attach(window, until, file)
     record = window.conversation.record
     documents = window.composer_controller.documents
-    planned_later, failing = Future(), Future()
+    planned_later, failing, plan, plans = Future(), Future(), Planner.plan, []
+
+    def plan_later(planner, message):
+        plans.append(plan(planner, message).result())
+        return planned_later
+
+    with monkeypatch.context() as slow:
+        slow.setattr(Planner, "plan", plan_later)
+        window.composer.field.setPlainText("What ")
+        until(lambda: plans)
+        window.composer.field.setPlainText("Does it leak?")
+        window.composer.send()
+        until(answered(window, 2))
+        texts = []
+        documents.changed.connect(lambda: texts.append(documents.texts))
+        planned_later.set_result(plans[0])
+        QApplication.processEvents()
+        assert not any(texts)
+    planned_later = Future()
+    attach(window, until, file_in(tmp_path, "b.txt", "The cellar is wet."))
     with monkeypatch.context() as slow:
         slow.setattr(documents, "sent", lambda text: planned_later)
         send(window, "What leaks?")
     window.composer_controller.leave()
     assert window.store.conversation(record.id).result().unsent == "What leaks?"
     planned_later.set_result(Sent("What leaks?"))
-    until(answered(window, 2))
+    until(answered(window, 4))
     assert window.store.conversation(record.id).result().unsent == ""
     monkeypatch.setattr(documents._planner, "plan", lambda message: failing)
     documents._begin()
