@@ -123,6 +123,11 @@ class PagePanel(QWidget):
         """The place that is shown, or None."""
         return self._places[self._at] if self._places else None
 
+    @property
+    def documents(self) -> set[int]:
+        """The numbers of the documents with this place and the others with the same words."""
+        return {place.document for place in self._places}
+
     def clear(self) -> None:
         """Show nothing: another conversation is open."""
         self._shows += 1

@@ -125,8 +125,7 @@ class WordsInDocuments(QObject):
             for number in held.keys() - kept:
                 del held[number]
         self._known = {key: found for key, found in self._known.items() if kept.issuperset(key[2])}
-        place = self._panel.place
-        if place is not None and place.document not in kept:
+        if not kept.issuperset(self._panel.documents):
             self._panel.clear()
 
     def _next(self) -> _Key | None:

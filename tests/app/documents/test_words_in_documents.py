@@ -13,6 +13,7 @@ from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
 from engine.events import Draft, Source
 from engine.tools.steps import Step, StepCall
+from tests.support.app.attached import text_document
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_use import answered, send
 from tests.support.documents.marked_answers import MANUAL
@@ -73,6 +74,7 @@ def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document
 ):
     path, document = contract
     answer = f"{ANSWER} A strong wind can change the level."
+    both = seed(tmp_path, document, text_document("b.txt", f"{COPY}, too."))
     window = opened(
         open_window,
         until,
@@ -122,6 +124,13 @@ def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document
     until(lambda: window.conversation.branch[0].sent.documents[0].deleted)
     deleted.set()
     until(lambda: len(words(window).copied) == 1)
+    window.show_conversation(both)
+    until(lambda: words(window).copied and len(words(window).copied[0].places) == 2)
+    widget(window).place_asked.emit(words(window).copied[0])
+    assert panel.place.document == 1
+    window.conversation.delete_document(2)  # which is the next place in the panel
+    until(lambda: window.conversation.branch[0].sent.documents[1].deleted)
+    assert panel.place is None
 
 
 def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_path):
