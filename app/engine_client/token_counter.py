@@ -5,6 +5,7 @@ template: the few tokens that one puts around a message are estimated.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -62,7 +63,8 @@ class TokenCounter(QObject):
     def _begin(self) -> None:
         if self._target is not None and not self._busy:
             self._busy = True
-            self._stepper.run(self._steps(self._target), failed=self._give_up)
+            failed = partial(self._give_up, self._target)
+            self._stepper.run(self._steps(self._target), failed=failed)
 
     def _steps(self, target: Path) -> Steps:
         if self._measure is None:
@@ -84,8 +86,10 @@ class TokenCounter(QObject):
             counted = sum(known[text] + AROUND_A_MESSAGE for text in texts if text)
             self.counted.emit(counted + self._written)
 
-    def _give_up(self, problem: Problem) -> None:
+    def _give_up(self, target: Path, problem: Problem) -> None:
         self._busy = False  # the engine reports the model's fault
+        if target != self._target:
+            self._timer.start()
 
 
 def estimate(text: str) -> int:

@@ -1,8 +1,10 @@
 """Tokens are counted as the model counts them, in the background; only the last count is sent."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
+from PySide6.QtCore import QTimer
 from tokenizers import Tokenizer
 
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter, load_count
@@ -61,7 +63,7 @@ def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, cou
     assert real(question) <= counted[0] < counted[1] < counted[2] <= real(question) + written
 
 
-def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp_path):
+def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp_path, monkeypatch):
     counter.count(("a",))
     qtbot.wait(200)
     counter.use(tmp_path)
@@ -71,3 +73,17 @@ def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp
     qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)
     with pytest.raises(Problem, match="no tokenizer"):
         load_count(tmp_path)
+    looks, other = [], Event()
+
+    def load_later(target):
+        looks.append(target)
+        return load_count(target) if target == MODEL or other.wait() else None
+
+    monkeypatch.setattr("app.engine_client.token_counter.load_count", load_later)
+    counter.use(tmp_path)
+    qtbot.waitUntil(lambda: looks == [tmp_path])
+    counter.use(MODEL)  # before the other's is read
+    timer = counter.findChild(QTimer)
+    qtbot.waitUntil(lambda: not timer.isActive())
+    other.set()
+    qtbot.waitUntil(lambda: len(counted) == 2)
