@@ -43,7 +43,7 @@ run: $(if $(WINDOW_ASKED),$(WINDOW_READY),$(READY)) ## open the window (no displ
 		echo 'Next: make run (the window), $(BIN)/slipstream chat, or make help.' >&2; \
 	else $(BIN)/python -m app; fi
 
-test: $(DEV_READY) ## the quick tests: seven minutes on WORKERS=2 cores
+test: $(DEV_READY) ## the quick tests: four minutes on WORKERS=2 cores
 	$(PYTEST)
 
 test-as-on-a-mac: $(DEV_READY) ## the quick tests of the engine, with the code that a Mac's GPU runs
