@@ -128,7 +128,7 @@ def test_one_that_is_cancelled_and_one_that_fails_leave_the_others_alone(make, b
     assert told["1"] == whole["1"][: len(told["1"])]
     assert [told[each] for each in "03"] == [whole[each] for each in "03"]
     again = answers(run(of, [job(2)]))
-    assert again["2"] == whole["2"], "what failed leaves nothing behind"
+    assert again["2"] == whole["2"], "a failed answer changes no other"
 
 
 def failing_in(whole, *, number):

@@ -187,7 +187,7 @@ def test_a_race_that_fails_ends_with_one_failure(heard):
     heard.ask(RACE)
     heard.run()
     again = tokens_of(heard.of_generation("drafted"))
-    assert again[: len(tokens_of(before))] == tokens_of(before), "what failed leaves nothing behind"
+    assert again[: len(tokens_of(before))] == tokens_of(before), "a failed answer changes no other"
 
 
 def test_a_race_is_cancelled_as_a_whole(heard):

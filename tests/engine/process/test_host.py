@@ -364,7 +364,7 @@ def readable(pipe):
 def test_it_ends_although_it_is_held_up(end, fresh, folder):
     fresh.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
     fresh.until(Verdict)
-    while readable(fresh.stdout) < PIPE_BYTES - LONGEST_LINE:  # which nobody reads
+    while readable(fresh.stdout) < PIPE_BYTES - LONGEST_LINE:  # of unread lines
         time.sleep(0.01)
     end(fresh)
     assert fresh.end() == -signal.SIGALRM

@@ -50,7 +50,7 @@ async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path, monkeypatc
         for tool in ("hang", "wrong_id"):
             assert (await host.call(tool, seconds=0.2)).ending == "failed", tool
             assert (await host.call("echo", "still")).text == "still", tool
-        host.heard.clear()  # a late result of a call that was cancelled is nobody's
+        host.heard.clear()  # a cancelled call's late result is ignored
         await host.send(Call("x", "s", "late", '{"text": "0.1"}'), Cancel("x"), Cancel("y"))
         assert (await host.result("x")).ending == "cancelled"
         assert (await host.call("echo", "on")).text == "on"
