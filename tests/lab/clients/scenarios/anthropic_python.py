@@ -142,7 +142,7 @@ def _():
 
 @step("what is wrong is refused, in words that the library reads")
 def _():
-    for wrong in ({"messages": []}, {"max_tokens": 0}, {"extra_body": {"temperature": 9}}):
+    for wrong in ({"messages": []}, {"max_tokens": 0}, {"extra_body": {"temperature": -1}}):
         ask = partial(client.messages.create, **GREEDY | wrong)
         body = refused(anthropic.BadRequestError, ask).body
         same((body["type"], body["error"]["type"]), ("error", "invalid_request_error"))

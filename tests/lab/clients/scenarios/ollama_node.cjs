@@ -48,7 +48,7 @@ const GREEDY = { model: MODEL, messages: QUESTION, options: { temperature: 0, nu
     assert.ok((await client.chat(GREEDY)).done);
   });
   await step("what is wrong is refused, in words that the library reads", async () => {
-    await assert.rejects(client.embed({ model: MODEL, input: "a" }), /embeddings/);
+    await assert.rejects(client.embed({ model: MODEL, input: "a" }), /Embeddings/);
     await assert.rejects(client.chat({ ...GREEDY, format: "xml" }), /format/);
   });
 })();

@@ -115,8 +115,8 @@ def _():
 def _():
     image = [{**QUESTION[0], "images": [b"\x89PNG"]}]
     for ask, word in (
-        (lambda: client.chat(MODEL, image), "text only"),
-        (lambda: client.embed(MODEL, "a"), "embeddings"),
+        (lambda: client.chat(MODEL, image), "images"),
+        (lambda: client.embed(MODEL, "a"), "Embeddings"),
         (lambda: client.pull(MODEL), "slipstream models"),
         (lambda: client.chat(MODEL, QUESTION, options={"mirostat": 2}), "mirostat"),
     ):

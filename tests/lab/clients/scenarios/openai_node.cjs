@@ -56,7 +56,7 @@ const ask = async (body) => (await client.chat.completions.create({ ...GREEDY, .
     assert.equal(final.output_text, whole.output_text);
   });
   await step("what is wrong is refused, in words that the library reads", async () => {
-    const error = await ask({ temperature: 9 }).then(() => null, (raised) => raised);
+    const error = await ask({ temperature: -1 }).then(() => null, (raised) => raised);
     assert.ok(error instanceof OpenAI.BadRequestError, String(error));
     assert.equal(error.type, "invalid_request_error");
   });

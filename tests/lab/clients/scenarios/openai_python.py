@@ -24,7 +24,7 @@ GREEDY = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 
 TOOL = {"type": "function", "function": {**WEATHER, "strict": True}}
 ONE_CALL = {"parallel_tool_calls": False}  # a tiny model does not stop calling by itself
 ANSWER = client.chat.completions.create(**GREEDY).choices[0].message.content
-ALL_THAT_IS_WRONG = ({"temperature": 9}, {"top_p": -1}, {"n": 10**9}, {"messages": []})
+ALL_THAT_IS_WRONG = ({"temperature": -1}, {"top_p": -1}, {"n": 10**9}, {"messages": []})
 
 
 class Person(BaseModel):
