@@ -156,10 +156,11 @@ def fetch_file(
 ) -> Path:
     """Fetch the file at `url` to `path`, and return that. A file with the right hash is kept.
 
-    Bytes go to `path`.partial, and stay there for the next attempt unless they are the wrong ones.
-    An exception from `came`, see `transfer`, ends the download. Raises Problem.
+    Bytes go to a partial file next to `path`, and stay there for the next attempt at the same hash
+    unless they are the wrong ones. An exception from `came`, see `transfer`, ends the download.
+    Raises Problem.
     """
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.{sha256[:8]}.partial")
 
     def problem(error: Exception) -> Problem:
         return Problem(

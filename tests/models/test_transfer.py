@@ -9,6 +9,7 @@ from models.network import connection_trouble
 from tests.support.models.hub_server import FILE, Refusal, serving_file, sha256
 
 DATA = bytes(range(256)) * 1_000
+PARTIAL = f"x.{sha256(DATA)[:8]}.partial"
 PAGE = Refusal(200, body=b"<html>", headers={"Content-Type": "text/html"})
 
 
@@ -57,7 +58,7 @@ def test_a_file_is_fetched_once(server, tmp_path):
 )
 def test_what_came_before_is_used(server, tmp_path, partial, server_is, ranges):
     (tmp_path / "x").write_bytes(b"another file")
-    (tmp_path / "x.partial").write_bytes(partial)
+    (tmp_path / PARTIAL).write_bytes(partial)
     vars(server).update(server_is)
     assert get(server.url, tmp_path / "x").read_bytes() == DATA
     assert asked(server) == ranges
@@ -76,7 +77,7 @@ def test_what_came_before_is_used(server, tmp_path, partial, server_is, ranges):
 def test_what_goes_wrong_is_said_and_the_bytes_are_kept(
     server, tmp_path, server_is, changes, match, left
 ):
-    partial = tmp_path / "x.partial"
+    partial = tmp_path / PARTIAL
     partial.write_bytes(DATA[:10])
     vars(server).update(server_is)
     with pytest.raises(Problem, match=match):
@@ -92,7 +93,7 @@ def test_no_address_and_no_place(server, tmp_path):
         with pytest.raises(Problem, match="cannot be downloaded"):
             get(url, tmp_path / "x")
     with pytest.raises(Problem, match="stored"):
-        get(server.url, tmp_path / "x.partial" / "x")
+        get(server.url, tmp_path / PARTIAL / "x")
 
 
 def test_stopping_keeps_what_came(server, tmp_path):
@@ -102,10 +103,20 @@ def test_stopping_keeps_what_came(server, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         get(server.url, tmp_path / "x", came=stop)
-    kept = (tmp_path / "x.partial").stat().st_size
+    kept = (tmp_path / PARTIAL).stat().st_size
     assert 0 < kept < len(DATA)
     assert get(server.url, tmp_path / "x").read_bytes() == DATA
     assert asked(server) == [None, f"bytes={kept}-"]
+
+
+def test_another_version_is_fetched_from_its_beginning(server, tmp_path):
+    def stop(size_bytes):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get(server.url, tmp_path / "x", sha256=sha256(b"an older one"), came=stop)
+    assert get(server.url, tmp_path / "x").read_bytes() == DATA
+    assert asked(server) == [None, None]
 
 
 def test_the_systems_own_words_are_not_shown(subtests):
