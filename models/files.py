@@ -26,7 +26,7 @@ HOME_VARIABLE = "SLIPSTREAM_HOME"
 MAXIMUM_CONFIG_BYTES = 16_000_000
 _BUILDING = ".building"
 _NOT_IN_NAMES = '<>:"/\\|?*'
-_LONGEST_STEM = 80
+_LONGEST_STEM, _LONGEST_STEM_BYTES = 80, 200
 _LONGEST_PATH = 1024  # on a Mac
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
@@ -102,7 +102,14 @@ def write_json(path: Path, value: object) -> None:
 def file_stem(title: str) -> str:
     """`title` as a file's name without a suffix, which every file system takes; or empty."""
     kept = "".join(" " if letter in _NOT_IN_NAMES else letter for letter in title)
-    return one_line(kept).strip(". ")[:_LONGEST_STEM].rstrip(". ")
+    short = one_line(kept).strip(". ")[:_LONGEST_STEM].encode()[:_LONGEST_STEM_BYTES]
+    return short.decode(errors="ignore").rstrip(". ")
+
+
+def free_bytes(place: Path) -> int:
+    """Return the free bytes of the disk on which `place` is or will be."""
+    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    return shutil.disk_usage(nearest).free
 
 
 def file_sha256(path: Path) -> str:
@@ -150,8 +157,7 @@ def publish(partial: Path, path: Path) -> None:
     """Give a finished file its name, on the disk before this returns. Raises OSError."""
     _sync(partial)
     partial.replace(path)
-    with suppress(OSError):  # not every file system can; the content is safe either way
-        _sync(path.parent)
+    _sync(path.parent)
 
 
 @contextmanager
@@ -236,8 +242,12 @@ def sync(number: int) -> None:
 
 
 def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
     try:
-        sync(number)
-    finally:
-        os.close(number)
+        number = os.open(path, os.O_RDONLY)
+        try:
+            sync(number)
+        finally:
+            os.close(number)
+    except OSError:
+        if not path.is_dir():  # whose names not every file system can; the content is safe anyway
+            raise

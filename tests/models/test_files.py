@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,6 +17,7 @@ from models.files import (
     HOME_VARIABLE,
     cache_folder,
     data_folder,
+    file_stem,
     locked,
     log_folder,
     models_folder,
@@ -110,6 +112,28 @@ def test_content_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
     (tmp_path / "b.partial").write_text("text")
     publish(tmp_path / "b.partial", tmp_path / "b")
     assert steps == ["file", "name", "folder"] * 2
+
+
+def test_on_a_file_system_that_cannot_sync_names(tmp_path, monkeypatch):
+    sync = os.fsync
+
+    def refuse_folders(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(22, "Invalid argument")
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    with new_folder(tmp_path / "made") as partial:
+        write_text(partial / "file", "text")
+    assert os.listdir(tmp_path / "made") == ["file"]
+
+
+def test_a_title_of_many_bytes_is_a_files_name(tmp_path):
+    for title in ("\N{GRINNING FACE}" * 80, "\N{DEVANAGARI LETTER KA}" * 80, "x" * 80):
+        stem = file_stem(title)
+        assert title.startswith(stem)
+        assert len(stem) >= 50
+        write_text(tmp_path / f"{stem}.markdown", "text")
 
 
 def test_what_a_killed_attempt_left_can_be_told(tmp_path):
