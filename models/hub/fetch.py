@@ -6,13 +6,12 @@ mark (marks.py) after that. Until then nothing there can be mistaken for a model
 """
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from models.drafters.reading import classify, kind_of
 from models.errors import Problem, unwritable
-from models.files import publish
+from models.files import free_bytes, publish
 from models.gguf.file import shown
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
 from models.hub.client import Hub
@@ -27,7 +26,7 @@ from models.records import Download
 
 PARALLEL = 4
 
-__all__ = ["Stopped", "completed", "fetch", "remaining_bytes"]
+__all__ = ["Stopped", "completed", "fetch"]
 
 
 def fetch(
@@ -48,16 +47,16 @@ def fetch(
     raised. `wait_seconds` is the first pause after a failure. Raises Problem. Received bytes are
     always kept, even when the process is killed.
     """
-    storage = Storage(_resolved(cache), repository.name)
+    storage = Storage(Path(os.path.realpath(cache or cache_folder())), repository.name)
     files = needed(repository, gguf=gguf)
     path = storage.snapshot(repository.revision) / (gguf or "")
     try:
         if not completed(path, home=home):
-            storage.snapshot("").mkdir(parents=True, exist_ok=True)  # the cache's own tools want it
-            storage.blob("").mkdir(exist_ok=True)
             _check_space(repository, files, storage)
             if gguf is None:
                 _refuse_early(repository, hub)
+            storage.snapshot("").mkdir(parents=True, exist_ok=True)  # the cache's own tools want it
+            storage.blob("").mkdir(exist_ok=True)
             _bring_all(Work(repository, hub, progress, cancelled, wait_seconds), files, storage)
             _publish(repository, files, storage)
             if gguf is None:
@@ -70,21 +69,9 @@ def fetch(
     return path
 
 
-def remaining_bytes(
-    repository: Repository, *, cache: Path | None = None, gguf: str | None = None
-) -> int:
-    """Return how many bytes are still to be fetched. Raises Problem if it cannot be used."""
-    files = needed(repository, gguf=gguf)
-    return _remaining_bytes(files, Storage(_resolved(cache), repository.name))
-
-
 def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> Problem:
     words = f"{repository.name} cannot be stored in {storage.cache}"
     return unwritable(words, error, then=RESUMES)
-
-
-def _resolved(cache: Path | None) -> Path:
-    return Path(os.path.realpath(cache or cache_folder()))
 
 
 def _remaining_bytes(files: tuple[RepositoryFile, ...], storage: Storage) -> int:
@@ -108,7 +95,7 @@ def _check_space(
 ) -> None:
     """Raise Problem if the disk has no room, before anything is fetched."""
     remaining = _remaining_bytes(files, storage)
-    free = shutil.disk_usage(storage.folder).free
+    free = free_bytes(storage.folder)
     if remaining > free:
         raise Problem(
             f"{repository.name} needs {size(remaining)} more, and the disk with "

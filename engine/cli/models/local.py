@@ -3,7 +3,6 @@
 Combines the store, the queue and the disk.
 """
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from models.errors import Problem
+from models.files import free_bytes
 from models.hub.cache_layout import cache_folder
 from models.hub.queue import Queue
 from models.installed import store
@@ -76,9 +76,3 @@ def _folders() -> list[Path]:
         return folders()
     except Problem:  # the store lists such a folder as an unusable model
         return []
-
-
-def free_bytes(place: Path) -> int:
-    """Return the free bytes of the disk on which `place` is or will be."""
-    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
-    return shutil.disk_usage(nearest).free

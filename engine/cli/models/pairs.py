@@ -7,7 +7,6 @@ on the hub. `models.catalog`, `pairing` and `memory` judge them.
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.cli.models.local import free_bytes
 from engine.cluster.hosts import read_hosts
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.process.launch import ask_machines
@@ -16,6 +15,7 @@ from models.drafters.folders import find_head, own_module
 from models.drafters.mtp import had_module
 from models.drafters.reading import classify, kind_of
 from models.errors import Problem
+from models.files import free_bytes
 from models.gguf.config import mlx_config
 from models.gguf.file import is_gguf, read_gguf
 from models.hub.cache_layout import cache_folder

@@ -11,12 +11,7 @@ from huggingface_hub.utils import disable_progress_bars
 from models.errors import Problem
 from models.hub import marks
 from models.hub.cache_layout import has_digest
-from models.hub.fetch import (
-    Stopped,
-    completed,
-    fetch,
-    remaining_bytes,
-)
+from models.hub.fetch import Stopped, completed, fetch
 from models.hub.marks import mark_path, unmark
 from models.hub.watching import WINDOW_SECONDS, Meter
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
@@ -196,7 +191,7 @@ def test_a_stopped_download_goes_on_where_it_was(client):
         client.fetch(cancelled=cancelled, wait_seconds=600.0)
     assert len(server.requests("/cdn/")) <= 3  # each at most once: nobody tried again
     assert not client.snapshot.exists()
-    came = remaining_bytes(client.describe(), cache=client.cache)
+    came = client.left_bytes()
     total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
     assert 0 < came < total
     client.server.hold_after, before = None, client.server.sent_bytes

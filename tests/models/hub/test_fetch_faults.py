@@ -15,8 +15,9 @@ from models.errors import Problem
 from models.hub import client as client_module
 from models.hub import problems, transfer
 from models.hub.client import Hub
-from models.hub.fetch import completed, remaining_bytes
+from models.hub.fetch import completed
 from models.hub.stopping import Stop
+from models.installed import store
 from tests.support.models.hub_models import NAME, NEEDED
 from tests.support.models.hub_server import Refusal, Told, sha256
 from tests.support.mostly_slow import mostly_slow
@@ -70,7 +71,7 @@ def test_a_hub_that_stalls_is_given_up_and_resumed(client, monkeypatch):
         fails(client, "does not answer")
     client.server.hold_after = None
     client.hub = Hub(endpoint=client.server.endpoint)
-    left = remaining_bytes(client.describe(), cache=client.cache)
+    left = client.left_bytes()
     assert left < 250_000
     recovers(client)
 
@@ -239,6 +240,17 @@ def test_there_must_be_room(client, monkeypatch):
     recovers(client)
 
 
+def test_of_what_is_refused_nothing_is_listed(client, monkeypatch):
+    config = client.server.repositories[NAME]["config.json"]
+    client.server.repositories[NAME]["config.json"] = b'{"model_type": "own"}'
+    fails(client, "does not know")
+    client.server.repositories[NAME]["config.json"] = config
+    full = shutil._ntuple_diskusage(10**6, 10**6, 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    fails(client, "Make room|0 bytes left")
+    assert store.incomplete(home=client.home, cache=client.cache) == []
+
+
 def test_a_disk_that_fills_up(client, monkeypatch):
     written = 0
 
@@ -254,7 +266,7 @@ def test_a_disk_that_fills_up(client, monkeypatch):
         patch.setattr(transfer, "_write", write)
         assert "Make room" in fails(client, "cannot be stored in .*No space left").remedy
     total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
-    assert remaining_bytes(client.describe(), cache=client.cache) < total
+    assert client.left_bytes() < total
     recovers(client)
 
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from models.errors import Problem
-from models.hub.fetch import completed, remaining_bytes
+from models.hub.fetch import completed
 from models.model_folder import inspect
 from tests.support.models.hub_models import NAME, NEEDED, Client
 from tests.support.mostly_slow import mostly_slow
@@ -98,7 +98,7 @@ def check_nothing_loads_wrongly(client):
 
 def finish(client):
     """Fetch the rest, and not what was there."""
-    left = remaining_bytes(client.describe(), cache=client.cache)
+    left = client.left_bytes()
     client.server.settle()
     before = client.server.sent_bytes
     client.fetch()
@@ -119,7 +119,7 @@ def test_a_killed_download_goes_on(client, share):
     kill_after(client, int(total * share))
     check_nothing_loads_wrongly(client)
     assert not client.snapshot.exists()
-    left = remaining_bytes(client.describe(), cache=client.cache)
+    left = client.left_bytes()
     assert left <= total - int(total * share) + 1_000
     finish(client)
 

@@ -89,6 +89,12 @@ class Client:
     def snapshot(self):
         return self.folder / "snapshots" / self.server.commit(self.name)
 
+    def left_bytes(self):
+        """The bytes that are still to come."""
+        files, blobs = self.server.repositories[self.name], self.folder / "blobs"
+        came = sum(path.stat().st_size for path in blobs.glob("*"))
+        return sum(len(files[name]) for name in NEEDED) - came
+
     def is_right(self, path=None):
         """Whether the snapshot has all that is needed, byte for byte, and nothing else."""
         files = self.server.repositories[self.name]
