@@ -8,6 +8,7 @@ of where files come from.
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -91,7 +92,8 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
             return False
     names = {file.name for file in files}
     if seen != files:
-        _write(path, seen, home)
+        with suppress(OSError, Problem):  # then they are read again the next time
+            _write(path, seen, home)
     if is_gguf_name(path.name):
         return path.name in names
     return names.issuperset(name for name in os.listdir(snapshot) if is_weights_name(name))

@@ -154,6 +154,17 @@ def test_a_cache_that_was_moved_is_still_whole(client, tmp_path, copied):
     assert not completed(moved, home=client.home)
 
 
+def test_a_mark_holds_where_it_cannot_be_renewed(client, monkeypatch):
+    path = client.fetch()
+
+    def refuse(*_):
+        raise Problem("The data folder cannot be written.", "")
+
+    monkeypatch.setattr(marks, "write_json", refuse)
+    os.utime(path / "model-2-of-2.safetensors", ns=(1, 1))
+    assert completed(path, home=client.home)
+
+
 def test_progress_is_told_in_the_callers_thread(client):
     client.server.block_seconds = 0.02
     seen = []
