@@ -6,6 +6,7 @@ tensors mean is for `models.drafters.kinds`. Nothing of networks.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
-from models.drafters.published import Published
+from models.drafters.published import Published, table
 from models.drafters.reading import (
     classify,
     classify_inside,
@@ -23,12 +24,14 @@ from models.drafters.reading import (
 )
 from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
-from models.files import data_folder
+from models.files import data_folder, read_json_object
 from models.model_folder import ModelFolder
+from models.records import MODULE_NAME
 from models.safetensors_file import TensorLayout
 
 PUBLISHED, USUAL = 16, 8  # bits; in 8, drafters of all kinds lose no acceptance
 MODULE_WEIGHTS = "mtp*.safetensors"
+_PARTS = ".parts"
 _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 
 
@@ -168,8 +171,31 @@ def _is_drafter(files: ModelFolder) -> bool:
 
 
 def module_folder(name: str, *, home: Path | None = None) -> Path:
-    """Return the folder of the MTP module that was fetched from the repository called `name`."""
-    return data_folder(home) / "drafters" / f"{name.rpartition('/')[2]}-MTP"
+    """Return the folder for the MTP module of the repository called `name`. The owner's name is in
+    it if the short one is another repository's."""
+    place, (owner, _, last) = data_folder(home) / "drafters", name.rpartition("/")
+    short, long = place / f"{last}-MTP", place / f"{owner}--{last}-MTP"
+    is_another = os.path.lexists(short) and module_source(short).get("repository") != name
+    return long if is_another or os.path.lexists(long) else short
+
+
+def module_source(folder: Path) -> Mapping[str, Any]:
+    """Return the repository and the revision from which the module in `folder` was fetched; nothing
+    for another folder."""
+    with suppress(Problem):
+        return table(read_json_object(folder / "config.json"), "source")
+    return {}
+
+
+def module_parts(name: str, revision: str, *, home: Path | None = None) -> Path:
+    """Return the folder of what was received of a module that is not whole yet."""
+    return data_folder(home) / "drafters" / f".{name.replace('/', '--')}@{revision}{_PARTS}"
+
+
+def module_of_parts(folder: Path) -> str | None:
+    """Return the name of the module that `module_parts` is of; None for another folder."""
+    name = folder.name[1:].partition("@")[0].replace("--", "/")
+    return f"{name}/{MODULE_NAME}" if folder.name.endswith(_PARTS) else None
 
 
 def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | None:

@@ -162,6 +162,17 @@ class Queue:
         finally:
             lock.release()
 
+    @contextmanager
+    def holding_back(self, name: str) -> Iterator[None]:
+        """Inside the block no download from the repository of `name` begins. Raises Problem if one
+        is running, or the queue cannot be used."""
+        with self._changing() as downloads:
+            for one in (each.repository for each in downloads if each.status == "running"):
+                if repository_of(one) == repository_of(name):
+                    pause = f"Pause that first: slipstream models pull --pause {one}"
+                    raise Problem(f"{one} is being downloaded.", pause)
+            yield
+
     def is_run(self) -> bool:
         """Whether a process, this one or another, works through the queue now."""
         with suppress(Problem), self._changing():
@@ -321,9 +332,9 @@ class Queue:
         return []
 
 
-def repository_of(download: Download) -> str:
-    """Return the repository of a download, in small letters, without the name of a single file."""
-    return "/".join(download.repository.lower().split("/")[:2])
+def repository_of(name: str) -> str:
+    """Return the repository of a download called `name`, in small letters, without a file."""
+    return "/".join(name.lower().split("/")[:2])
 
 
 def _parse(path: Path) -> list[Download]:

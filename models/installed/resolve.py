@@ -350,7 +350,7 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
     """Return the Problem of a model whose download is queued or broke off; None for any other."""
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
-        names = {repository_of(download), *parts(download.repository)}
+        names = {repository_of(download.repository), *parts(download.repository)}
         if wanted in names and not download.over:
             why = (download.problem or f"it is {download.status}").rstrip(".")
             return _to_go_on(download.repository, f"is not downloaded yet: {why}")

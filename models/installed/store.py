@@ -9,9 +9,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from models.drafters.folders import is_drafter
+from models.drafters.folders import is_drafter, module_of_parts
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
 from models.gguf.file import parts
@@ -89,10 +90,13 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
 
     Downloads that are in the queue are not listed. Raises Problem if the queue cannot be read.
     """
-    found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
-    queued = {
-        repository_of(download) for download in Queue(home=home).downloads() if not download.over
-    }
+    downloads = Queue(home=home).downloads()
+    queued = {repository_of(each.repository) for each in downloads if not each.over}
+    found = [
+        Incomplete(name, str(path), size_bytes(path))
+        for name, path in _our_leftovers(home)
+        if repository_of(name) not in queued
+    ]
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
             continue
@@ -110,52 +114,64 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
 
     Raises Problem if Slipstream may not delete it, or the disk refuses.
     """
-    path, models = Path(model.path), models_folder(home)
+    path = Path(model.path)
     if model.origin in PROGRAM_NAMES:  # whose folder may be a link into the cache
         raise _not_ours(model)
     if not path.exists():
         raise Problem(f"{model.name} does not exist any more.", _SEE)
-    freed = None
-    for place in (models, models.parent / "drafters"):
-        if path.parent.resolve() == place.resolve():
-            freed = remove_folder_of_ours(path, inside=place)
     snapshot = snapshot_of(path)
-    if freed is None and snapshot and snapshot.parents[2].resolve() == _cache(cache).resolve():
-        repository = snapshot.parents[1]
-        _refuse_while_downloading(read_repository(repository), home)
-        unmark(path, home=home)
-        if snapshot == path or gguf_files(snapshot) == [path]:
-            freed = remove_snapshot(snapshot)
-        else:  # the first part last: until then it is listed, and can be removed
-            there = [part for part in parts(path) if part.exists()]
-            freed = sum(remove_file(part, repository=repository) for part in reversed(there))
-    if freed is None:
+    if (place := _our_place(path, home)) is not None:
+        freed = remove_folder_of_ours(path, inside=place)
+    elif snapshot is None or snapshot.parents[2].resolve() != _cache(cache).resolve():
         raise _not_ours(model)
+    else:
+        with _nothing_coming(model.name.partition("@")[0], snapshot.parents[1], home):
+            unmark(path, home=home)
+            freed = _remove_from_cache(path, snapshot)
     forget_used(path, home=home)
     return freed
+
+
+def _remove_from_cache(path: Path, snapshot: Path) -> int:
+    if snapshot == path or gguf_files(snapshot) == [path]:
+        return remove_snapshot(snapshot)
+    # The first part last: until then it is listed, and can be removed.
+    there = [part for part in parts(path) if part.exists()]
+    return sum(remove_file(part, repository=snapshot.parents[1]) for part in reversed(there))
 
 
 def remove_incomplete(
     left: Incomplete, *, home: Path | None = None, cache: Path | None = None
 ) -> int:
     """Delete the leftovers that `left` describes. Returns the bytes freed. Raises Problem if they
-    are being downloaded by now, or the disk refuses."""
-    path, models = Path(left.path), models_folder(home)
-    if path.parent.resolve() == models.resolve():
-        return remove_folder_of_ours(path, inside=models)
+    are needed again by now, or the disk refuses."""
+    path, freed = Path(left.path), 0
+    if (place := _our_place(path, home)) is not None:
+        with Queue(home=home).holding_back(left.name):
+            if path not in {found for _, found in _our_leftovers(home)}:
+                raise Problem(f"{left.name} is being made, or is not incomplete any more.", _SEE)
+            return remove_folder_of_ours(path, inside=place)
     if path.parent.resolve() != _cache(cache).resolve():
         raise Problem(f"{path} is not in a folder of Slipstream.", "Delete it yourself.")
-    freed = 0
-    repository = read_repository(path)
-    _refuse_while_downloading(repository, home)
-    for snapshot in repository.snapshots:
-        if kind_of(snapshot, repository) == "incomplete":
-            freed += remove_snapshot(snapshot.path)
-    return freed + (remove_partial(path) if path.exists() else 0)
+    with _nothing_coming(left.name, path, home) as repository:
+        for snapshot in repository.snapshots:
+            if kind_of(snapshot, repository) == "incomplete":
+                freed += remove_snapshot(snapshot.path)
+        return freed + (remove_partial(path) if path.exists() else 0)
 
 
 def _cache(cache: Path | None) -> Path:
     return cache_folder() if cache is None else cache
+
+
+def _our_places(home: Path | None) -> tuple[Path, Path]:
+    return models_folder(home), data_folder(home) / "drafters"
+
+
+def _our_place(path: Path, home: Path | None) -> Path | None:
+    """Return the folder of ours that `path` lies in; None for other paths."""
+    places = (place for place in _our_places(home) if place.resolve() == path.parent.resolve())
+    return next(places, None)
 
 
 def _ours(home: Path | None) -> Iterator[ModelEntry]:
@@ -163,7 +179,7 @@ def _ours(home: Path | None) -> Iterator[ModelEntry]:
     came_along = shipped_starter()
     if came_along is not None:
         yield ModelEntry.at(STARTER.name, came_along, "starter")
-    for path in (*_folders(models), *_folders(models.parent / "drafters")):
+    for path in [path for place in _our_places(home) for path in _folders(place)]:
         origin: ModelOrigin = "imported"
         if path == models / STARTER.name:
             if came_along is not None or not (path / MARKER_NAME).exists():
@@ -187,14 +203,15 @@ def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
 
 
 def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
-    """(name, folder) of interrupted work in our own folder."""
-    for path in _folders(models_folder(home), hidden=True):
+    """(name, folder) of interrupted work in our own folders."""
+    models = models_folder(home)
+    for path in [path for place in _our_places(home) for path in _folders(place, hidden=True)]:
         if _BEING_REMOVED.fullmatch(path.name):
             yield next((child.name for child in _folders(path)), path.name), path
-        elif path.name in (".downloads", STARTER.name):
+        elif path in (models / ".downloads", models / STARTER.name):
             if _is_settled(path) and not (path / MARKER_NAME).exists():
                 yield STARTER.name, path
-        elif (name := unfinished_folder(path)) and _is_settled(path):
+        elif (name := unfinished_folder(path) or module_of_parts(path)) and _is_settled(path):
             yield name, path
 
 
@@ -236,18 +253,17 @@ def _nothing_in(folder: Path) -> ModelEntry:
     return ModelEntry.at(folder.name, ModelFolder(folder), "folder").refused(problem)
 
 
-def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
-    """Raises Problem while a download writes into the repository: its files would be deleted."""
-    running = {
-        repository_of(download)
-        for download in Queue(home=home).downloads()
-        if download.status == "running"
-    }
-    if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
-        raise Problem(
-            f"{repository.name} is being downloaded.",
-            f"Pause that first: slipstream models pull --pause {repository.name}",
-        )
+@contextmanager
+def _nothing_coming(name: str, place: Path, home: Path | None) -> Iterator[CachedRepository]:
+    """Yield the repository in the folder `place`; inside the block no download of ours into it
+    begins. Raises Problem while one writes into it, or another program's: its files would be
+    deleted."""
+    with Queue(home=home).holding_back(name):
+        repository = read_repository(place)
+        if any(map(is_in_use, repository.loose)):
+            other = "Wait until the other program has finished."
+            raise Problem(f"{repository.name} is being downloaded.", other)
+        yield repository
 
 
 def _not_ours(model: Installed) -> Problem:

@@ -6,19 +6,21 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from models.drafters.folders import module_parts
 from models.errors import Problem
 from models.files import new_folder
 from models.hub.cache_layout import read_repository
 from models.hub.queue import Queue
 from models.installed import store
 from models.model_folder import inspect
-from models.starter import STARTER
+from models.starter import MARKER_NAME, STARTER
 from tests.support.models.tiny_store import (
     cached,
     clean,
     commit,
     disk_bytes,
     find,
+    head_files,
     model_files,
     partial,
     weights,
@@ -58,6 +60,32 @@ def test_what_a_broken_starter_left(home, cache):
     assert [one.name for one in found] == [STARTER.name, STARTER.name]
     clean(home, cache)
     assert [path.name for path in (home / "models").iterdir()] == [".hub"]
+
+
+def test_what_broken_modules_and_removals_of_drafters_left(home, cache):
+    parts = module_parts("org/Model", commit("a"), home=home)
+    settled(write(parts, {"0123-8-16": b"x" * 8}))
+    write(home / "drafters" / ".removing-abcd1234" / "head", head_files())
+    names = [one.name for one in store.incomplete(home=home, cache=cache)]
+    assert names == ["org/Model/mtp.safetensors", "head"]
+    Queue(home=home).enqueue(names[0])
+    assert [one.name for one in store.incomplete(home=home, cache=cache)] == ["head"]
+    Queue(home=home).cancel(names[0])
+    clean(home, cache)
+    assert list((home / "drafters").iterdir()) == []
+
+
+def test_what_is_made_again_or_whole_by_now_is_left_alone(home, cache):
+    starter = settled(write(home / "models" / STARTER.name, model_files()))
+    building = settled(write(home / "models" / ".tiny.building", model_files()))
+    left = store.incomplete(home=home, cache=cache)
+    assert len(left) == 2
+    (starter / MARKER_NAME).write_text(STARTER.gguf_sha256)
+    os.utime(building)
+    for one in left:
+        with pytest.raises(Problem, match="any more"):
+            store.remove_incomplete(one, home=home, cache=cache)
+    assert sorted(home.joinpath("models").iterdir()) == [building, starter]
 
 
 def never_a_snapshot(cache):

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from huggingface_hub import scan_cache_dir
 
 from models.errors import Problem
 from models.hub.marks import mark, mark_path
-from models.hub.queue import Queue
+from models.hub.queue import FILE_NAME, Queue
 from models.installed import added_folders, removal, store
 from models.installed.last_used import last_used, mark_used
 from models.model_folder import inspect
@@ -222,14 +222,33 @@ def test_a_model_is_not_removed_while_it_is_downloaded(home, cache):
     left.unlink()
 
     def fetch(*_):
-        with pytest.raises(Problem, match="is being downloaded"):
+        with pytest.raises(Problem, match="is being downloaded") as refused:
             store.remove(model, home=home, cache=cache)
+        assert refused.value.remedy.endswith(f"--pause {name}")
 
-    queue = Queue(home=home)
-    queue.enqueue(NAME.upper())
+    queue, name = Queue(home=home), f"{NAME.upper()}/a.gguf"
+    queue.enqueue(name)
     queue.run(fetch)
     assert inspect(snapshot)
     store.remove(model, home=home, cache=cache)
+
+
+def test_no_download_begins_while_files_are_deleted(home, cache, monkeypatch):
+    cached(cache, NAME, model_files())
+    write(home / "models" / ".removing-abcd1234" / "a", model_files())
+    partial(cache, "org/b")
+    held, rmtree = [], shutil.rmtree
+
+    def held_back(path, *arguments, **settings):
+        with pytest.raises(Timeout):
+            FileLock(home / f".{FILE_NAME}.lock").acquire(timeout=0)
+        held.append(Path(path).name)
+        rmtree(path, *arguments, **settings)
+
+    monkeypatch.setattr(shutil, "rmtree", held_back)
+    store.remove(find(NAME, home, cache), home=home, cache=cache)
+    clean(home, cache)
+    assert held == ["models--org--Model-4bit", ".removing-abcd1234", "models--org--b"]
 
 
 STEPS = """
