@@ -54,17 +54,15 @@ def remove_snapshot(snapshot: Path) -> int:
     repository = snapshot.parent.parent
     try:
         _require_inside(repository, *map(first_hop, (snapshot, *files(snapshot))))
-        for path in files(repository / "refs"):
-            if not (repository / "snapshots" / (reference(path) or ".")).is_dir() or (
-                reference(path) == snapshot.name
-            ):
-                path.unlink()
         aside = snapshot
         if not snapshot.name.startswith(REMOVING):  # from now on it is not taken for a model
             aside = snapshot.with_name(f"{REMOVING}{snapshot.name}")
             if aside.exists():
                 shutil.rmtree(aside)
             snapshot.rename(aside)
+        for path in files(repository / "refs"):
+            if not (repository / "snapshots" / (reference(path) or ".")).is_dir():
+                path.unlink()
         for path in files(repository / "snapshots"):
             if not path.exists():  # a broken link, on which the library's scan would fail
                 path.unlink()

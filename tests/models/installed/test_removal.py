@@ -195,6 +195,8 @@ def test_what_cannot_be_removed_is_explained(home, cache, monkeypatch):
             with pytest.raises(Problem, match="Permission denied"):
                 store.remove(model, home=home, cache=cache)
             assert inspect(Path(model.path))
+    (repository,) = scan_cache_dir(cache).repos
+    assert repository.refs.keys() == {"main"}
     shutil.rmtree(models[1].path)
     with pytest.raises(Problem, match="any more"):
         store.remove(models[1], home=home, cache=cache)
