@@ -9,6 +9,7 @@ must name the place and the file's size that were expected.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.drafters.folders import module_folder
+from models.drafters.folders import module_folder, module_parts, module_source
 from models.drafters.mtp import module_config, prefixes
 from models.drafters.reading import classify, classify_inside
 from models.errors import Problem, unwritable
-from models.files import models_folder, new_folder, write_json
+from models.files import free_bytes, new_folder, write_json
 from models.hub.client import Hub
 from models.hub.repository import Repository, RepositoryFile, is_weights_name
 from models.hub.stopping import apart
@@ -71,12 +72,16 @@ def fetch_module(
     whole. Raises Problem, and Stopped.
     """
     folder = module_folder(repository.name, home=home)
-    if _is_there(folder, repository):
+    if module_source(folder) == _source(repository):
         return folder
-    parts = models_folder(home) / ".hub" / f"mtp--{repository.revision}"
+    if os.path.lexists(folder):
+        raise Problem(
+            f"{folder} exists already, and is not of this commit of {repository.name}.",
+            f"Delete it first: slipstream models remove {folder.name}",
+        )
+    parts = module_parts(repository.name, repository.revision, home=home)
     work = Work(repository, hub, progress, cancelled, wait_seconds)
     try:
-        parts.mkdir(parents=True, exist_ok=True)
         fetching = apart(lambda: _bring(work, parts), name="fetch a module")
         work.watch(fetching)
         with new_folder(folder) as made:
@@ -94,12 +99,11 @@ def fetch_module(
 def weigh_module(repository: Repository, *, hub: Hub) -> int:
     """Return the size of the MTP module of `repository` in bytes, from its headers alone; 0 if it
     has none. Raises Problem."""
-    with TemporaryDirectory() as parts:
-        try:
-            spans = _find(Work(repository, hub), Path(parts), hub.config(repository))
-            return sum(len(span.bytes) for span in spans)
-        except NoModule:
-            return 0
+    try:
+        spans = _find(Work(repository, hub), hub.config(repository))
+        return sum(len(span.bytes) for span in spans)
+    except NoModule:
+        return 0
 
 
 class NoModule(Problem):
@@ -115,26 +119,32 @@ def _bring(work: Work, parts: Path) -> tuple[dict[str, Any], list[_Span]]:
     Problem, Stopped, OSError."""
     config = work.hub.config(work.repository)
     refuse_absurd(config)
-    spans = _find(work, parts, config)
+    spans = _find(work, config)
+    here = {path.name: path.stat().st_size for path in parts.glob("*")}
+    work.done = {span.name: here.get(span.name, 0) for span in spans}
     work.total_bytes = sum(len(span.bytes) for span in spans)
-    free = shutil.disk_usage(parts).free
-    if 2 * work.total_bytes > free:  # the parts, and the file that is made of them
+    free = free_bytes(parts)
+    # For the parts that are still to come, and the file that is made of all.
+    needed = 2 * work.total_bytes - sum(work.done.values())
+    if needed > free:
         raise Problem(
-            f"The MTP module of {work.repository.name} needs {size(2 * work.total_bytes)} while it "
-            f"is put together, and {size(free)} are free.",
+            f"The MTP module of {work.repository.name} needs {size(needed)} more while it is put "
+            f"together, and {size(free)} are free.",
             "Make room on the disk.",
         )
+    parts.mkdir(parents=True, exist_ok=True)
     for span in spans:
         work.bring(span.file, parts / span.name, part=span.bytes)
     return config, spans
 
 
-def _find(work: Work, parts: Path, config: Mapping[str, Any]) -> list[_Span]:
+def _find(work: Work, config: Mapping[str, Any]) -> list[_Span]:
     """Return the module's tensors, as they lie in the files."""
     repository = work.repository
     alone = repository.file(MODULE_NAME)
     files = [alone] if alone else _shards(work, config)
-    headers = {file: _header(work, file, parts / "header") for file in files}
+    with TemporaryDirectory() as place:
+        headers = {file: _header(work, file, Path(place) / "header") for file in files}
     layouts = {
         name: tensor.layout for _, tensors in headers.values() for name, tensor in tensors.items()
     }
@@ -187,16 +197,7 @@ def _header(work: Work, file: RepositoryFile, place: Path) -> tuple[int, dict[st
     length = header_size(read(range(min(8, file.size_bytes))), file.size_bytes, file_name=file.name)
     begin = 8 + length
     header = read(range(8, begin))
-    place.unlink()
     return begin, read_header(header, file.size_bytes - begin, file_name=file.name)
-
-
-def _is_there(folder: Path, repository: Repository) -> bool:
-    try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("source") == _source(repository)
 
 
 def _source(repository: Repository) -> dict[str, str]:

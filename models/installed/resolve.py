@@ -14,7 +14,7 @@ from models.catalog import load_catalog
 from models.drafters.folders import (
     DrafterFolder,
     find_head,
-    module_folder,
+    module_source,
     own_module,
     read_drafter,
 )
@@ -208,8 +208,8 @@ def _trained(target: ModelFolder) -> list[ModelEntry]:
 def published_name(entry: ModelEntry) -> str:
     """Return the name of a drafter as it was published, also if it is a module from a
     repository."""
-    source = entry.folder.config.get("source") if entry.record.drafter_kind == "mtp" else None
-    name = source.get("repository") if isinstance(source, dict) else None
+    source = module_source(entry.folder.path) if entry.record.role == "drafter" else {}
+    name = source.get("repository")
     return f"{name}/{MODULE_NAME}" if isinstance(name, str) else entry.record.name
 
 
@@ -300,15 +300,14 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
     """Return the path, or the installed model of that name; models of the right use come first."""
     if is_path(text):
         return written_path(text)
-    module = text.removesuffix(f"/{MODULE_NAME}")
-    if drafts and module != text and module_folder(module, home=home).is_dir():
-        return module_folder(module, home=home)
     in_cache = _in_cache(text, home=home, cache=cache)
     if in_cache is not None and not in_cache.record.problem:
         return in_cache
     entries = inventory(home=home, cache=cache)
     fitting = [entry for entry in entries if (entry.record.role != "chat") == drafts]
-    entry = _entry(text, fitting) or _entry(text, entries) or in_cache
+    wanted = text.lower() if text.lower().endswith(f"/{MODULE_NAME}") else None
+    module = next((each for each in fitting if published_name(each).lower() == wanted), None)
+    entry = module or _entry(text, fitting) or _entry(text, entries) or in_cache
     if entry is None:
         models = [entry.record for entry in entries]
         raise _unfinished(text, home, cache) or unknown(text, models)

@@ -13,7 +13,6 @@ from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
-from models.drafters.folders import module_folder
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.fetch import fetch
@@ -22,8 +21,8 @@ from models.hub.queue import Fetch, Queue, QueueBusy, ReportProgress
 from models.hub.repository import Repository, check_name, check_revision, is_commit
 from models.hub.stopping import Stop, Stopped, apart
 from models.hub.watching import LOOK_SECONDS
-from models.installed.resolve import open_target
-from models.installed.store import installed
+from models.installed.resolve import open_target, published_name
+from models.installed.store import inventory
 from models.records import MODULE_NAME, Download, Installed
 from models.starter import STARTER
 
@@ -199,11 +198,10 @@ def _fetch_starter(download: Download, report: ReportProgress, stop: Stop) -> No
 def installed_by(download: Download) -> Installed:
     """Return the model of a finished download. Raises `Problem` if it cannot be found."""
     wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
-    module = module_folder(split_file(download.repository)[0]) if file == MODULE_NAME else None
-    for model in installed():
-        place = Path(model.path)
-        if module is not None:
-            found = place == module
+    for entry in inventory():
+        model, place = entry.record, Path(entry.record.path)
+        if file == MODULE_NAME:
+            found = published_name(entry).lower() == wanted
         elif download.revision:  # a renamed repository has its new name by now
             found = download.revision in place.parts and place.name.lower().endswith(file)
         else:  # the starter

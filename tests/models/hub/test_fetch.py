@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from models.hub import marks
 from models.hub.cache_layout import has_digest
 from models.hub.fetch import Stopped, completed, fetch
 from models.hub.marks import mark_path, unmark
-from models.hub.watching import WINDOW_SECONDS, Meter
+from models.hub.watching import WINDOW_SECONDS, Meter, Work
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
@@ -277,6 +278,20 @@ def test_contents_that_are_the_same_come_once(client):
 
 
 # How fast a download is, by what was received over the last seconds.
+
+
+def test_what_was_received_before_is_in_no_rate(client):
+    seen, fetching = [], Future()
+
+    def progress(told):
+        seen.append((told.done_bytes, told.bytes_per_second))
+        work.done, work.total_bytes = {"part": 500}, 1_000  # which are known a moment later
+        if len(seen) == 3:
+            fetching.set_result(None)
+
+    work = Work(client.describe(), client.hub, progress)
+    work.watch(fetching)
+    assert seen == [(0, 0.0), (500, 0.0), (500, 0.0), (500, 0.0)]
 
 
 def test_a_rate_is_of_the_last_seconds():

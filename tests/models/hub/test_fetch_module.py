@@ -1,6 +1,7 @@
 """Of a target only the bytes of its MTP module are fetched; it becomes a folder of its own."""
 
 import json
+import shutil
 from functools import cache
 from itertools import product, zip_longest
 
@@ -88,9 +89,7 @@ def test_only_the_modules_bytes_are_fetched(client, server, layout, shards):
     own_bytes = sum(each.size_bytes for each in found.layouts.values())
     assert server.sent_bytes < own_bytes + 20_000  # headers, config and index
     assert sum(map(len, server.repositories[NAME].values())) > 1_500_000
-    assert not (client.home / "models" / ".hub").exists() or not list(
-        (client.home / "models" / ".hub").glob("mtp--*")
-    )
+    assert list((client.home / "drafters").iterdir()) == [folder]
 
 
 def test_an_index_of_other_files_is_passed_over(client, server):
@@ -126,9 +125,23 @@ def test_one_that_is_there_is_not_fetched_again(client, server):
     assert fetch(client) == folder
     assert [one.path for one in server.asked[asked:]] == [f"/api/models/{NAME}"]
     server.repositories[NAME]["README.md"] = b"# Another commit\n"
-    with pytest.raises(Problem, match="exists already"):
+    sent = server.sent_bytes
+    with pytest.raises(Problem, match="exists already") as refused:
         fetch(client)
+    assert server.sent_bytes == sent
+    assert f"models remove {folder.name}" in refused.value.remedy
     assert is_right(folder, LAYOUTS[0])
+
+
+def test_repositories_with_one_last_name_have_modules_of_their_own(client, server, tmp_path):
+    other = Client(server, tmp_path, name=f"another/{NAME.partition('/')[2]}")
+    server.repositories |= {NAME: published(LAYOUTS[0]), other.name: published(LAYOUTS[1])}
+    folder, another = fetch(client), fetch(other)
+    assert is_right(folder, LAYOUTS[0])
+    assert is_right(another, LAYOUTS[1])
+    shutil.rmtree(folder)
+    assert fetch(other) == another
+    assert fetch(client) == folder
 
 
 def test_a_file_beside_the_model_is_fetched_whole(client, server):
@@ -154,7 +167,7 @@ def test_a_file_beside_the_model_is_fetched_whole(client, server):
     assert not server.requests("model.safetensors")
 
 
-def test_what_was_received_before_a_stop_is_kept(client, server):
+def test_what_was_received_before_a_stop_is_kept(client, server, tmp_path, monkeypatch):
     server.repositories[NAME] = published(LAYOUTS[0])
     told = []
 
@@ -170,6 +183,8 @@ def test_what_was_received_before_a_stop_is_kept(client, server):
     server.settle()
     before = server.sent_bytes
     server.hold_after = None
+    usage, all_bytes = shutil.disk_usage(tmp_path), told[-1].total_bytes
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2 * all_bytes - 1))
     folder = fetch(client, progress=told.append)
     assert is_right(folder, LAYOUTS[0])
     own_bytes = sum(each.size_bytes for each in describe_drafter(folder).layouts.values())
@@ -211,7 +226,7 @@ def test_what_cannot_be_fetched_says_why(client, server, change, match):
     server.repositories[NAME] = change(published(LAYOUTS[0]))
     with pytest.raises(Problem, match=match):
         fetch(client)
-    assert not module_folder(NAME, home=client.home).exists()
+    assert not (client.home / "drafters").exists()
     assert server.sent_bytes < 100_000
 
 

@@ -160,14 +160,18 @@ def test_a_module_goes_by_the_name_that_it_was_pulled_by(home, cache):
     with pytest.raises(Problem) as missing:
         resolve_drafter(name, home=home, cache=cache)
     assert f"slipstream models pull {name}" in missing.value.remedy
+    made = drafter_layout("mtp-huggingface")
+    source = {"source": {"repository": "Qwen/Qwen3.5-27B", "revision": "1"}}
     folder = write_drafter(
         module_folder("Qwen/Qwen3.5-27B", home=home),
-        drafter_layout("mtp-huggingface"),
+        replace(made, config={**made.config, **source}),
         weights="mtp.safetensors",
     )
-    for text in (name, "Qwen3.5-27B-MTP", str(folder)):
+    for text in (name, name.lower(), "Qwen3.5-27B-MTP", str(folder)):
         found = resolve_drafter(text, home=home, cache=cache)
         assert (found.path, found.kind) == (folder, "mtp")
+    with pytest.raises(Problem, match="not on this machine"):
+        resolve_drafter("another/Qwen3.5-27B/mtp.safetensors", home=home, cache=cache)
 
 
 def test_the_targets_own_module(tmp_path):
