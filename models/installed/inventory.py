@@ -21,7 +21,15 @@ from models.drafters.reading import kind_of as drafter_kind_of
 from models.errors import Problem, unreadable
 from models.gguf.config import mlx_config
 from models.gguf.file import is_gguf, parts, read_gguf
-from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
+from models.hub.cache_layout import (
+    CachedRepository,
+    Snapshot,
+    files,
+    repositories,
+    size_bytes,
+    snapshot_of,
+    storage_of,
+)
 from models.hub.marks import completed, mark_path
 from models.installed.last_used import last_used
 from models.model_folder import ModelFolder
@@ -65,6 +73,7 @@ def describe(entry: ModelEntry, *, home: Path | None = None) -> ModelEntry:
     model = replace(entry.record, size_bytes=_size_bytes(folder.path), last_used=used)
     try:
         if is_gguf(folder.path):
+            _refuse_changed(model, home)
             return _describe_gguf(ModelEntry(model, folder))
         if (folder.path / HEAD_WEIGHTS_NAME).is_file():
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
@@ -74,11 +83,7 @@ def describe(entry: ModelEntry, *, home: Path | None = None) -> ModelEntry:
         drafter = read_drafter(folder) if model.role == "chat" else open_drafter(folder)
         if drafter is not None and model.role == "chat":
             model = replace(model, role="drafter")
-        if mark_path(folder.path, home=home).exists() and not completed(folder.path, home=home):
-            raise Problem(
-                f"{model.name} has changed since it was downloaded and checked.",
-                f"Have it checked and mended: slipstream models pull {model.name.split('@')[0]}",
-            )
+        _refuse_changed(model, home)
         if drafter is not None:
             own = drafter.files.context_length if drafter.kind == "pard" else None
             model = replace(model, drafter_kind=drafter.kind, context_length=own)
@@ -96,6 +101,18 @@ def describe(entry: ModelEntry, *, home: Path | None = None) -> ModelEntry:
         return ModelEntry(model, folder).refused(unreadable(folder.path, error))
     bits, context = folder.quantization_bits, folder.context_length
     return ModelEntry(replace(model, quantization_bits=bits, context_length=context), folder)
+
+
+def _refuse_changed(model: Installed, home: Path | None) -> None:
+    """Raise Problem if the model was downloaded here, and its files are others by now."""
+    path = Path(model.path)
+    found = storage_of(snapshot_of(path) or path)
+    if found and mark_path(path, home=home).exists() and not completed(path, home=home):
+        raise Problem(
+            f"{model.name} has changed since it was downloaded and checked.",
+            "Have it checked and mended: "
+            f"slipstream models pull {model.name.partition('@')[0]}@{found[1]}",
+        )
 
 
 def _size_bytes(path: Path) -> int:

@@ -223,14 +223,19 @@ def test_gguf_files_in_the_cache(home, cache, tmp_path):
     assert models["org/gguf/b.GGUF"].problem
 
 
-def test_a_marked_one_that_has_changed(home, cache):
-    snapshot = cached(cache, NAME, model_files())
-    mark(snapshot, {path.name: path.resolve().name for path in snapshot.iterdir()}, home=home)
-    assert not listed(home, cache)[NAME].problem
-    (snapshot / "model.safetensors").write_bytes(weights(fill=1))
-    model = listed(home, cache)[NAME]
+@pytest.mark.parametrize("file", ["model.safetensors", "a.gguf"])
+def test_a_marked_one_that_has_changed(home, cache, tmp_path, file):
+    TinyGguf().write(tmp_path / "a.gguf")
+    is_gguf, data = file == "a.gguf", (tmp_path / "a.gguf").read_bytes()
+    name = f"{NAME}/{file}" if is_gguf else NAME
+    snapshot = cached(cache, NAME, {file: data} if is_gguf else model_files())
+    digests = {path.name: path.resolve().name for path in snapshot.iterdir()}
+    mark(snapshot / file if is_gguf else snapshot, digests, home=home)
+    assert not listed(home, cache)[name].problem
+    (snapshot / file).write_bytes(data + b"more" if is_gguf else weights(fill=1))
+    model = listed(home, cache)[name]
     assert "has changed" in model.problem
-    assert model.remedy.endswith(f"slipstream models pull {NAME}")
+    assert model.remedy.endswith(f"slipstream models pull {name}@{snapshot.name}")
 
 
 def test_the_same_model_twice_is_listed_once(home, cache, tmp_path):
