@@ -24,7 +24,14 @@ from urllib.request import url2pathname
 from filelock import FileLock
 
 from models.errors import Problem, unwritable
-from models.files import HOME_VARIABLE, file_sha256, models_folder, replacing, write_text
+from models.files import (
+    HOME_VARIABLE,
+    file_sha256,
+    models_folder,
+    replacing,
+    write_text,
+    written_path,
+)
 from models.gguf.importing import import_gguf
 from models.model_folder import ModelFolder, inspect
 
@@ -166,7 +173,7 @@ def _make(
             shutil.rmtree(leftover)
     downloads = folder.parent / ".downloads"
     given = os.environ.get(GGUF_VARIABLE)
-    gguf = Path(given) if given else downloads / f"{starter.name}.gguf"
+    gguf = written_path(given) if given else downloads / f"{starter.name}.gguf"
     if not (gguf.is_file() and file_sha256(gguf) == starter.gguf_sha256):
         if given:
             raise Problem(

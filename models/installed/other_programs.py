@@ -33,8 +33,11 @@ def other_models(user_home: Path) -> Iterator[ModelEntry]:
     for folder in _of_lm_studio(user_home):
         for name, path in added_folders.places(folder):
             yield ModelEntry.at(name, ModelFolder(path), "lm-studio")
-    named = os.environ.get(_OLLAMA_VARIABLE)
-    for root in [written_path(named)] if named else (user_home / _OLLAMA, OLLAMA_SERVICE):
+    roots = [user_home / _OLLAMA, OLLAMA_SERVICE]
+    with suppress(Problem):
+        if named := os.environ.get(_OLLAMA_VARIABLE):
+            roots = [written_path(named)]
+    for root in roots:
         yield from _in_ollama(root)
 
 

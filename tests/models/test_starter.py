@@ -159,7 +159,8 @@ def test_a_wheel_with_anything_else_is_refused(gguf, starter, tmp_path, wheel):
 
 def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatch):
     copy = tmp_path / "copy.gguf"
-    monkeypatch.setenv(GGUF_VARIABLE, str(copy))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(GGUF_VARIABLE, "~/copy.gguf")
     with pytest.raises(Problem, match=r"copy\.gguf"):
         ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
     copy.write_bytes(gguf)

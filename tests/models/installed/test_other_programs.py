@@ -99,6 +99,8 @@ def test_folders_that_were_moved(person, cache, monkeypatch):
     in_ollama(person / "ollama", "registry.ollama.ai/library/other:3b", {"model": gguf()})
     monkeypatch.setenv("OLLAMA_MODELS", str(person / "ollama"))
     assert {*listed(cache)} == {"a/first", "other:3b"}
+    monkeypatch.setenv("OLLAMA_MODELS", "~nosuch/ollama")
+    assert {*listed(cache)} == {"a/first", "tiny:3b"}
 
 
 def test_ollama(person, cache):
