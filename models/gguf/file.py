@@ -93,12 +93,15 @@ class GgufFile:
     def rows(self, tensor: GgufTensor, start: int, stop: int) -> NDArray[numpy.uint8]:
         """The raw bytes of rows start..stop: shape (stop - start, bytes per row)."""
         row_bytes = tensor.size_bytes // tensor.rows
-        data = numpy.fromfile(
-            tensor.path,
-            dtype=numpy.uint8,
-            count=(stop - start) * row_bytes,
-            offset=tensor.offset + start * row_bytes,
-        )
+        try:
+            data = numpy.fromfile(
+                tensor.path,
+                dtype=numpy.uint8,
+                count=(stop - start) * row_bytes,
+                offset=tensor.offset + start * row_bytes,
+            )
+        except OSError as error:
+            raise unreadable(tensor.path, error) from error
         if data.size < (stop - start) * row_bytes:
             raise _broken(self.path, "it was cut short while it was being read")
         return data.reshape(stop - start, row_bytes)

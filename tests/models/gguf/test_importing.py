@@ -295,6 +295,17 @@ def test_ollamas_own_files_are_read_as_llama_cpps(tmp_path):
     assert found == (5e5, 1e-6, 8.0)
 
 
+def test_a_file_that_goes_while_it_is_imported(tmp_path):
+    TinyGguf().write(tmp_path / "a.gguf")
+
+    def progress(done, total):
+        (tmp_path / "a.gguf").unlink(missing_ok=True)
+
+    with pytest.raises(Problem, match=r"a\.gguf cannot be read"):
+        import_gguf(tmp_path / "a.gguf", tmp_path / "a", progress=progress)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("length", [1 << 20, (1 << 63) + 1, (1 << 64) - 9])
 def test_a_string_that_is_passed_over_must_end_in_the_file(tmp_path, length):
     path, name = tmp_path / "a.gguf", b"tokenizer.ggml.tokens"
