@@ -390,7 +390,7 @@ class _Look:
             largest_context=needed.largest_context,
             expanded=needed.weights_bytes > target.size.size_bytes,
             caution=self._caution(target.memory_class_gb, needed) if needed.fits else "",
-            long_bytes=long.needed_bytes if self.machine.unified else 0,
+            long_bytes=long.needed_bytes if long.context == LONG_CONTEXT else 0,
             tokens_per_second=expected.tokens_per_second if expected else None,
             gain=expected.gain if expected else None,
             sources=expected.sources if expected else (),
@@ -474,6 +474,7 @@ def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> 
         needed_bytes=sum(fit.needed_bytes for fit in made.fits),
         available_bytes=sum(fit.available_bytes for fit in made.fits),
         largest_context=min(fit.largest_context for fit in made.fits),
+        long_bytes=0,
         expanded=made.expand,
         macs=len(macs),
     )

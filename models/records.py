@@ -240,10 +240,10 @@ class PairOffer:
     `memory_class_gb`: the smallest unified memory that it is meant for; `download_bytes`: still to
     be fetched; `verified`: names and sizes were looked up. `abilities`: a word or two each.
 
-    Memory: `needed_bytes` with `needed_context` tokens read, and `long_bytes` with 32,768, or with
-    all of its context; 0 on a CPU. `largest_context`: the longest that fits; `expanded`: whether
-    the weights are held as float32. `macs`: the number of Macs that must hold it together, if this
-    one cannot alone; all figures of memory are then theirs together.
+    Memory: `needed_bytes` with `needed_context` tokens read, and `long_bytes` with 32,768; 0 on a
+    CPU, on several Macs and for a shorter context. `largest_context`: the longest that fits;
+    `expanded`: whether the weights are held as float32. `macs`: the number of Macs that must hold
+    it together, if this one cannot alone; all figures of memory are then theirs together.
 
     `reason` says why it cannot be chosen; empty if it can. `choice`: why it is among the few that
     are shown first; the best of them is `recommended`. `caution`: a warning about a pair that

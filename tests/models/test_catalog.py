@@ -336,6 +336,8 @@ def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(few):
     assert reasons[QWEN_8B] == ""
     assert "of disk" in reasons["mlx-community/Qwen3.5-4B-MLX-4bit"]
     assert recommended(found).target == QWEN_8B
+    starter = recommended(offers(few, machine=a_mac(16), free_bytes=0))
+    assert (starter.target, starter.long_bytes) == (STARTER.name, 0)  # its context is shorter
     plenty = offers(few, machine=a_mac(16), free_bytes=10**12)
     assert plenty == offers(few, machine=a_mac(16))
 
@@ -349,7 +351,7 @@ def test_what_does_not_fit_alone_may_fit_on_several(few):
     assert shared
     for offer in shared:
         assert alone[offer.target].reason
-        assert (offer.reason, offer.macs) == ("", 2)
+        assert (offer.reason, offer.macs, offer.long_bytes) == ("", 2, 0)
         assert here.available_bytes < offer.needed_bytes <= offer.available_bytes
         assert offer.available_bytes == here.available_bytes + beside.available_bytes
     assert all(offer == alone[offer.target] for offer in found if offer.macs == 1)
