@@ -35,6 +35,7 @@ from models.hub.repository import (
     why_not,
 )
 from models.hub.transfer import ERRORS, Source, range_header
+from models.in_words import one_line
 from models.network import OtherAnswer, naming_variables, require_file
 from models.records import SearchResult
 
@@ -236,8 +237,8 @@ class Hub:
 
     def _search(self, text: str, *, limit: int, library: str | None) -> list[SearchResult]:
         params: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": _ASKED_OF_EACH}
-        if text.strip():
-            params["search"] = text.strip()
+        if text := one_line(text):  # without halves of characters, which no address may have
+            params["search"] = text
         if library is not None:
             params["filter"] = library
         listed = self._json("/api/models", params, name="the search")
