@@ -54,7 +54,7 @@ def _is_marked(path: Path) -> bool:
 
 def _template(folder: Path) -> dict[str, bytes]:
     """ChatML for a folder without a template whose tokenizer has the marks of it."""
-    stated = "chat_template" in _object(folder / "tokenizer_config.json")
+    stated = _object(folder / "tokenizer_config.json").get("chat_template")  # may be null
     if stated or any(folder.glob("chat_template.*")):
         return {}
     known = _added(_object(folder / "tokenizer.json")) >= {"<|im_start|>", "<|im_end|>"}

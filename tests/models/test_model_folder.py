@@ -255,10 +255,12 @@ def written(folder, *added, split="llama-bpe", model_type="mistral", **config):
 
 
 def test_a_chat_without_a_template_has_the_form_that_the_tokens_show(tmp_path):
-    read = written(tmp_path, "<|im_start|>", "<|im_end|>", model_type="llama")
-    assert read.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True) == (
-        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>assistant\n"
-    )
+    for stated in ({}, {"chat_template": None}, {"chat_template": ""}):
+        read = written(tmp_path, "<|im_start|>", "<|im_end|>", model_type="llama", **stated)
+        assert read.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True) == (
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+            "<|im_start|>assistant\n"
+        )
     assert written(tmp_path, "<|im_start|>", model_type="llama").chat_template is None
     assert written(tmp_path, "<|im_start|>", "<|im_end|>", chat_template="x").chat_template == "x"
 
