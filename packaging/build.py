@@ -22,7 +22,7 @@ from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
-from models.errors import Problem
+from models.errors import Problem, problem_of
 from sign.signing import sign_bundle
 from verify.run import verify_bundle
 from verify.twin import import_all, matrix_library, self_test
@@ -48,10 +48,13 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
 
 
 def build_image(configuration: Configuration) -> int:
-    """Make the downloads (disk image and .zip) of the bundle in dist/."""
+    """Make the downloads (disk image and .zip) of the bundle in dist/; 1 if anything is wrong with
+    it."""
     app = DIST / f"{configuration.application.name}.app"
     if not app.is_dir():
         raise Problem("The folder dist has no bundle.", "Run make app first.")
+    if verify(app, configuration):  # as after a `make app` that failed
+        return 1
     for path in make_downloads(app, DIST, configuration):
         print(f"{_shown(path)}: {_megabytes(path.stat().st_size)}")
     return 0
@@ -121,7 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     try:
         status = _run(given, read_configuration())
-    except Problem as problem:
+    except Exception as error:
+        if (problem := problem_of(error)) is None:
+            raise
         print(problem, file=sys.stderr)
         return 2
     if given.command in ("app", "image", "twin"):

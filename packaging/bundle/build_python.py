@@ -39,7 +39,10 @@ class BuildPython:
 def find_python() -> BuildPython:
     """The first Python that runs: $SLIPSTREAM_PYTHON_3_13, on the path, pyenv's. Raises Problem."""
     for path in _candidates():
-        asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
+        try:
+            asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
+        except OSError:  # it is not there, or no program
+            continue
         if asked.returncode == 0:
             parts = json.loads(asked.stdout)
             version = parts.pop("version")

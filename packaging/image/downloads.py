@@ -25,28 +25,29 @@ _UNIX = 3  # the system of the permissions in a .zip
 def make_downloads(app: Path, folder: Path, configuration: Configuration) -> list[Path]:
     """Write the image and the .zip of the bundle `app` to `folder`, and a list of their sha256.
 
-    Raises `Problem` if one of them has other content, or is too large.
+    Raises `Problem` if one of them has other content, or is too large; then nothing is written.
     """
     application, budget = configuration.application, configuration.budget
     starter = has_starter(app)
     stem = f"{application.name}-{configuration.version}-{application.architecture}"
     stem += "" if starter else "-without-starter"
-    image, archive = folder / f"{stem}.dmg", folder / f"{stem}.zip"
-    with ThreadPoolExecutor(1) as pool:
-        archived = pool.submit(_archive, app, archive)
-        _image(app, image, name=application.name)
-        archived.result()
     most_bytes = budget.image_with_starter_bytes if starter else budget.image_bytes
-    size_bytes = image.stat().st_size
-    if size_bytes > most_bytes:
-        raise Problem(
-            f"The image has {size_bytes:,} bytes, more than the {most_bytes:,} that it may have.",
-            "Leave something out: see [[prune]] in slipstream.toml.",
-        )
-    sums = folder / f"{stem}.sha256"
-    lines = [f"{file_sha256(path)}  {path.name}\n" for path in (image, archive)]
-    sums.write_text("".join(lines), encoding="utf-8")
-    return [image, archive, sums]
+    with TemporaryDirectory(dir=folder) as place:
+        made = [Path(place) / f"{stem}.{suffix}" for suffix in ("dmg", "zip", "sha256")]
+        image, archive, sums = made
+        with ThreadPoolExecutor(1) as pool:
+            archived = pool.submit(_archive, app, archive)
+            _image(app, image, name=application.name)
+            archived.result()
+        size_bytes = image.stat().st_size
+        if size_bytes > most_bytes:
+            raise Problem(
+                f"The image has {size_bytes:,} bytes, and may have {most_bytes:,}.",
+                "Leave something out: see [[prune]] in slipstream.toml.",
+            )
+        lines = [f"{file_sha256(path)}  {path.name}\n" for path in (image, archive)]
+        sums.write_text("".join(lines), encoding="utf-8")
+        return [path.replace(folder / path.name) for path in made]
 
 
 def _image(app: Path, image: Path, *, name: str) -> None:

@@ -24,6 +24,23 @@ def test_verifying(app, capsys):
     ]
 
 
+def test_no_downloads_are_made_of_a_bundle_with_faults(app, monkeypatch):
+    monkeypatch.setattr(build, "DIST", app.parent)
+    monkeypatch.setattr(build, "make_downloads", lambda *_: [])
+    assert build.main(["image"]) == 0
+    (app / "notes.txt").touch()
+    assert build.main(["image"]) == 1
+
+
+def test_a_full_disk_is_one_line(app, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(build, "verify_bundle", refuse)
+    assert build.main(["verify", str(app)]) == 2
+    assert "Make room" in capsys.readouterr().err
+
+
 def test_signing(app, capsys):
     library = app / tiny_bundle.LIBMLX
     library.write_bytes(tiny_bundle.TinyMacho(exports=("_other",)).build())

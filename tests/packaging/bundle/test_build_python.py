@@ -36,7 +36,8 @@ def test_the_first_that_runs(tmp_path, monkeypatch):
     assert find_python() == BuildPython(version, **places)
 
 
-def test_another_version_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(_script(tmp_path / "python", "exit 1")))
-    with pytest.raises(Problem, match=r"3\.13"):
-        find_python()
+def test_another_version_is_refused_and_one_that_is_missing(tmp_path, monkeypatch):
+    for path in (_script(tmp_path / "python", "exit 1"), tmp_path / "nowhere"):
+        monkeypatch.setenv(VARIABLE, str(path))
+        with pytest.raises(Problem, match=r"3\.13"):
+            find_python()

@@ -150,3 +150,4 @@ def test_without_xorriso(app, tmp_path, configuration, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match="xorriso"):
         make_downloads(app, tmp_path, configuration)
+    assert list(tmp_path.iterdir()) == [app]  # no archive without its image
