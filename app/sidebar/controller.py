@@ -73,7 +73,7 @@ class SidebarController(QObject):
         self._conversation, self._answers = conversation, answers
         self._stepper = Stepper(self)
         self._printed: TemporaryDirectory[str] | None = None  # conversations to be printed
-        self._begun: tuple[int, list[Path]] | None = None  # in a folder; opened soon
+        self._begun: dict[int, list[Path]] = {}  # files of folders, by conversations not opened yet
         listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
         conversation.opened.connect(self._attach_files)
@@ -127,7 +127,7 @@ class SidebarController(QObject):
         record = yield self._store.create(
             system_prompt=found.instruction or system_prompt, settings=settings, folder=folder
         )
-        self._begun = record.id, [Path(file) for file in found.files]
+        self._begun[record.id] = [Path(file) for file in found.files]
         self._listing.refresh()
         if not self._open_made(record.id, asked_for):
             self.reported.emit("The new conversation is in its folder.")
@@ -155,12 +155,10 @@ class SidebarController(QObject):
         self._open(record.id)
 
     def _attach_files(self) -> None:
-        """Attach the folder's files to the conversation that was begun in it, once it is open."""
+        """Attach the folder's files to a conversation that was begun in it, once it is open."""
         record = self._conversation.record
-        if self._begun is not None and record is not None and record.id == self._begun[0]:
-            files_of_folder, self._begun = self._begun[1], None
-            if files_of_folder:
-                self.files_wanted.emit(files_of_folder)
+        if record is not None and (files_of_folder := self._begun.pop(record.id, None)):
+            self.files_wanted.emit(files_of_folder)
 
     def _ask_to_set_up(self, folder: Folder) -> None:
         dialog = FolderDialog(folder, self._sidebar.window())

@@ -194,6 +194,11 @@ def test_a_folder_is_named_and_gives_new_conversations_its_instruction_and_files
         until(window.application.listing.refresh().done)
         QApplication.processEvents()
         assert window.conversation.shown == 2
+    window.sidebar.new_in_folder_asked.emit(folder.id)
+    until(lambda: shown(window) == 10)
+    window.show_conversation(7)  # which was begun in the folder before, and not opened
+    until(lambda: shown(window) == 7)
+    until(lambda: [document.name for _, document in attachments.ready] == ["plan.txt"])
 
 
 FULL = Problem("The disk is full, so this could not be saved.", "Free some space and try again.")
