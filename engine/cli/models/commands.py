@@ -102,7 +102,7 @@ def pull(
             return
         if pause:
             download = Queue().pause(pause)
-            now = "is being paused" if download.request else "is paused"
+            now = "is being paused" if download.request else f"is {download.status}"
             say(Changed(download)) if json else print(f"{download.repository} {now}.")
         if cancel:
             download = Queue().cancel(cancel)

@@ -107,6 +107,7 @@ def test_what_is_not_there(run, hub):
     assert ended.code == 2
     assert "slipstream: " in ended.err
     assert "no/such" in ended.err
+    assert "paused" not in run("models", "pull", "--pause", "no/such").out
     cancelled = answer_of(run("models", "pull", "--cancel", "no/such", "--json"))
     assert Download(**cancelled["download"]).over
     assert_refused(run("models", "pull", "--pause", "no/such"), "not among the downloads")
