@@ -424,12 +424,10 @@ class Host:
         self._loaded = command
         remark = self._calibrate(session, loading, again=command.measure)
         remark = " ".join(filter(None, (target.remark, remark)))
-        fits: tuple[Fit, ...] = (here,) if here is not None else ()
-        if self._cluster is not None and self._cluster.plan is not None:
-            fits = self._cluster.plan.fits
+        if self._cluster is not None:
             remark = " ".join(filter(None, (divided(self._cluster.ranks), remark)))
         self._target = target
-        self._room = room_tokens(fits)
+        self._room = self._room_with(here)
         several = command.parallel > 1 and command.exact != "on"
         self._batching = several and session.decoder.shares
         self._schedule(session)
@@ -445,27 +443,39 @@ class Host:
                 "There is nothing to measure: only an automatic draft length needs it.",
                 "Choose a drafter and the draft length Auto first.",
             )
-        policy = make_policy(
-            length
-        )  # a new one in any case: the old one has measured the old drafter
-        folder = session.target.folder
+        policy = make_policy(length)  # a new one: the old one has measured the old drafter
+        folder, room = session.target.folder, self._room
         drafters = None
         if command.drafter is not None:
             drafters = resolve_drafters(drafter, folder, bits=now.memory.drafter_bits)
-        if drafters is not None and self._cluster is not None:
-            bits = now.memory.cache_bits or None
-            self._cluster.draft_with(weighed(drafters), cache_bits=bits)
-        elif drafters is not None:
-            require_room(folder, drafters, now.memory)
+            here = None
+            if self._cluster is None:
+                here = require_room(folder, drafters, now.memory)
+            else:
+                bits = now.memory.cache_bits or None
+                self._cluster.draft_with(weighed(drafters), cache_bits=bits)
+            room = self._room_with(here)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
+        before = session.another()
         if drafters is not None:
             session.use_drafter(drafters)
         session.policy = policy
-        remark = self._calibrate(session, loading, again=command.measure)
-        self._loaded = replace(now, drafter=drafter, draft_length=length)
+        try:
+            remark = self._calibrate(session, loading, again=command.measure)
+        except Exception:
+            self._schedule(before)  # the caches of `session` may refer to a failed pass
+            raise
+        self._loaded, self._room = replace(now, drafter=drafter, draft_length=length), room
         self._schedule(session)
         self._send_loaded(command.id, remark)
+
+    def _room_with(self, here: Fit | None) -> int:
+        """The most tokens of all conversations, with a pair that takes so much memory on this Mac;
+        on several, with the one that was planned last."""
+        if self._cluster is not None and self._cluster.plan is not None:
+            return room_tokens(self._cluster.plan.fits)
+        return room_tokens(() if here is None else (here,))
 
     def _calibrate(
         self, session: Session, loading: protocol.Loading, *, again: bool = False

@@ -24,9 +24,9 @@ from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.events import Done, Failed, Prefill, Text, Verdict
+from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
 from engine.exactness import ANY_ROWS, Exactness
-from engine.process import protocol
+from engine.process import host, protocol
 from engine.process.host import CommandQueue, Host, quantized_caches
 from engine.process.protocol import (
     COMMANDS,
@@ -50,6 +50,7 @@ from engine.process.protocol import (
 from engine.request import Prompt, Request, Sampling, asked, chat
 from models.errors import Problem
 from models.model_folder import ModelFolder
+from models.records import Fit
 from tests.support.engine import tiny
 from tests.support.engine.child import Child
 from tests.support.engine.hosted import hosted
@@ -197,6 +198,32 @@ def test_the_drafter_can_be_changed(child, folder):
         assert failed.generation == "d"
     after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
+
+
+def test_a_drafter_whose_costs_cannot_be_measured_is_not_used(folder):
+    def commands():
+        yield Load("1", str(folder), "early-exit:1", "2")
+        with mock.patch.object(Session, "calibrate", side_effect=RuntimeError):
+            yield SetDrafter("2", "none", "4")
+        yield generate("g")
+
+    told = hosted(commands())
+    assert [each.generation for each in told if isinstance(each, Failed)] == ["2"]
+    assert max((len(each.tokens) for each in told if isinstance(each, Draft)), default=0) == 2
+
+
+def test_another_drafter_may_leave_room_for_one_answer_at_a_time(folder, monkeypatch):
+    tight = Fit("", "", 60, 0, 60, 0, 0, 0, 60, 60, True, "")  # a byte a token
+    wide = replace(tight, available_bytes=6000)
+    monkeypatch.setattr(host, "require_room", mock.Mock(side_effect=[wide, tight]))
+    responses = []
+    queue = CommandQueue(responses.append)
+    asked = Load("1", str(folder)), SetDrafter("2", "lookup"), generate("a"), generate("b")
+    queue.read(io.BytesIO(b"".join(map(COMMANDS.to_line, asked))))
+    queue.stopped = False  # as it would be with a stream that has not ended
+    Host(queue, responses.append).run()
+    kinds = [(type(each), getattr(each, "generation", "")) for each in responses]
+    assert kinds.index((Done, "a")) < kinds.index((Prefill, "b"))
 
 
 def test_a_conversation_can_be_given_less_memory_and_a_sampling(folder):
