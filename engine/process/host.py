@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from io import BufferedIOBase
 from math import ceil
 from pathlib import Path
@@ -73,7 +74,7 @@ from models.network import network_variables
 from models.records import Fit
 from models.this_process import Awake, open_many_files
 
-Asked = Work | Count | protocol.Cancel | protocol.Hurry
+Asked = Work | Count
 Send = Callable[[Response | bytes], None]  # bytes: a line, as another process has written it
 
 
@@ -115,7 +116,7 @@ class CommandQueue:
 
     Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
     `at_stop`, to be called then; `owed`, the commands without a last response, by their ids;
-    `whole`, whether wishes to cancel and to hurry are queued, too, to be passed on.
+    `wish`, to be called with each wish to cancel or to hurry, by the thread that reads.
     """
 
     def __init__(self, send: Send) -> None:
@@ -124,8 +125,9 @@ class CommandQueue:
         self._cancelled: set[str] = set()
         self._hurried: set[str] = set()
         self.owed: dict[str, Work | Count] = {}
-        self.stopped = self.whole = False
+        self.stopped = False
         self.at_stop: Callable[[], None] = lambda: None
+        self.wish: Callable[[protocol.Cancel | protocol.Hurry], None] = lambda wish: None
 
     def read(self, stream: BufferedIOBase) -> None:
         """Queue the commands in `stream` until `quit` or its end; then `stop`."""
@@ -140,11 +142,11 @@ class CommandQueue:
                     break
                 if not isinstance(command, protocol.Cancel | protocol.Hurry):
                     self.owed[command.id] = command
+                    self._queue.put(command)
                 elif command.id in self.owed:
                     hurry = isinstance(command, protocol.Hurry)
                     (self._hurried if hurry else self._cancelled).add(command.id)
-                if self.whole or not isinstance(command, protocol.Cancel | protocol.Hurry):
-                    self._queue.put(command)
+                    self.wish(command)
         self.stop()
 
     def stop(self) -> None:
@@ -339,8 +341,11 @@ class Host:
             self._begin_to_lead(command)
         if self._led is not None:
             self._led.do(command)
-            if isinstance(command, Generate) and self._queue.cancelled(command.id):
-                self._led.do(protocol.Cancel(command.id))  # it came before it could be queued
+            # A wish may have come before the command that it is about was passed on.
+            if self._queue.cancelled(command.id):
+                self._led.wish(protocol.Cancel(command.id))
+            if self._queue.hurried(command.id):
+                self._led.wish(protocol.Hurry(command.id))
             return
         match command:
             case Generate() if self._queue.cancelled(command.id):
@@ -376,10 +381,9 @@ class Host:
             lost=self._on_loss,
             stopped=lambda: self._queue.stopped,
         )
-        led.require(command)
-        if self._target is not None:
-            self._unload(command.id)
-        self._queue.whole, self._led = True, led
+        led.join(command)
+        self._queue.wish, self._led = led.wish, led
+        self._make_room(command.id)
 
     def _load(self, command: Load) -> None:
         # A command that is refused before loading leaves the old model loaded.
@@ -392,9 +396,8 @@ class Host:
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
         self._send(loading)
-        if self._target is not None:
-            self._unload(command.id)  # first, as there may be no room for both
         if self._cluster is None:
+            self._make_room(command.id)
             target = load(folder)
         else:
             target = self._cluster.load(
@@ -403,6 +406,7 @@ class Host:
                 drafter=weighed(drafters),
                 context=command.memory.context or DEFAULT_CONTEXT,
                 cache_bits=command.memory.cache_bits or None,
+                make_room=partial(self._make_room, command.id),
             )
         fitting = here.largest_context if command.fitting and here else target.context_length
         longest = min(command.memory.context or fitting, target.context_length)
@@ -521,6 +525,11 @@ class Host:
             batching=self._batching,
             fail=lambda id, error: self._failure(id, error, torn=self._reading),
         )
+
+    def _make_room(self, id: str) -> None:
+        """Unload before a load, as there may be no room for both."""
+        if self._target is not None:
+            self._unload(id)
 
     def _unload(self, id: str) -> None:
         self._scheduler = self._target = None

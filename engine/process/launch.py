@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import randrange
-from threading import Condition, Thread, current_thread
+from threading import Condition, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
 
@@ -144,6 +144,7 @@ class Launch:
         self._complaint = ""
         self._ended: float | None = None  # when a rank or the launcher was seen to end
         self._rank_0: socket.socket | None = None
+        self._writing = Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="macs-")
         folder = Path(self._folder.name)
         (folder / "hosts.json").write_text(hosts.to_json())
@@ -210,9 +211,9 @@ class Launch:
         return [self._hellos[rank].machine for rank in range(len(self._hosts.hosts))]
 
     def write(self, line: bytes) -> None:
-        """Send rank 0 a line. Where it has ended, `lost` says so."""
+        """Send rank 0 a line, from any thread. Where it has ended, `lost` says so."""
         assert self._rank_0 is not None
-        with suppress(OSError):
+        with self._writing, suppress(OSError):
             self._rank_0.sendall(line)
 
     def close(self) -> None:

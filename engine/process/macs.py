@@ -127,14 +127,14 @@ class Cluster:
         drafter: ModelSize | None = None,
         context: int = DEFAULT_CONTEXT,
         cache_bits: int | None = None,
+        make_room: Callable[[], None] = lambda: None,
     ) -> LoadedModel:
         """Load a target on all Macs, in place of the target before.
 
         `mode`: None for the mode that fits. There must be room for `drafter`, `context` and
-        `cache_bits`, as for `models.memory.shares.plan`. Raises `Problem`: then nothing is loaded.
+        `cache_bits`, as for `models.memory.shares.plan`. Raises `Problem`: the target before stays
+        loaded, unless `make_room` was called, which lets go of it; then nothing is loaded.
         """
-        self.plan = self.leader = None
-        free_memory()
         self.loading = True
         self._note("loading")
         try:
@@ -152,6 +152,10 @@ class Cluster:
             except Problem as problem:
                 exchange(self._group, refusal(problem))
                 raise
+            make_room()
+            self.plan = self.leader = None
+            free_memory()
+            self.ranks = tuple(replace(each, layers=None, needed_bytes=0) for each in self.ranks)
             loaded, part = self._load(folder, made)
         finally:
             self.loading = False

@@ -107,10 +107,9 @@ class Following:
             else:
                 self.follower.run(lambda: self._next_word() == WORK)
             self._load()
+            free_memory()  # of its part, where another Mac could not load its own
 
     def _load(self) -> None:
-        self.follower = None
-        free_memory()
         (wanted,) = exchange(self._group)
         try:
             folder = find(wanted)
@@ -121,13 +120,16 @@ class Following:
         (made,) = exchange(self._group)
         if isinstance(made, Refused):
             return
+        self.follower = None
+        free_memory()
         share = RankShare(made.mode, self._group.rank(), self._group.size(), made.split)
         try:
             _, part = load_part(folder, share, self._group, expand=made.expand)
             self.follower, own = Follower(part), Loaded(part.size_bytes)
         except Problem as problem:
             own = refusal(problem)
-        exchange(self._group, own)
+        if any(isinstance(each, Refused) for each in exchange(self._group, own)):
+            self.follower = None
 
     def beat(self) -> Beat:
         """The state of this rank."""

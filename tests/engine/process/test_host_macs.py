@@ -1,6 +1,8 @@
 """The child process where several Macs hold the target: rank 0's on scripted Macs, and the process
 that has rank 0 do what it is asked for."""
 
+import sys
+from io import BytesIO
 from pathlib import Path
 from unittest import mock
 
@@ -10,11 +12,13 @@ from engine.cluster.states import RankState
 from engine.core.decoder import Decoder
 from engine.events import Done, Failed, Stats, Text
 from engine.process import led
+from engine.process.host import CommandQueue, Host
 from engine.process.protocol import (
     COMMANDS,
     RESPONSES,
     Cancel,
     Generate,
+    Hurry,
     Load,
     Loading,
     Macs,
@@ -111,15 +115,30 @@ def test_a_pass_that_leaves_the_ranks_apart_ends_the_process(
         assert said == [("g", "Out of step."), ("", "Out of step.")]
 
 
+def test_a_target_that_the_macs_refuse_leaves_the_one_before(folder, two):
+    macs = ScriptedCluster()
+
+    def commands():
+        yield Load("1", folder, macs=two)
+        macs.load = mock.Mock(side_effect=FULL)
+        yield from (Load("2", folder, macs=two), generate("g"))
+
+    told = hosted(commands(), cluster=macs)
+    assert [each.generation for each in of(Failed, told)] == ["2"]
+    assert of(Done, told)
+
+
 # The process that leads
 
 
 class FakeLaunch:
-    """Stands in for a `Launch`. Attributes: `written`, to rank 0; `closed`."""
+    """Stands in for a `Launch`. Attributes: `written`, to rank 0; `running`, the answers that end
+    before it unloads; `closed`."""
 
     def __init__(self, hosts, *, heard, lost, complained):
         self.heard, self.lost, self.closed = heard, lost, False
-        self.written = []
+        self.complained = complained
+        self.written, self.running = [], []
         self.states = (RankState(0, hosts.name(0), "ready"), RankState(1, hosts.name(1), "ready"))
         self.made.append(self)
 
@@ -129,6 +148,10 @@ class FakeLaunch:
 
     def write(self, line):
         self.written.append(COMMANDS.read(line))
+        if isinstance(self.written[-1], Unload):
+            for id in self.running:
+                self.say(Done(id, "stop", Stats()))
+            self.say(Unloaded(self.written[-1].id))
 
     def say(self, response):
         self.heard(RESPONSES.to_line(response))
@@ -172,9 +195,11 @@ def test_a_process_that_leads_loads_nowhere_else(made, two, folder):
 
 def test_macs_that_cannot_be_joined_leave_the_model_here(made, two, folder):
     FakeLaunch.refusal = LOST
-    told = hosted([Load("1", folder), Load("2", folder, "nonsense", macs=two), generate("g")])
-    assert [each.generation for each in of(Failed, told)] == ["2"]
+    refused = Load("2", folder, "nonsense", macs=two), Load("3", folder, macs=two)
+    told = hosted([Load("1", folder), *refused, generate("g"), Load("4", folder)])
+    assert [each.generation for each in of(Failed, told)] == ["2", "3"]
     assert of(Done, told)
+    assert of(Unloaded, told) == [Unloaded("4")], "on this Mac, which can be used as before"
     told = hosted([Load("1", folder, macs=two)])
     assert told[-1] == Failed("1", LOST.message, LOST.remedy, "request")
     assert of(Ranks, told)[-1] == Ranks(())
@@ -187,6 +212,35 @@ def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
     assert [each.ranks for each in of(Ranks, told)].count(()) == 1
     assert [each.generation for each in of(Failed, told)] == ["g"]
     assert len(made) == 2
+
+
+def test_the_ranks_end_after_the_answers_before(made, two, folder):
+    def commands():
+        yield from (Load("1", folder, macs=two), generate("g"))
+        made[0].running.append("g")
+        yield Unload("2")
+
+    told = hosted(commands())
+    assert [type(each) for each in told[-3:]] == [Done, Ranks, Unloaded]
+
+
+def test_wishes_that_come_before_their_answer_is_passed_on_follow_it(made, two, folder):
+    told = []
+    queue = CommandQueue(told.append)
+    asked = Load("1", folder, macs=two), generate("g"), Hurry("g"), Cancel("g")
+    queue.read(BytesIO(b"".join(map(COMMANDS.to_line, asked))))
+    queue.stopped = False  # as it would be with a stream that has not ended
+    Host(queue, told.append).run()
+    assert made[0].written == [*asked[:2], Cancel("g"), Hurry("g")]
+
+
+def test_complaints_of_the_macs_are_in_the_log_at_once(made, two, folder, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    with log.open("w", buffering=1) as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        hosted([Load("1", folder, macs=two)])
+        made[0].complained(b"Traceback\n")
+        assert log.read_text() == "Traceback\n"
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_target_with_other_files_there_leaves_the_ranks_as_they_are(
     )
     monkeypatch.setenv("PATH", stand_in_for_ssh(tmp_path, there=there))
     with launched(hostfile(tmp_path, NAMES)) as ranks:
+        ranks.load(target)
         failed = ranks.load(target.with_name("drafter"))
         assert failed.message.startswith("mini.local: Its drafter has other weights")
-        ranks.load(target)
         assert ranks.answers(QUESTIONS[:1]) == alone(target)[:1]

@@ -3,6 +3,7 @@
 from unittest import mock
 
 from engine.process.host import CommandQueue, Host
+from engine.process.protocol import Cancel, Hurry
 
 
 def hosted(commands, *, after=bool, **options):
@@ -17,9 +18,12 @@ def hosted(commands, *, after=bool, **options):
     queue, script = CommandQueue(send), iter(commands)
 
     def take():
-        command = next(script, None)
-        queue.owed |= {command.id: command} if command else {}
-        return command
+        for command in script:
+            if not isinstance(command, Cancel | Hurry):
+                queue.owed[command.id] = command
+                return command
+            queue.wish(command)
+        return None
 
     with mock.patch.object(queue, "take", take):
         Host(queue, send, **options).run()

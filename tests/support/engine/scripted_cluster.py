@@ -41,7 +41,8 @@ class ScriptedCluster:
     rooms: list[dict[str, object]] = field(default_factory=list)
     over: bool = False
 
-    def load(self, folder, *, mode=None, **room):
+    def load(self, folder, *, make_room, mode=None, **room):
+        make_room()
         self.rooms.append(room)
         mac = Machine("Mac", self.free_bytes, self.free_bytes, unified=True)
         self.plan = plan(folder, [mac, mac], mode=mode, **room)
