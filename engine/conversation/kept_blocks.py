@@ -120,6 +120,8 @@ class KeptBlocks:
         of instructions. Raises OSError."""
         wanted = tuple(sorted(set(documents)))
         folder = self._folder / _folder_name(wanted)
+        if _documents(folder) == wanted:  # a prompt does not wait for another process
+            return folder
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self._folder, seconds=_LOCK_SECONDS):
             for path in (self._folder, folder):
@@ -127,8 +129,7 @@ class KeptBlocks:
                 path.chmod(0o700)
             if not (self._folder / _TAG).exists():
                 write_text(self._folder / _TAG, _TAG_TEXT)
-            if _documents(folder) != wanted:
-                write_text(folder / _DOCUMENTS, json.dumps(wanted))
+            write_text(folder / _DOCUMENTS, json.dumps(wanted))
         return folder
 
     def write(

@@ -24,6 +24,7 @@ from engine.conversation.kept_blocks import (
     state_name,
     used_ns,
 )
+from models.files import locked
 from tests.support.mostly_slow import examples
 
 A, B = "a" * 64, "b" * 64
@@ -178,6 +179,13 @@ def test_a_document_is_forgotten_with_all_blocks_that_it_is_in(folder):
     forget_all(folder)
     assert not folder.exists()
     forget(folder, B)
+
+
+def test_a_folder_that_is_there_is_begun_while_another_process_writes(folder):
+    blocks = KeptBlocks(folder)
+    made = blocks.begin((A,))
+    with locked(folder, seconds=0):
+        assert blocks.begin((A,)) == made
 
 
 _CHILD = f"""
