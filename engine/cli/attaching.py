@@ -25,7 +25,7 @@ from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled
 from engine.documents.slow import is_slow, room_in_time, to_read
-from engine.events import Stats
+from engine.events import Event, Prefill
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Picture, Request
 from models.errors import Problem
@@ -158,11 +158,15 @@ class Attachments:
         self._sent[made.sent.text] = made.sent
         return replace(asked, content=made.sent.text, attached=made.sent.attached)
 
-    def learn(self, stats: Stats) -> None:
-        """Take from an answer's statistics how fast prompts are read."""
-        read = stats.prompt_tokens - stats.reused_tokens
-        if read >= _FEWEST_READ:
-            self._seconds_per_token = stats.prefill_seconds / read
+    def learn(self, events: Sequence[Event]) -> None:
+        """Take from an answer's events how fast prompts are read."""
+        begun = 0.0  # the seconds until the last reused token, which may come from the disk
+        for event in events:
+            if isinstance(event, Prefill):
+                rows = event.processed - event.reused
+                begun = begun if rows else event.seconds
+                if rows >= _FEWEST_READ:
+                    self._seconds_per_token = (event.seconds - begun) / rows
 
     def show_copied(self, answer: str) -> None:
         """Print how much of an answer is copied word for word from which documents."""

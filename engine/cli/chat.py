@@ -21,9 +21,10 @@ from engine.cli.attaching import Attachments, cache_documents, read_attached
 from engine.cli.sessions import ChildSession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.cli.tools import AnswerInSteps, Tools, ask_user
+from engine.conversation.stats import tally
 from engine.documents import Document
 from engine.documents.reading import normalize, read_document
-from engine.events import Done, Prefill, Stats, Text
+from engine.events import Done, Prefill, Text
 from engine.process.interrupts import noting
 from engine.request import ChatMessage, Picture, Request, ToolCall
 from engine.stretches import folded
@@ -191,10 +192,9 @@ class TerminalChat:
             )
             self._show_answer(asked, answer)
         events = answer.events
-        ends = (event.stats for event in reversed(events) if isinstance(event, Done))
-        stats = next(ends, Stats())
-        self._attachments.learn(stats)
-        read = next((event for event in events if isinstance(event, Prefill)), None)
+        stats = tally(events)
+        self._attachments.learn(events)
+        read = next((event for event in reversed(events) if isinstance(event, Prefill)), None)
         if read is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)

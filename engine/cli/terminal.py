@@ -272,7 +272,7 @@ def show_closing(console: Console, stats: Stats) -> None:
 def closing_remarks(events: Sequence[Event]) -> list[str]:
     """Return remarks about an answer that the user should read with its statistics; mostly []."""
     remarks = []
-    read = next((event for event in events if isinstance(event, Prefill)), None)
+    read = next((event for event in reversed(events) if isinstance(event, Prefill)), None)
     if read is not None and read.left_out:
         remarks.append(
             f"{read.left_out:,} earlier messages were left out: "

@@ -207,7 +207,7 @@ class KeptPrefix:
                 break
             blocks.append(arrays)
             length += PREFILL_ROWS
-            if length > held and not has_states:  # states are of use once all blocks are read
+            if held < length < end and not has_states:  # states are of use with all blocks
                 yield length
         if length > held and (length == end or not has_states):
             parts, whole = [list(part) for part in zip(*blocks, strict=True)], list[mx.array]()
@@ -217,6 +217,7 @@ class KeptPrefix:
                 mx.eval(whole[-1])
                 part.clear()
             self._decoder.fill(length, whole, states, quantized=quantized)
+            yield length
 
     def _arrays(self, path: Path) -> list[mx.array] | None:
         """The arrays in a file, in their order; None if it is damaged or gone."""

@@ -17,7 +17,7 @@ from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
-from engine.events import Prefill, Stats
+from engine.events import Prefill
 from engine.request import Request
 from models.errors import Problem
 from tests.support.engine.ended import assert_refused
@@ -119,7 +119,8 @@ def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
     with closing(Attachments(session, console, [LONG])) as attachments:
         attachments.write("Tell me of dragons", request, before=[], more=False)
         assert "to read" not in file.getvalue()
-        attachments.learn(Stats(prompt_tokens=1000, prefill_seconds=10.0))
+        from_disk = Prefill("", 500, 1500, 500, 9.0)
+        attachments.learn([from_disk, Prefill("", 1500, 1500, 500, 19.0)])
         asked = attachments.write("Tell me of dragons", request, before=[], more=False)
         assert "whole, " in file.getvalue()
         assert "about 35 s to read" in file.getvalue()

@@ -15,7 +15,7 @@ from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat
 from engine.cli.tools import AnswerInSteps, ToolProcess, Tools, ask_user
 from engine.conversation.session import Session
-from engine.events import CallPiece, Done, Event, Stats, Text
+from engine.events import CallPiece, Done, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.request import ChatMessage, Request, TooLong
 from engine.stretches import Stretch
 from engine.tools.configuration import load, save
@@ -278,7 +278,13 @@ class Writing:
 
 
 def test_a_chat_asks_in_the_terminal_and_keeps_the_steps(tmp_path):
-    session = Writing(writes(("read", OBEY)), writes(text="Blue."), writes(text="Yes."))
+    verdict = Verdict("g", 1, 1, (TokenVerdict(1.0, 1.0),), None, 0.1, 0.1, 0.2, "")
+    first, shorter = Prefill("g", 9, 9, 0, 0.1), Prefill("g", 9, 9, 0, 0.1, 0, 2, 10)
+    session = Writing(
+        [first, verdict, *writes(("read", OBEY))],
+        [shorter, verdict, *writes(text="Blue.")],
+        writes(text="Yes."),
+    )
     file = StringIO()
     console = Console(file=file, width=200)
     process = Scripted(READ, results={"read": "blue"})
@@ -292,6 +298,8 @@ def test_a_chat_asks_in_the_terminal_and_keeps_the_steps(tmp_path):
     printed = file.getvalue()
     for seen in ("read, files: Reads a file.", "files: read", "read a, 7 bytes, 0.1 s", "Blue."):
         assert seen in printed
+    assert "100 % of 2 drafted tokens" in printed  # of both steps
+    assert "2 earlier messages were left out" in printed  # of the second step
     assert f"<read{OBEY}>" not in printed  # the call's own text
     roles = [message.role for message in session.asked[-1]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]

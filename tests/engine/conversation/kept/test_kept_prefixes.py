@@ -319,9 +319,14 @@ def test_cancelling_anywhere(targets, folder, patience):
 def test_the_prompt_is_told_as_it_is_found(targets, folder):
     target = targets("llama")
     answer(new(target, folder), DOCUMENT)
-    prefills = [e for e in answer(new(target, folder), DOCUMENT) if isinstance(e, Prefill)]
-    found = [(e.processed, e.reused) for e in prefills if e.processed == e.reused]
-    assert found == [(i * ROWS, i * ROWS) for i in range(6)]
+    session = new(target, folder)
+    found = [
+        (each.processed, session.length)
+        for each in session.complete(DOCUMENT, GREEDY)
+        if isinstance(each, Prefill) and each.processed == each.reused
+    ]
+    assert [processed for processed, _ in found] == [i * ROWS for i in range(6)]
+    assert found[-1][1] == 5 * ROWS, "its seconds are those of all that was found"
 
 
 # Drafters
