@@ -32,6 +32,7 @@ from models.errors import Problem
 
 _LAST_WORDS_SECONDS = 0.5  # a process that fails for good ends within this time
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
+_HANGS_SECONDS = 30.0  # of silence after an answer was cancelled
 _NEXT = "Ask again to load the model again."
 
 Stopped = Callable[[], bool]
@@ -132,7 +133,7 @@ class ChildSession:
             self._process.begin()
         if refusal := self._client.ask(command):
             raise _problem(refusal)
-        has_hurried = False
+        has_hurried, silent_seconds = False, 0.0
         try:
             while True:
                 if cancelled():
@@ -145,7 +146,12 @@ class ChildSession:
                 if hurried() and not has_hurried:
                     has_hurried = True
                     self._client.hurry(command.id)
-                for response, about in self._process.hear(_GLANCE_SECONDS) or ():
+                heard = self._process.hear(_GLANCE_SECONDS)
+                silent = heard is None and cancelled()
+                silent_seconds = silent_seconds + _GLANCE_SECONDS if silent else 0.0
+                if silent_seconds > _HANGS_SECONDS:
+                    heard = self._process.end("The engine does not respond.")
+                for response, about in heard or ():
                     if isinstance(about, Load):
                         self._note(response)
                     if about is not command:

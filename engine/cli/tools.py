@@ -38,7 +38,7 @@ from models.errors import Problem
 from models.in_words import clean, one_line
 
 _GLANCE_SECONDS = 0.1  # between two looks at whether a call is cancelled
-_LATE_SECONDS = 10.0  # beyond the time of a call, in which the process ends it
+_LATE_SECONDS = 10.0  # after the time of a call, or its cancelling, in which the process ends it
 _MOST_SHOWN = 2000  # characters of arguments
 _KEYS: dict[str, Decision] = {"o": "once", "a": "always", "n": "refuse", "v": "never"}
 
@@ -79,15 +79,16 @@ class ToolProcess:
         self.tools(cancelled=cancelled)
         if (refused := self._client.call(call)) is not None:
             return refused
-        latest = 0.0
+        latest, limit = 0.0, -1.0
         while True:
-            seconds = self._client.due_seconds or call.seconds  # its server may have a limit
-            latest = latest or time.monotonic() + seconds + _LATE_SECONDS
             if cancelled() and (over := self._client.cancel(call.id)) is not None:
                 return over
+            before, limit = limit, self._client.due_seconds or 0.0  # 0 once cancelled
+            if limit != before:
+                latest = time.monotonic() + limit + _LATE_SECONDS
             heard = self._process.hear(_GLANCE_SECONDS) if self._process.runs else []
             if heard:  # such as progress
-                latest = 0.0
+                limit = -1.0
             elif time.monotonic() > latest:
                 heard = self._process.end("The call timed out.")
             for each in heard or ():

@@ -6,7 +6,8 @@ import signal
 import psutil
 import pytest
 
-from engine.cli.line_child import LineChild
+from engine.cli import line_child, sessions
+from engine.cli.line_child import LineChild, Lost
 from engine.cli.sessions import ChildSession
 from engine.events import Done, Text
 from engine.process.protocol import Load, Macs
@@ -70,6 +71,15 @@ def test_one_process_answers_until_it_is_closed(talk):
     events.close()
     assert talk.ask('{"say": ["a", "b", "c", "d"], "delay": 0.1}')[0] == "abcd"
     assert (engines(), talk.told) == ([process], [])
+
+
+def test_an_engine_that_hangs_does_not_hold_up_a_chat(talk, monkeypatch):
+    monkeypatch.setattr(sessions, "_HANGS_SECONDS", 0.0)
+    monkeypatch.setattr(line_child, "grace_seconds", float)
+    engines()[0].suspend()
+    with pytest.raises(Lost):
+        talk.ask("hello", stop_after=0)
+    assert talk.ask("hello")[0] == "You said: hello "
 
 
 def test_a_lost_mac_is_named_and_what_was_chosen_meanwhile_is_loaded_again(talk):

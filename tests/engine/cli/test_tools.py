@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import engine.cli.tools
+from engine.cli import line_child
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat
 from engine.cli.tools import AnswerInSteps, ToolProcess, Tools, ask_user
@@ -49,6 +50,13 @@ def test_a_process_lists_tools_and_calls_them(process):
     assert process.call(call()).ending == "done"
     assert process.call(call("twice")).text == "first"
     assert process.call(call("hang"), cancelled=lambda: True).ending == "cancelled"
+
+
+def test_a_cancelled_call_does_not_wait_for_a_process_that_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine.cli.tools, "_LATE_SECONDS", 0.0)
+    monkeypatch.setattr(line_child, "grace_seconds", float)
+    process = ToolProcess(Start(()), command=(*FAKE, str(tmp_path / "lives"), "ready", "hang"))
+    assert process.call(call(seconds=1e9), cancelled=lambda: True).ending == "cancelled"
 
 
 def test_a_call_after_a_death_starts_the_process_again(process, monkeypatch):
