@@ -95,6 +95,8 @@ class TerminalChat:
                 return
             try:
                 self._handle(line)
+            except KeyboardInterrupt:  # before or after an answer, which notes it
+                self._console.print("\nStopped.", style="dim")
             except Exception as error:
                 if (problem := problem_of(error)) is None:
                     raise

@@ -4,6 +4,7 @@ import json
 import resource
 import signal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -284,6 +285,20 @@ def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table):
     table.session.press = lambda event: False
     table.say("/regenerate")
     assert table.messages == [ChatMessage("user", "hello"), ChatMessage("assistant", whole)]
+    table.say("more")
+    assert table.roles == ["user", "assistant"] * 2
+
+
+def test_an_interrupt_before_an_answer_leaves_the_conversation(table):
+    table.say("hello")
+    before = list(table.messages)
+    for interrupted, name, line in (
+        (table.session, "draft", "/drafter none"),
+        (table.attachments, "write", "more"),
+    ):
+        with mock.patch.object(interrupted, name, side_effect=KeyboardInterrupt):
+            table.say(line)
+        assert table.messages == before
     table.say("more")
     assert table.roles == ["user", "assistant"] * 2
 
