@@ -135,8 +135,9 @@ class TerminalChat:
                     line = clean(f"{tool.name}, {tool.offered.server}: {tool.offered.description}")
                     self._console.print(Styled(one_line(line)[:200]), style="dim")
             case "/save":
-                save(self.messages, Path(os.path.expanduser(argument)))
-                self._console.print(Styled(f"Saved to {argument}."), style="dim")
+                path = typed_path(argument)
+                save(self.messages, path)
+                self._console.print(Styled(f"Saved to {path}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"Unknown command: {command}.", "Type /help for a list.")
             case _:
@@ -263,10 +264,16 @@ def save(messages: list[ChatMessage], path: Path) -> None:
     else:
         raise Problem("The file's name must end in .json or .md.", "For example: /save chat.md")
     try:
-        if path.exists():
-            raise Problem(f"{path} already exists.", "Choose another name.")
-        with replacing(path) as partial:
-            partial.write_bytes(text.encode())
+        data = text.encode()
+        path.touch(exist_ok=False)
+        try:
+            with replacing(path) as partial:
+                partial.write_bytes(data)
+        except BaseException:
+            path.unlink()
+            raise
+    except FileExistsError as error:
+        raise Problem(f"{path} already exists.", "Choose another name.") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Problem(f"{path} cannot be written: {reason}.", "Choose another name.") from error

@@ -142,7 +142,7 @@ def test_system_begins_anew(table):
 def test_save_as_json(table, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "a chat.json"
-    assert f"Saved to ~/{path.name}." in table.say("grüße\u2028[bold]", f"/save ~/{path.name}")
+    assert f"Saved to {path}." in table.say("grüße\u2028[bold]", f'/save "~/{path.name}"')
     saved = json.loads(path.read_text(encoding="utf-8"))
     assert saved == {"messages": [{"role": m.role, "content": m.content} for m in table.messages]}
     assert saved["messages"][0]["content"] == "grüße\u2028[bold]"
@@ -182,13 +182,30 @@ def test_save_to_no_file(table, tmp_path, monkeypatch):
         ("chat.txt", "must end in .json or .md"),
         ("no/such/folder/chat.md", "cannot be written"),
         ("x" * 300 + ".md", "cannot be written"),
-        ("a\0b.md", "cannot be written"),
-        ("~no-such-user/chat.md", "cannot be written"),
+        ("a\0b.md", "names no file"),
+        ("~no-such-user/chat.md", "names no file"),
     ):
         assert word in table.say(f"/save {name}"), name
     table.say("more")
     assert table.roles == ["user", "assistant"] * 2
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_two_chats_that_are_saved_at_once_do_not_replace_each_other(tmp_path, monkeypatch):
+    path, write, refused = tmp_path / "chat.md", Path.write_bytes, []
+
+    def during_another(partial, data):
+        monkeypatch.undo()
+        try:
+            save([ChatMessage("user", "theirs")], path)
+        except Problem as problem:
+            refused.append(problem)
+        return write(partial, data)
+
+    monkeypatch.setattr(Path, "write_bytes", during_another)
+    save([ChatMessage("user", "ours")], path)
+    assert len(refused) == 1
+    assert "ours" in path.read_text()
 
 
 # Errors
