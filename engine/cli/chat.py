@@ -223,7 +223,7 @@ class TerminalChat:
     def _show(self, *remarks: str) -> None:
         """Print remarks about an answer; empty ones are left out."""
         for remark in filter(None, remarks):
-            self._console.print(remark, style="yellow", highlight=False)
+            self._console.print(Styled(clean(remark)), style="yellow", highlight=False)
 
 
 def typed_path(text: str) -> Path:

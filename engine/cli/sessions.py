@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from rich.text import Text as Styled
+
 from engine.cli.folders import learning_folder, target_folder
 from engine.cli.line_child import Asked, Lost
 from engine.cli.models.progress import Steps
@@ -29,6 +31,7 @@ from engine.process.protocol import (
 )
 from engine.request import ChatMessage, Prompt, Request, chat
 from models.errors import Problem
+from models.in_words import clean
 
 _LAST_WORDS_SECONDS = 0.5  # a process that fails for good ends within this time
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
@@ -226,4 +229,5 @@ def open_session(options: AnswerOptions, *, quiet: bool = False) -> ChildSession
 def show_remarks(*remarks: str) -> None:
     """Print remarks about an answer or a load to standard error."""
     for remark in remarks:
-        new_console(errors=True).print(remark, style="yellow", highlight=False, soft_wrap=True)
+        shown = Styled(clean(remark))  # with brackets as they are
+        new_console(errors=True).print(shown, style="yellow", highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from engine.cli.chat import TerminalChat, save
+from engine.cli.sessions import show_remarks
 from engine.conversation.loading import load
 from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic
@@ -209,6 +210,14 @@ def test_two_chats_that_are_saved_at_once_do_not_replace_each_other(tmp_path, mo
 
 
 # Errors
+
+
+def test_remarks_are_shown_with_their_brackets(table, monkeypatch, capsys):
+    remark = "Ignored: top_p '[/b]', [bold]"
+    monkeypatch.setattr(table.session, "draft", lambda **_: remark)
+    assert remark in table.say("/drafter none")
+    show_remarks(remark)
+    assert capsys.readouterr().err == f"{remark}\n"
 
 
 def test_an_error_keeps_the_conversation(table):
