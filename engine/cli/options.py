@@ -250,7 +250,7 @@ class AnswerOptions(ModelOptions):
         if self.schema is None:
             return None if self.regex is None else Grammar("regex", self.regex)
         try:
-            return Grammar("json schema", self.schema.read_text(encoding="utf-8"))
+            return Grammar("json schema", self.schema.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise Problem(
                 f"{self.schema} cannot be read as text: {error}.", "Give a file with a JSON schema."

@@ -38,7 +38,7 @@ def mend_streams() -> None:
             file, sys.stderr.encoding, sys.stderr.errors, line_buffering=True
         )
     if isinstance(sys.stdin, TextIOWrapper):
-        encoding = None if sys.stdin.isatty() else "utf-8"
+        encoding = None if sys.stdin.isatty() else "utf-8-sig"
         sys.stdin.reconfigure(encoding=encoding, errors="surrogateescape")
 
 

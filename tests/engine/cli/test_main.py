@@ -84,7 +84,7 @@ def test_the_engine_is_asked_for_what_the_options_say(
     )
     asked.clear()
     schema = tmp_path / "schema.json"
-    schema.write_text("{}")
+    schema.write_text("{}", encoding="utf-8-sig")
     words = ("--system", "be nice", "--stop", "a", "--stop", "b", "--max-tokens", 7)
     assert (
         generate(*words, "--schema", schema, "--thinking", "low", "--thinking-budget", 9).code == 0

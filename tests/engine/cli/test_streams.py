@@ -61,6 +61,12 @@ def test_an_answer_is_written_where_progress_cannot_be():
         assert (ended.returncode, ended.stdout) == (0, b"found\n"), shell
 
 
+def test_a_byte_order_mark_is_not_a_part_of_the_input(tmp_path):
+    words = [sys.executable, "-c", _CHILD, str(tmp_path / "told")]
+    subprocess.run(words, cwd=ROOT, capture_output=True, check=True, input=b"\xef\xbb\xbfhi")
+    assert "'hi'" in (tmp_path / "told").read_text()
+
+
 def test_closed_streams_are_opened_again(tmp_path):
     for number, shell in enumerate(("<&- >&- 2>&-", "</dev/null >/dev/full")):
         told = tmp_path / str(number)
