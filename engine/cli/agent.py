@@ -148,19 +148,22 @@ def _with_a_server(options: AgentOptions) -> int:
         asyncio.run(serve(place, offers, loaded=running.begin, report=running.report))
     for remark in running.remarks:
         say(remark)
+    if running.task is not None and not running.task.cancelled():
+        running.task.result()  # raises why the agent could not be started
     return running.status
 
 
 class _ServedAgent:
     """An agent that runs while this process serves it.
 
-    Attributes: `status`, its exit status; `remarks`, lines about the server while it ran.
+    Attributes: `status`, its exit status; `remarks`, lines about the server while it ran; `task`,
+    which runs it, once the server answers.
     """
 
     def __init__(self, options: AgentOptions, errors: int) -> None:
         self.status, self.remarks = 1, list[str]()
         self._options, self._errors = options, errors
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     def begin(self, place: "Place", loaded: "Loaded") -> None:
         """Start the agent as soon as the server answers. The server ends with the agent."""
@@ -169,11 +172,11 @@ class _ServedAgent:
         assert place.key is not None
         server = Server(place.address, name_of(loaded.target), place.key, loaded.context_length)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)  # the agent's
-        self._task = asyncio.create_task(self._run(server))
+        self.task = asyncio.create_task(self._run(server))
 
     def report(self, line: str) -> None:
         """Print a line about the server; while the agent uses the screen, store it as a remark."""
-        if self._task is not None:
+        if self.task is not None:
             self.remarks.append(line)
         else:
             os.write(self._errors, f"slipstream: {line}\n".encode())

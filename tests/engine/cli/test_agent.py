@@ -132,6 +132,17 @@ def test_a_server_of_its_own_ends_with_it(run, install, target, monkeypatch, the
     assert children_with(scripted_host.__name__) == []
 
 
+def test_an_agent_that_cannot_be_started_is_one_line(run, install, target, monkeypatch, tmp_path):
+    served = engine.server.running.serve
+    scripted = partial(served, command=scripted_host.command())
+    monkeypatch.setattr(engine.server.running, "serve", scripted)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    install("claude")
+    (tmp_path / "bin" / "claude").write_text("#!/no/such/program")
+    ended = run("agent", "claude", "--port", 1, "--target", target)
+    assert (ended.code, "claude" in ended.err.splitlines()[-1]) == (2, True)
+
+
 def test_what_is_missing_is_one_line(run, install):
     for program, words in (("aider", "aider-chat"), ("nobody", "claude")):
         ended = run("agent", program)
