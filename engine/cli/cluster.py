@@ -1,7 +1,7 @@
 """`slipstream cluster`: checks several Macs, and says what to set up on them."""
 
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import typer
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.cli.folders import target_folder
+from engine.cli.models.commands import problems_as_lines
 from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
 from engine.cli.streams import new_console
 from engine.cluster.states import RankState, divided
 from engine.process.protocol import CHECKED, Ranks
-from models.answers import Refused
 from models.errors import Problem
 from models.in_words import clean, size
 
@@ -38,16 +38,10 @@ def check(options: CheckOptions) -> None:
 
     With --json: a line of "ranks", or a line that is "refused".
     """
-    say = partial(print, flush=True)
-    try:
+    with problems_as_lines(options.json):
         ranks = _joined(options)
-    except Problem as problem:
-        if not options.json:
-            raise
-        say(CHECKED.to_json(Refused(problem.message, problem.remedy)))
-        raise typer.Exit(2) from None
     if options.json:
-        say(CHECKED.to_json(Ranks(ranks)))
+        print(CHECKED.to_json(Ranks(ranks)), flush=True)
     else:
         _show(new_console(), ranks)
 
@@ -63,11 +57,8 @@ def _joined(options: CheckOptions) -> tuple[RankState, ...]:
         raise Problem("No Macs are named.", "Name their file with --hosts.")
     hosts = read_hosts(Path(options.hosts))
     folder = None if options.target is None else target_folder(options.target)
-    launch = Launch(hosts)
-    try:
+    with closing(Launch(hosts)) as launch:
         launch.meet()
-    finally:
-        launch.close()
     if folder is None:
         return launch.states
     mode = None if options.mode == "auto" else options.mode

@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 from threading import Timer
+from unittest import mock
 
 import psutil
 import pytest
 
+from engine.process import launch
+from engine.process.protocol import CHECKED
 from tests.support.engine.ended import ROOT, assert_refused
 from tests.support.engine.launched import hostfile
 
@@ -23,6 +26,13 @@ def hosts(tmp_path):
 def test_what_is_said_of_no_macs_is_refused(generate, run):
     assert_refused(generate("--mode", "tensor"), "--hosts")
     assert_refused(run("cluster", "check"), "--hosts")
+
+
+def test_a_check_that_cannot_begin_is_a_line_of_the_language(run, hosts, monkeypatch):
+    monkeypatch.setattr(launch, "Launch", mock.Mock(side_effect=OSError(24, "Too many open files")))
+    ended = run("cluster", "check", "--hosts", hosts, "--json")
+    assert (ended.code, ended.err) == (2, "")
+    assert CHECKED.read(ended.out.encode()).message == "Too many open files."
 
 
 @pytest.mark.slow
