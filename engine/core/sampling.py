@@ -15,7 +15,7 @@ from mlx_lm.sample_utils import apply_top_k
 
 from engine.device import backend
 from engine.request import Sampling
-from engine.virtual_ids import is_virtual
+from models.limits import ROUND_ROWS
 
 CANDIDATES = 1024
 """How many tokens the filters choose from."""
@@ -31,7 +31,7 @@ def scores(
     """Logits after bias and penalties, float32; -inf where `masks`, of truth values, forbids.
 
     `logits` and `masks` are (rows, vocabulary); `history`, needed only where `sampling.penalizes`,
-    is (rows, penalty_window): the ids before each row, with -1 for none. See `windows`.
+    is (rows, n): the ids before each row, with -1 for none. See `windows`.
     """
     scored = _penalized(logits, history, sampling)
     return scored if masks is None else mx.where(masks, scored, -mx.inf)
@@ -45,7 +45,8 @@ def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -
     if history is None:
         return logits
     # Only the entries of ids in the history change. The padding repeats one of these ids; in
-    # an empty history it is id 0, uncounted.
+    # an empty history it is id 0, uncounted. Ids without logits, such as pictures', are padding.
+    history = mx.where(history < logits.shape[-1], history, -1)
     ids = mx.where(history < 0, mx.max(history, axis=-1, keepdims=True), history)
     seen, ids = ids >= 0, mx.maximum(ids, 0)
     before = mx.take_along_axis(logits, ids, axis=-1)
@@ -253,13 +254,14 @@ class History:
     """
 
     def __init__(self, committed: list[int], sampling: Sampling) -> None:
-        self._size = sampling.penalty_window if sampling.penalizes else 0
-        if self._size:
-            latest = [-1 if is_virtual(each) else each for each in committed[-self._size :]]
+        self._size = min(sampling.penalty_window, len(committed) + ROUND_ROWS)
+        self._penalizes = sampling.penalizes
+        if self._penalizes:
+            latest = committed[-self._size :]
             self._ids = mx.array([-1] * (self._size - len(latest)) + latest, dtype=mx.int32)
 
     def windows(self, drafted: mx.array, first: int, rows: int) -> mx.array | None:
-        """Return the latest token ids before positions `first`, `first` + 1, ..., (rows,
+        """Return the latest token ids before positions `first`, `first` + 1, ..., (rows, at most
         penalty_window). None if nothing is penalized.
 
         Position i comes after `committed + drafted[:i]`.
@@ -267,10 +269,14 @@ class History:
         return self.behind(drafted, [range(i) for i in range(first, first + rows)])
 
     def behind(self, drafted: mx.array, paths: Sequence[Sequence[int]]) -> mx.array | None:
-        """Return the latest token ids after each of `paths`, (len(paths), penalty_window), where a
-        path is a list of the numbers of drafted tokens. None if nothing is penalized."""
-        if not self._size:
+        """Return the latest token ids after each of `paths`, (len(paths), at most penalty_window),
+        where a path is a list of the numbers of drafted tokens. None if nothing is penalized."""
+        if not self._penalizes:
             return None
-        ids = mx.concatenate([self._ids, drafted.astype(mx.int32)])
-        places = [[*range(self._size), *(self._size + i for i in path)] for path in paths]
-        return ids[mx.array([each[-self._size :] for each in places])]
+        ids, size = mx.concatenate([self._ids, drafted.astype(mx.int32)]), self._size
+        lengths = [len(path) for path in paths]
+        most = min(max(lengths), size)  # columns that the host computes: a window may be long
+        ends = [[*range(size - most, size), *(size + i for i in path)] for path in paths]
+        places = mx.array([each[len(each) - most :] for each in ends], dtype=mx.int32)
+        before = mx.arange(size - most) + mx.array(lengths)[:, None]
+        return ids[mx.concatenate([before, places], axis=1)]

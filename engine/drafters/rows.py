@@ -68,7 +68,7 @@ class Rows:
 
     def of(self, tokens: mx.array) -> mx.array:
         """Return the rows of these tokens, in their shape; -1 for a token without a row."""
-        return tokens if self._row is None else self._rows[tokens]
+        return tokens if self._row is None else self._rows[mx.minimum(tokens, self._vocabulary)]
 
     def over_vocabulary(self, drawn_from: Candidates) -> mx.array:
         """Return probabilities of the target's tokens, (n, vocabulary), from probabilities of rows,

@@ -243,7 +243,7 @@ TOKENS = st.integers(0, VOCABULARY - 1)
 
 @given(
     logits=st.lists(st.floats(-8, 8, width=32), min_size=VOCABULARY, max_size=VOCABULARY),
-    committed=st.lists(TOKENS, max_size=12),
+    committed=st.lists(st.integers(0, VOCABULARY + 3), max_size=12),  # a prompt may have others
     drafted=st.lists(TOKENS, max_size=5),
     sampling=st.builds(
         Sampling,
@@ -265,6 +265,16 @@ def test_scores_at_every_position_of_a_round(logits, committed, drafted, samplin
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_long_window_is_as_wide_as_the_text():
+    """Else each round of a request for all of a large context would build millions of numbers."""
+    sampling = Sampling(presence_penalty=1.0, penalty_window=1 << 20)
+    seen = History([3, 1, 4], sampling).windows(mx.array([1, 5]), 0, 3)
+    assert seen.shape[1] < 100
+    assert [[each for each in row if each >= 0] for row in seen.tolist()] == [
+        *([3, 1, 4], [3, 1, 4, 1], [3, 1, 4, 1, 5])
+    ]
+
+
 def test_scores_are_float32_and_leave_the_logits_alone():
     logits = mx.array([[1.0, 2.0, 3.0]], dtype=mx.bfloat16)
     sampling = Sampling(presence_penalty=1.0, logit_bias={0: 5.0})
@@ -283,7 +293,8 @@ class Spy:
         self.seen = []
 
     def __call__(self, logits, history, sampling, masks=None):
-        assert history.shape == (logits.shape[0], sampling.penalty_window)
+        assert history.shape[0] == logits.shape[0]
+        assert history.shape[1] <= sampling.penalty_window
         for row in history.tolist():
             padding = row.count(-1)
             assert row[:padding] == [-1] * padding

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from engine.core.sampling import candidates, distribution, scores
 from engine.drafters.rows import Rows
 from engine.request import Sampling
+from engine.virtual_ids import FIRST
 
 VOCABULARY = 12
 ids = st.integers(0, VOCABULARY - 1)
@@ -49,7 +50,7 @@ def test_tokens_have_rows_and_rows_tokens(kept):
     rows = Rows(VOCABULARY, kept)
     assert rows.tokens(mx.arange(len(kept))).tolist() == kept
     assert rows.of(mx.array([*kept, -1])).tolist() == [*range(len(kept)), -1]
-    others = sorted(set(range(VOCABULARY)) - set(kept))
+    others = [*sorted(set(range(VOCABULARY)) - set(kept)), VOCABULARY + 1, FIRST]
     assert rows.of(mx.array(others, dtype=mx.int32)).tolist() == [-1] * len(others)
 
 
