@@ -36,7 +36,6 @@ from engine.draft_length import (
     Why,
 )
 from engine.drafters import DraftArrays, Drafter
-from engine.virtual_ids import is_virtual
 
 
 def draft_and_verify(
@@ -65,7 +64,7 @@ def draft_and_verify(
             room = min(target.begin_round(tokens), end - context - 1)
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, others=others).within(room)
-            draft = _propose(drafter, tokens, choice, task, luck)
+            draft = _propose(drafter, tokens, choice, task, luck, vocabulary=target.vocabulary)
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, clock)
             seen = yield from _show_and_read(target, drafter, draft, reading)
@@ -113,10 +112,16 @@ def candidates_for(
 
 
 def _propose(
-    drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, luck: Random
+    drafter: Drafter,
+    tokens: list[int],
+    choice: DraftChoice,
+    task: Task,
+    luck: Random,
+    *,
+    vocabulary: int,
 ) -> DraftArrays | None:
     """The chosen draft, under way; None if there is none. A copy ends where a grammar forbids it,
-    and before a picture.
+    and before an id beyond the target's `vocabulary`, such as a picture's.
 
     A repeatable answer does not depend on its drafts, so the likeliest tokens serve it best.
     """
@@ -127,9 +132,9 @@ def _propose(
         sampling = replace(sampling, temperature=0.0)
     key = mx.random.key(luck.getrandbits(64))
     draft = drafter.propose(tokens, choice, sampling, key)
-    if draft is not None and any(map(is_virtual, draft.copied)):
-        text = next(i for i, token in enumerate(draft.copied) if is_virtual(token))
-        draft = draft.first(text) if text else None
+    if draft is not None and max(draft.copied, default=0) >= vocabulary:
+        known = next(i for i, token in enumerate(draft.copied) if token >= vocabulary)
+        draft = draft.first(known) if known else None
     if draft is not None and draft.tree is not None and draft.tree.is_chain:
         draft = replace(draft, tree=None)
     if draft is not None and draft.copied and draft.tree is None:

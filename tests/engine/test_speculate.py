@@ -414,3 +414,13 @@ def test_a_copy_ends_where_a_grammar_forbids_it(most):
     items = list(speculate(target, LookupDrafter(), Fixed(4), tokens, to_do))
     lengths = [len(item.tokens) for item in items if isinstance(item, RoundDraft)]
     assert max(lengths, default=0) == min(most, 4)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0)])
+def test_a_copy_ends_before_an_id_that_the_target_has_no_logits_for(sampling):
+    target = decoder(shallow("llama"))
+    tokens = [*PROMPT, target.vocabulary + 3, *PROMPT, target.vocabulary + 3, *PROMPT[:-2]]
+    to_do = task(6, sampling=sampling)
+    items = list(speculate(target, LookupDrafter(), Fixed(8), tokens, to_do))
+    drafts = [item.tokens for item in items if isinstance(item, RoundDraft)]
+    assert drafts[0] == PROMPT[-2:]
