@@ -59,9 +59,10 @@ def draft_and_verify(
                 continue
 
             # Draft, and read the draft in one pass.
-            clock, context, others = RoundClock(task.clock), len(tokens), task.company.others
+            context, others = len(tokens), task.company.others
             end = min(limit, context + task.constraint.room)
             room = min(target.begin_round(tokens), end - context - 1)
+            clock = RoundClock(task.clock)
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, others=others).within(room)
             draft = _propose(drafter, tokens, choice, task, luck, vocabulary=target.vocabulary)

@@ -34,6 +34,7 @@ from tests.support.engine.helpers import (
     ids_held,
     now_and_then,
     plainly,
+    read_prompt,
     resident_bytes,
     task,
     write,
@@ -304,6 +305,33 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch):
     monkeypatch.setattr(Known, "propose", slow_draft)
     run = write(Decoder(Scripted(SCRIPT)), Known(SCRIPT), Fixed(3), SCRIPT[:12], task(8))
     assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
+
+
+def test_reading_what_was_forced_is_no_part_of_a_draft(monkeypatch):
+    class Forced(Unconstrained):
+        left = SCRIPT[12:24]
+
+        def forced(self, most):
+            forced, self.left = self.left, []
+            return forced
+
+    class Timed(Scripted):
+        """A row takes a second."""
+
+        now = 0.0
+
+        def __call__(self, tokens, cache=None):
+            self.now += tokens.shape[1]
+            return super().__call__(tokens, cache)
+
+    model, tokens = Timed(SCRIPT), SCRIPT[:12]
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: model.now)
+    target = Decoder(model)
+    read_prompt(target, NoDrafter(), tokens)
+    to_do = replace(task(20), constraint=Forced())
+    items = list(speculate(target, Known(SCRIPT), Fixed(3), tokens, to_do))
+    rounds = [item for item in items if isinstance(item, RoundVerdict)]
+    assert [(each.draft_seconds, each.verify_seconds) for each in rounds] == [(0.0, 4.0)] * 2
 
 
 # Waiting for the device
