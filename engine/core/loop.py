@@ -168,14 +168,14 @@ def _show_and_read(
     draft is shown.
 
     A draft of NaN or infinity, whose q would spoil the verdict, counts as none: its pass is taken
-    back, and the drafter that made it is switched off.
+    back, and the drafter that made it is switched off. A greedy tree of NaN has no tokens.
     """
     if draft is None:
         return None
     length = target.length
     logits = (yield from _read(asked)) if target.device.beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
-    if not all(map(isfinite, chain(q, *sure))):
+    if not drafted or not all(map(isfinite, chain(q, *sure))):
         drafter.dropped |= {draft.drafter}
         target.rewind(length)
         return None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import engine.core.model_parts
 from engine.core.decoder import Decoder
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -20,6 +20,7 @@ from tests.support.engine.helpers import (
     PROMPT,
     assert_as_fresh,
     assert_same_draft,
+    decoder,
     drafted,
     read_prompt,
     run_greedily,
@@ -238,3 +239,13 @@ def assert_switched_off(kind, patch, value):
 @every_kind
 def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
     assert_switched_off(kind, monkeypatch, value)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLINGS["warm"]])
+def test_a_tree_of_nan_switches_its_drafter_off(sampling, monkeypatch):
+    target = decoder(NAMED["head"].model("llama", SMALL))
+    drafter = NAMED["head"].drafter(target, "llama", 0)
+    monkeypatch.setattr(Rows, "scores", lambda _, logits, *rest: mx.full(logits.shape, math.nan))
+    run = write(target, drafter, FixedTree(4), list(SMALL_PROMPT), task(6, sampling=sampling))
+    assert run.proposed == 0
+    assert drafter.dropped == {"head"}
