@@ -52,7 +52,7 @@ def calibrate(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Calibration | None:
     """Measure a pair whose committed tokens are `tokens`, within the budget. None if that was too
-    short to repeat anything."""
+    short to repeat anything, or if it was cancelled."""
     length = target.length
     target.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
@@ -74,7 +74,7 @@ def calibrate(
     finally:
         target.rewind(length)
         drafter.rewind(length)
-    if survey.spread is None:
+    if survey.spread is None or cancelled():
         return None
     return Calibration(survey.passes(), (*copying, *drafts), survey.spread)
 

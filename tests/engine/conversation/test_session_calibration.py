@@ -97,9 +97,11 @@ def test_where_nothing_is_to_be_decided_nothing_is_measured(target):
         measuring.assert_not_called()
 
 
-def test_a_cancelled_measurement_is_not_kept(target, tmp_path):
+@pytest.mark.parametrize("after", [0.0, 0.5])
+def test_a_cancelled_measurement_is_not_kept(target, tmp_path, after):
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
-    session.calibrate(cancelled=lambda: True)
+    done = [0.0]
+    session.calibrate(progress=done.append, cancelled=lambda: done[-1] >= after)
     assert not known(session)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
     assert list(tmp_path.iterdir()) == []
