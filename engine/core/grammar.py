@@ -28,6 +28,7 @@ from engine.request import Grammar
 from models.errors import Problem
 
 _LONGEST_SOURCE = 1 << 20  # bytes
+_MOST_FORCED = 128  # tokens at once: a long text is forced in parts, between which it can be ended
 _WORDS: Mapping[str, str] = {
     "json schema": "JSON schema",
     "regex": "regular expression",
@@ -176,7 +177,7 @@ class Constraint:
         """
         tokens: list[int] = []
         with self._looking_ahead():
-            while len(tokens) < most:
+            while len(tokens) < min(most, _MOST_FORCED):
                 token = _only(self._row(tokens))
                 if token is None:
                     break

@@ -316,6 +316,18 @@ def test_the_end_is_allowed_where_the_grammar_is_complete(grammars):
     assert constraint.forced(3) == [END]  # it is never taken for a part of the text
 
 
+def test_a_long_text_is_forced_in_parts(grammars):
+    """Between them the answer can be cancelled, and rows of the vocabulary are not held by the
+    thousand."""
+    constraint, parts = grammars.constrain(Grammar("regex", "(ab){300}")), [[-1]]
+    while parts[-1][-1] != END:
+        parts.append(constraint.forced(1 << 20))
+        constraint.commit(parts[-1])
+    text = [token for part in parts for token in part][1:-1]
+    assert b"".join(map(spelling, text)) == 300 * b"ab"
+    assert max(map(len, parts)) == 128
+
+
 def test_where_several_tokens_end_a_text_none_is_forced(wordy):
     both = Grammars(wordy, vocabulary=SIZE, ends=frozenset({END, TURN_END}))
     constraint = both.constrain(Grammar("regex", "12"))
