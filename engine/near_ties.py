@@ -1,7 +1,7 @@
 """Where two texts part, and whether rounding alone parts a greedy one from plain decoding's. Pure.
 
 A GPU's kernels round by the number of rows, so a pass over a draft may put another token first than
-passes over single rows do, where the two best are close. Rounding explains it where they are closer
+passes over single rows do, where the two are close. Rounding explains it where they are closer
 than twice what the same logits differ by between those kernels; anything else is a fault.
 """
 
@@ -20,9 +20,9 @@ class Fork:
     """The first difference of two texts: token number `at` was `written` in place of the `plain`
     one.
 
-    `margin`: the plain token's logit minus the second best, read alone. `allowed`: twice the
-    measured difference of logits there between reading alone and reading several rows at once. A
-    smaller margin is a near tie.
+    `margin`: between the logits of the two, read alone; better ones may be of tokens that a grammar
+    forbids. `allowed`: twice the measured difference of logits there between reading alone and
+    reading several rows at once. A smaller margin is a near tie.
     """
 
     at: int

@@ -314,7 +314,7 @@ def result_text(result: RaceResult) -> str:
             same = f"The answers differ from token {place:,} on: {differing}."
         elif fork.near_tie:
             same = (
-                f"Equal up to a near tie at token {place:,}: {differing}. The two best logits are "
+                f"Equal up to a near tie at token {place:,}: {differing}. Their logits are "
                 f"{fork.margin:.3g} apart there, and reading several tokens at once rounds them by "
                 f"up to {fork.allowed / 2:.3g}."
             )
@@ -322,7 +322,7 @@ def result_text(result: RaceResult) -> str:
             moves = f"rounding moves them by no more than {fork.allowed / 2:.3g}"
             same = (
                 f"Different from token {place:,} on, which is a fault of Slipstream: {differing}. "
-                f"The two best logits are {fork.margin:.3g} apart, and "
+                f"Their logits are {fork.margin:.3g} apart, and "
                 f"{moves if fork.allowed else 'drafts do not round here'}. Export the race, "
                 "and send it with Help > Report a problem."
             )

@@ -27,8 +27,8 @@ def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -
     most = len(tokens) - text_begins(tokens)
     exact = decoder.promise.now.rows  # then rounding explains nothing
     blocks = [_read(decoder, tokens, rows) for rows in _ROWS if rows <= most and not exact]
-    best = mx.sort(mx.topk(single, 2))
-    margin, *apart = fetch(best[1] - best[0], *(mx.max(mx.abs(each - single)) for each in blocks))
+    between = mx.abs(single[plain[at]] - single[written[at]])
+    margin, *apart = fetch(between, *(mx.max(mx.abs(each - single)) for each in blocks))
     return Fork(at, plain[at], written[at], margin, 2.0 * max(apart, default=0.0))
 
 
