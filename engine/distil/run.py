@@ -208,6 +208,11 @@ class Planned:
             ) from error
 
 
+    def _shown(self) -> set[Path]:
+        """The files in the folder, without hidden ones: a Mac's Finder has its own in each."""
+        files = self.folder.iterdir() if self.folder.exists() else ()
+        return {path for path in files if not path.name.startswith(".")}
+
 class WorkFolder(Planned):
     """The folder `out` of a distillation, with a folder `work` in it for resuming.
 
@@ -231,7 +236,7 @@ class WorkFolder(Planned):
             elif resume:
                 raise Problem(f"There is nothing to resume in {out}.", "Leave out --resume.")
             # An interrupted `begin` may have left its folder.
-            elif begun or (out.exists() and any(path != self._work for path in out.iterdir())):
+            elif begun or self._shown() - {self._work}:
                 remedy = "Continue with --resume, or choose another --out."
                 raise Problem(f"{out} is not empty.", remedy)
 
@@ -254,5 +259,5 @@ class KeptAnswers(Planned):
         with self._usable():
             if self._file.is_file():
                 self._require(asking)
-            elif self.folder.exists() and any(self.folder.iterdir()):
+            elif self._shown():
                 raise Problem(f"{self.folder} contains other files.", "Choose another --answers.")

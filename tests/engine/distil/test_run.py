@@ -198,6 +198,9 @@ def test_a_second_drafter_learns_from_the_answers_that_were_kept(options, work, 
 
 def test_answers_to_something_else_are_refused(options, work, tmp_path):
     answers = tmp_path / "answers"
+    for empty in (answers, options.out):
+        empty.mkdir()
+        (empty / ".DS_Store").touch()  # as a Mac's Finder makes it
     answered_only(replace(options, answers=answers))
     before = contents(answers)
     other = replace(options, out=tmp_path / "other", answers=answers, longest_answer=13)
