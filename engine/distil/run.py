@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import shape_for
 from engine.request import Prompt, asked
 from models.errors import Problem
-from models.files import write_text
+from models.files import locked, write_text
 from models.model_folder import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
@@ -75,37 +75,38 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     rows = min(options.vocabulary, vocabulary)
     answering = _answering(options, target, asked, vocabulary=vocabulary, rows=rows)
-    folder.begin(plan)  # from here on there is work to lose
-    if kept is not None:
-        kept.begin(asking)
-    store = AnswerStore(folder.answers if kept is None else kept.folder)
-    budget = WorkBudget(options.minutes, options.tokens)
-    try:
-        if not folder.checkpoint.is_file():
-            answering.fill(store, budget=budget, report=report)
-        held, shards = split(store.shards)
-        mx.random.seed(options.seed)
-        learner = HeadLearner.begin(target, likeliest(shards, vocabulary=vocabulary, count=rows))
-        learning = Learning(
-            learner,
-            store,
-            vocabulary=vocabulary,
-            held=held,
-            checkpoint=folder.checkpoint,
-            keep=lambda: _keep(learner, options, weights),
-            report=report,
-        )
-        learning.run(shards, budget)
-    except KeyboardInterrupt:
-        if not (options.out / "config.json").is_file():
-            raise Problem(
-                f"Stopped before anything was learned; {store.answered:,} tokens of answers "
-                f"are kept in {store.folder}.",
-                "Continue with --resume.",
-            ) from None
-        report(f"stopped: the drafter in {options.out} can be used; improve it with --resume")
-        return options.out
-    folder.remove()
+    with folder.at_work(plan, resume=options.resume):  # from here on there is work to lose
+        if kept is not None:
+            kept.begin(asking)
+        store = AnswerStore(folder.answers if kept is None else kept.folder)
+        budget = WorkBudget(options.minutes, options.tokens)
+        try:
+            if not folder.checkpoint.is_file():
+                answering.fill(store, budget=budget, report=report)
+            held, shards = split(store.shards)
+            mx.random.seed(options.seed)
+            frequent = likeliest(shards, vocabulary=vocabulary, count=rows)
+            learner = HeadLearner.begin(target, frequent)
+            learning = Learning(
+                learner,
+                store,
+                vocabulary=vocabulary,
+                held=held,
+                checkpoint=folder.checkpoint,
+                keep=lambda: _keep(learner, options, weights),
+                report=report,
+            )
+            learning.run(shards, budget)
+        except KeyboardInterrupt:
+            if not (options.out / "config.json").is_file():
+                raise Problem(
+                    f"Stopped before anything was learned; {store.answered:,} tokens of answers "
+                    f"are kept in {store.folder}.",
+                    "Continue with --resume.",
+                ) from None
+            report(f"stopped: the drafter in {options.out} can be used; improve it with --resume")
+            return options.out
+        folder.remove()
     return options.out
 
 
@@ -207,11 +208,11 @@ class Planned:
                 f"{self.folder} cannot be used: {error}.", f"Choose another {self._option}."
             ) from error
 
-
     def _shown(self) -> set[Path]:
         """The files in the folder, without hidden ones: a Mac's Finder has its own in each."""
         files = self.folder.iterdir() if self.folder.exists() else ()
         return {path for path in files if not path.name.startswith(".")}
+
 
 class WorkFolder(Planned):
     """The folder `out` of a distillation, with a folder `work` in it for resuming.
@@ -239,6 +240,24 @@ class WorkFolder(Planned):
             elif begun or self._shown() - {self._work}:
                 remedy = "Continue with --resume, or choose another --out."
                 raise Problem(f"{out} is not empty.", remedy)
+
+    @contextmanager
+    def at_work(self, plan: Mapping[str, str], *, resume: bool) -> Iterator[None]:
+        """Begin, and hold the folder inside the block. Raises `Problem` if another distillation
+        works in it, or has begun in it since `check`."""
+        with ExitStack() as held:
+            with self._usable():
+                self._work.mkdir(parents=True, exist_ok=True)
+                try:
+                    held.enter_context(locked(self._work / "plan", seconds=0))
+                except TimeoutError:
+                    raise Problem(
+                        f"Another distillation works in {self.folder}.",
+                        "Let it finish, or choose another --out.",
+                    ) from None
+            self.check(plan, resume=resume)
+            self.begin(plan)
+            yield
 
     def remove(self) -> None:
         """Remove everything except the drafter."""

@@ -228,6 +228,34 @@ def test_it_is_resumed_with_the_answers_that_it_began_with(options, straight, tm
     assert contents(options.out) == straight.drafter
 
 
+# Two at once
+
+
+def test_two_do_not_work_in_one_folder(options):
+    def resumed_beside(line):
+        if line.startswith("training: "):
+            with pytest.raises(Problem, match="Another distillation"):
+                distil(replace(options, resume=True), quiet)
+            raise KeyboardInterrupt
+
+    with pytest.raises(Problem, match="Stopped before anything was learned"):
+        distil(options, resumed_beside)
+
+
+def test_one_that_has_begun_while_another_loaded_is_not_mixed_with_it(options, work, monkeypatch):
+    real = run.load
+
+    def begun_meanwhile(folder):
+        monkeypatch.setattr(run, "load", real)
+        answered_only(options)
+        return real(folder)
+
+    monkeypatch.setattr(run, "load", begun_meanwhile)
+    with pytest.raises(Problem, match="is not empty"):
+        distil(options, quiet)
+    assert work.learned == []
+
+
 # Stopped, and taken up again
 
 
