@@ -1,5 +1,6 @@
 """The options of a benchmark, and the checks that refuse some."""
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -56,15 +57,22 @@ class BenchOptions:
 
 def check(options: BenchOptions) -> None:
     """Raise `Problem` for options that cannot be measured."""
-    for length in (*options.lengths, *(length for _, length in options.drafting)):
+    drafting = options.drafting
+    for length in (*options.lengths, *(length for _, length in drafting)):
         make_policy(length)
     for temperature in options.temperatures:
-        Sampling(temperature=temperature)
+        Sampling(temperature=temperature, seed=options.seed)
+    names = Counter((label(drafter), length) for drafter, length in drafting)
+    if twice := [name for (name, _), count in names.items() if count > 1]:
+        raise Problem(
+            f"Two drafters are called {twice[0]}, so no report could tell them apart.",
+            "Rename a folder, or measure them one after the other.",
+        )
     if options.max_tokens < 2:
         raise Problem("A single token cannot be measured.", "Choose --max-tokens 2 or more.")
     if options.repeats < 1 or not options.temperatures:
         raise Problem("Nothing would be measured.", "Give at least one repeat and one temperature.")
-    if not options.baselines and not options.drafting:
+    if not options.baselines and not drafting:
         raise Problem("Nothing would be measured.", "Name a drafter, or leave --no-baselines out.")
 
 

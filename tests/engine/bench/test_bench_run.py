@@ -214,6 +214,9 @@ def test_options_that_cannot_be(options, monkeypatch):
         {"runners": ("suffix/",)},
         {"runners": ("suffix/17",)},
         {"runners": ("suffix/auto", "guess/auto")},
+        {"seed": -1},
+        {"drafters": (options.drafters[1], f"{options.drafters[1]}/")},
+        {"drafters": (), "runners": ("lookup/4", " lookup/4")},
     ):
         with pytest.raises(Problem):
             run_bench(replace(options, **changed), progress=lambda line: None)
