@@ -108,5 +108,6 @@ def as_plain(options: BenchOptions) -> dict[str, object]:
         if name != "out"
     } | {
         "drafters": [label(name) for name in options.drafters],
+        "drafter_bits": options.drafter_bits or "auto",
         "runners": ["/".join((label(d), n)) for d, n in map(_drafter_and_length, options.runners)],
     }

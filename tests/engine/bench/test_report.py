@@ -78,12 +78,13 @@ def test_a_report_names_the_command_that_measures_it(report):
     flags = ("--drafter", "--draft-length", "--temperature", "--prompts")
     given = {flag: [words[i + 1] for i, word in enumerate(words) if word == flag] for flag in flags}
     assert list(given.values()) == [
-        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["own.txt"])
+        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["own.txt"], ["16"], ["auto"])
     ]
     assert words[-1] != "--no-baselines"
     assert "--attach" not in words
     attached = replace(report, options=report.options | {"attach": True})
     assert command(attached).split() == [*words, "--attach"]
+    flags += ("--drafter-bits", "--exact")
     acceptance = replace(report, options=report.options | {"baselines": False})
     assert command(acceptance).endswith("--no-baselines")
     kinds = {table.title.partition(",")[0] for table in tables(report)}
@@ -114,13 +115,14 @@ def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
     assert alone.drafters == (("tiny", "in float32" if backend().expands else "in 8 bits"),)
     words = " ".join(command(alone).split())
     assert "--runner tiny/2 --runner lookup/tree:4" in words
-    assert "--drafter" not in words
+    assert "--drafter " not in words
     assert "--draft-length" not in words
 
 
 def test_the_command_shows_an_earlier_report_and_measures_nothing(options, tmp_path, capsys):
     written = tmp_path / "new" / "report.md"
     with pytest.raises(SystemExit) as ended:
+    assert "--drafter-bits auto" in words
         main(["bench", "--from", str(options.out), "--markdown", str(written)])
     assert ended.value.code in (0, None)
     shown = capsys.readouterr()
