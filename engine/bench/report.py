@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from engine.bench.runners import PLAIN
 from engine.events import Stats
 from engine.exactness import Exactness
 from models.errors import Problem
+from models.files import writing
 from models.typed_json import decode
 
 ALL = "all"
@@ -460,10 +462,14 @@ def _escaped(text: str) -> str:
     return text
 
 
-def check_place(markdown: Path | None) -> None:
-    """Raise `Problem` if the tables cannot be written there. Call it before the measuring."""
-    if markdown is not None and markdown.is_dir():
-        raise Problem(f"{markdown} is a folder.", "Give a file's name.")
+def check_places(*files: Path | None) -> None:
+    """Raise `Problem` if one of these cannot be written. Call it before the measuring."""
+    for file in filter(None, files):
+        if file.is_dir():
+            raise Problem(f"{file} is a folder.", "Give a file's name.")
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=file.parent).close()
 
 
 def show(report: BenchReport, console: Console, *, to: Path | None) -> None:

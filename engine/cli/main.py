@@ -314,11 +314,11 @@ def bench(options: BenchCommand) -> None:
     """Compare drafting with plain decoding and with mlx-lm."""
     os.environ.update(larger_buffers(options.target))  # before MLX is imported
     from engine.bench.options import BenchOptions
-    from engine.bench.report import check_place, show, show_kept
+    from engine.bench.report import check_places, show, show_kept
     from engine.bench.run import run_bench
 
     console, errors = new_console(), new_console(errors=True)
-    check_place(options.markdown)
+    check_places(options.markdown, options.out)
     if options.from_ is not None:
         show_kept(options.from_, console, to=options.markdown)
         return

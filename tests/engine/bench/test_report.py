@@ -22,7 +22,7 @@ from engine.bench.answers import (
 from engine.bench.report import (
     ALL,
     Spread,
-    check_place,
+    check_places,
     command,
     markdown,
     read_report,
@@ -154,9 +154,10 @@ def test_what_is_no_report_is_a_problem(text, message, tmp_path):
         read_report(path)
     with pytest.raises(Problem, match="cannot be read"):
         read_report(tmp_path / "none.json")
-    check_place(path)
-    with pytest.raises(Problem):
-        check_place(tmp_path)
+    check_places(path, None, tmp_path / "new" / "out.json")
+    for place in (tmp_path, path / "out.json"):
+        with pytest.raises(Problem):
+            check_places(None, place)
 
 
 def answered(runner, category, flags, seconds, *, length=0):
