@@ -45,12 +45,12 @@ LEGEND = (
 _FLAGS = {
     "target": "target",
     "drafters": "drafter",
+    "drafter_bits": "drafter-bits",
     "lengths": "draft-length",
     "runners": "runner",
-    "drafter_bits": "drafter-bits",
+    "exact": "exact",
     "prompts": "prompts",
     "sets": "set",
-    "exact": "exact",
     "per_category": "per-category",
     "max_tokens": "max-tokens",
     "temperatures": "temperature",
@@ -412,7 +412,7 @@ def show_on_console(report: BenchReport, console: Console) -> None:
             rich.add_column(heading, justify="right", no_wrap=True)
         for row in table.rows:
             rich.add_row(*row)
-        console.print(rich)
+        console.print(rich, markup=False)  # a folder may be called [old]
     console.print(LEGEND)
 
 
