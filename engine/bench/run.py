@@ -112,9 +112,11 @@ class _Run:
             began = perf_counter()
             for number, (prompt, ids) in enumerate(fitting):
                 before = len(self.answers)
-                self._answer(number, prompt, ids)
-                explained = with_forks(self.answers[before:], partial(_fork_of, self.target, ids))
-                self.answers[before:] = explained
+                try:
+                    self._answer(number, prompt, ids)
+                finally:  # also where Ctrl-C ends it: else a near tie would seem to be a fault
+                    fork_of = partial(_fork_of, self.target, ids)
+                    self.answers[before:] = with_forks(self.answers[before:], fork_of)
                 done, left_over = number + 1, len(fitting) - number - 1
                 self.setup = replace(
                     self.setup, partial=left_over > 0, peak_rss_bytes=peak_rss_bytes()

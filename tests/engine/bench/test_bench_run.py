@@ -245,6 +245,25 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options):
     assert names == ["slipstream lookup 2", "slipstream lookup auto"]
 
 
+def test_an_interrupt_leaves_no_difference_unexplained(options, monkeypatch):
+    class Interrupting:
+        name = "interrupting"
+
+        def run(self, workload):
+            if workload.limit == options.max_tokens:
+                raise KeyboardInterrupt
+
+    made = runners.make_runners
+
+    def wrong(*given):
+        return [*(r if r.name == PLAIN else Mistaken(r) for r in made(*given)), Interrupting()]
+
+    monkeypatch.setattr(run, "make_runners", wrong)
+    short = replace(options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), out=None)
+    _, *measured = run_bench(short, progress=lambda _: None).answers
+    assert [answer.fork.at for answer in measured] == [1, 1]
+
+
 @pytest.mark.parametrize("others", [True, False])
 def test_a_runner_that_fails_is_left_out_and_the_rest_goes_on(others, options, monkeypatch):
     class Failing:
