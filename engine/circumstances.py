@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import distributions
 from pathlib import Path
 
 from models.speed import this_chip
@@ -70,7 +70,8 @@ def macos_to_update() -> str:
     chip, macos = this_chip(), platform.mac_ver()[0]
     if chip is None or chip.generation != "M5" or not re.match(r"26\.[01](\.|$)", macos):
         return ""
-    return macos if "macosx_26" in (distribution("mlx-metal").read_text("WHEEL") or "") else ""
+    wheels = (each.read_text("WHEEL") or "" for each in distributions(name="mlx-metal"))
+    return macos if any("macosx_26" in wheel for wheel in wheels) else ""
 
 
 def gpu_is_busy() -> bool:

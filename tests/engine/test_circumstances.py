@@ -103,14 +103,16 @@ def test_an_m5_with_a_system_that_lacks_what_mlx_needs_is_told_to_update(monkeyp
         ("M5", "15.6", "15_0", ""),
         ("M5", "26.1", "14_0", ""),  # as the application has it
         ("M4", "26.1", "26_0", ""),
+        ("M5", "26.1", None, ""),  # MLX was built on the machine
         ("M5", "26.0", "26_0", "26.0"),
         ("M5 Max", "26.1.1", "26_0", "26.1.1"),
     ]
     for chip, macos, wheel, told in cases:
         found = load_chips().find(chip, 32 << 30)
         metal = mock.Mock(**{"read_text.return_value": f"Tag: py3-none-macosx_{wheel}_arm64"})
+        installed = [metal] if wheel else []
         monkeypatch.setattr(circumstances, "this_chip", lambda found=found: found)
-        monkeypatch.setattr(circumstances, "distribution", lambda name, metal=metal: metal)
+        monkeypatch.setattr(circumstances, "distributions", lambda name, found=installed: found)
         monkeypatch.setattr("platform.mac_ver", lambda macos=macos: (macos, ("", "", ""), "arm64"))
         assert circumstances.macos_to_update() == told, (chip, macos)
     checks = machine_checks(this_machine())
