@@ -59,10 +59,10 @@ class EarlyExitDrafter(Drafter):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        target = self._target
+        target, last = self._target, self._target.vocabulary - 1
         with target.timeline.borrow(self._layers) as caches, lowered(target.model, target.lower):
             return draft_chain(
-                lambda inputs: self._model(inputs[None], cache=caches)[0],
+                lambda inputs: self._model(mx.minimum(inputs, last)[None], cache=caches)[0],
                 DraftRequest(tokens, choice, sampling, key, Rows(target.vocabulary), self.name),
                 unread=tokens[target.length :],
             )

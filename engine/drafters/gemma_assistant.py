@@ -111,7 +111,7 @@ class AssistantNetwork:
 
     def __init__(self, assistant: Assistant, target: Decoder) -> None:
         """Raises `DrafterRefused` if the target's caches are not of the right kind."""
-        self._assistant = assistant
+        self._assistant, self._last = assistant, target.vocabulary - 1
         self._embed, self._scale = embedding(target.model), embedding_scale(target.model)
         # Layers at the end may have no caches of their own, and read those before them.
         cached = target.model.layers[: len(target.timeline.layers)]
@@ -133,7 +133,7 @@ class AssistantNetwork:
 
         `state`: (1, 1, width); `token`: (1,); `position`: of the last token in `memory`.
         """
-        embedded = self._embed(token[None]) * self._scale
+        embedded = self._embed(mx.minimum(token, self._last)[None]) * self._scale
         return self._assistant(state, embedded, memory, position)
 
 

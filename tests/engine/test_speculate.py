@@ -128,6 +128,17 @@ def test_drafter_is_told_what_stood():
     assert drafter.rewound[-1] == len(tokens)
 
 
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_a_prompt_may_end_with_an_id_that_the_target_has_no_logits_for(kind):
+    """It is read as the vocabulary's last token, as a tokenizer may know more."""
+    texts = []
+    for end in (63, 1 << 20):
+        target = decoder(shallow("llama"))
+        to_do = task(6)
+        texts.append(write(target, DRAFTERS[kind](target), Fixed(3), [*PROMPT, end], to_do).tokens)
+    assert texts[0] == texts[1]
+
+
 # Closed early
 
 
