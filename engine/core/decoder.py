@@ -24,7 +24,7 @@ from engine.device import backend, begin, unproven
 from engine.virtual_ids import is_virtual
 from models.drafters.kinds import Tap
 from models.errors import Problem
-from models.limits import CACHE_BLOCK, PREFILL_ROWS
+from models.limits import CACHE_BLOCK, PREFILL_ROWS, ROUND_ROWS
 
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
@@ -286,7 +286,8 @@ class Decoder:
         if abs(len(tokens) - self._pool_freed_at) >= _POOL_TOKENS:
             self.free_pool(len(tokens))
         self.timeline.mark()
-        return self.timeline.room(exact=exact) - (len(tokens) - self.length)
+        rows = min(self.timeline.room(exact=exact), ROUND_ROWS)  # a tape records no more
+        return rows - (len(tokens) - self.length)
 
     def free_pool(self, length: int) -> None:
         """Free the buffers that MLX keeps for later, with `length` tokens committed. Without this,
