@@ -48,7 +48,7 @@ class Planner:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")
         self._index: PassageIndex | None = None  # used by the thread only
-        self._indexed: tuple[int, frozenset[int]] = (0, frozenset())
+        self._indexed = 0, dict[int, str]()  # the conversation; the digest of each document
 
     def plan(self, message: MessageToPlan) -> Future[Plan]:
         """Plan a message. The future raises Problem if there is not enough room."""
@@ -69,7 +69,7 @@ class Planner:
         return plan(
             message.question,
             documents,
-            index=self._index_of(message.conversation, frozenset(documents)),
+            index=self._index_of(message.conversation, documents),
             count=message.count,
             room=message.room(message.count),
             before=message.before,
@@ -77,14 +77,15 @@ class Planner:
             picture_tokens=lambda picture: message.picture_tokens.get(picture.digest, 0),
         )
 
-    def _index_of(self, conversation: int, numbers: frozenset[int]) -> PassageIndex:
+    def _index_of(self, conversation: int, documents: Mapping[int, Document]) -> PassageIndex:
         """Return the passages so far, if they belong to this conversation and none of its documents
-        is gone. A number always means the same document in a conversation."""
+        is gone. The number of a document that was removed unsent is given to the next one."""
         of, indexed = self._indexed
-        if self._index is None or of != conversation or not indexed <= numbers:
+        digests = {number: document.digest for number, document in documents.items()}
+        if self._index is None or of != conversation or not indexed.items() <= digests.items():
             self._forget()
             self._index = PassageIndex()
-        self._indexed = (conversation, numbers)
+        self._indexed = conversation, digests
         return self._index
 
     def _forget(self) -> None:

@@ -6,7 +6,10 @@ from app.documents.planner import MessageToPlan, Planner
 from engine.documents.passages import PassageIndex
 from tests.support.app.attached import text_document
 
-LONG = text_document("long.txt", "\n\n".join(f"Clause {n} is about {n * 7}." for n in range(900)))
+LONG, OTHER = (
+    text_document("long.txt", "\n\n".join(f"Clause {n} {says} {n * 7}." for n in range(900)))
+    for says in ("is about", "says nothing more of the lease than")
+)
 
 
 def message(question, *documents, conversation=1):
@@ -37,4 +40,6 @@ def test_a_document_is_cut_once_while_a_person_types_until_it_is_gone(monkeypatc
         planner.plan(message("What?", LONG, LONG)).result()
         planner.plan(message("What?", LONG)).result()
         assert cut == [1, 1, 1, 2, 1], "a number may belong to another document then"
+        sent = planner.plan(message("What does clause 800 say?", OTHER)).result().sent
+        assert f"lease than {800 * 7}." in sent.text, "also without a plan between"
         planner.close()  # twice does no harm
