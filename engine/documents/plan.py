@@ -88,7 +88,7 @@ def plan(
     seen = tuple(picture_tokens(each.document) for each in pictures)
     documents = {number: d for number, d in documents.items() if d.pixels is None}
     room -= sum(seen)
-    if room < 0:
+    if room < 0 < sum(seen):
         raise Problem(
             f"The pictures take {sum(seen):,} tokens, {-room:,} too many.",
             "Attach fewer pictures, or use a larger context.",

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 
 from engine.documents.words import LETTERS, WORD, folded, plain
 
-_READ = 10_000  # characters of a question: a longer one is mostly a text
 _MOST_TERMS = 64
 _FEW_TERMS = 3  # a question with fewer, which refers to the one before, is joined with it
 _LONGEST_SUFFIX = 2  # letters after an apostrophe: we'll, what's

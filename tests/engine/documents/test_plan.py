@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.documents import Document, Section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import MOST_PASSAGE_TOKENS, Plan, plan
-from engine.documents.prompt import Attached, Passage, sent_from_json, write_message
+from engine.documents.prompt import Attached, Passage, Sent, sent_from_json, write_message
 from engine.documents.slow import SLOW_SECONDS, is_slow, room_in_time, to_read
 from models.errors import Problem
 
@@ -197,6 +197,14 @@ def test_what_is_given_fits_whatever_the_tokens(lengths, room, share, question):
     for sent in one.sent.documents:
         offsets = [part.offset for part in sent.ranges]
         assert offsets == sorted(offsets)
+
+
+def test_without_any_room_no_picture_is_blamed(index):
+    how = {"index": index, "count": count}
+    with pytest.raises(Problem, match=LONG.name):
+        plan("dragons?", {1: LONG}, **how, room=-5)
+    first = plan("dragons?", {1: LONG}, **how, room=900)
+    assert plan("engines?", {1: LONG}, **how, room=-5, before=[first.sent]).sent == Sent("engines?")
 
 
 def test_a_picture_is_given_once_and_takes_room(index):
