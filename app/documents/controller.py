@@ -536,6 +536,8 @@ class DocumentsController(QObject):
         """Say what the model gets of a document, and how long that takes to read."""
         assert self._plan is not None
         tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
+        if not tokens:  # of a picture, which is not counted yet
+            return sent.in_words
         size = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
         return f"{size}{self._to_read(tokens)}"
 

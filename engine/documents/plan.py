@@ -53,13 +53,14 @@ class Plan:
 
     def told(self, document: SentDocument) -> str:
         """Describe the part of a document that the model gets: "whole, 12,400 tokens"."""
-        tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
+        count = self.tokens[self.sent.documents.index(document)]
+        tokens = f", {count:,} tokens" if count else ""  # a picture may not be counted yet
         if not document.passages:
-            return f"{document.in_words}, {tokens}"
+            return f"{document.in_words}{tokens}"
         how = f"found by: {', '.join(self.words)}"
         if document.number in self.from_beginning:
             how = "its beginning, as no word of the question is found in it"
-        return f"{in_passages(document.passages, document.among)} ({how}), {tokens}"
+        return f"{in_passages(document.passages, document.among)} ({how}){tokens}"
 
 
 def plan(

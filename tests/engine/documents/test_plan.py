@@ -222,6 +222,8 @@ def test_a_picture_is_given_once_and_takes_room(index):
             picture_tokens=lambda document: 100,
         )
 
+    uncounted = plan("Which boat?", documents, index=index, count=count, room=1000)
+    assert ["tokens" in uncounted.told(one) for one in uncounted.sent.documents] == [False, True]
     first = planned(1000)
     told = {
         one.number: tokens for one, tokens in zip(first.sent.documents, first.tokens, strict=True)
