@@ -212,7 +212,8 @@ class ChipWidget(Card):
         self._words.setText(chip.words)
         self._notes.setText("\n".join(chip.notes))
         self._notes.setVisible(bool(chip.notes))
-        self.setToolTip(escape(chip.tip or name).replace("\n", "<br>"))  # a name may look like HTML
+        tip = escape(chip.tip or name).replace("\n", "<br>")  # a name may look like HTML
+        self.setToolTip(f"<p>{tip}</p>")
         self._place_words()
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)

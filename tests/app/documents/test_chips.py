@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from PySide6 import QtGui
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -56,6 +57,16 @@ def test_chips_have_names_and_buttons_that_work(qtbot):
     assert chips.chips[0].accessibleName().startswith("c")
     chips.show_chips([])
     assert area.isHidden()
+
+
+def test_the_tip_of_a_chip_has_the_signs_of_its_name(qtbot):
+    chips = DocumentChips(removal="Remove")
+    qtbot.addWidget(chips)
+    for name in ("R&D.pdf", "Anna's <b>.pdf"):
+        chips.show_chips([Chip(name)])
+        tip = chips.chips[0].toolTip()
+        as_html = QtGui.Qt.mightBeRichText(tip)
+        assert (QTextDocumentFragment.fromHtml(tip).toPlainText() if as_html else tip) == name
 
 
 def test_many_chips_are_scrolled(qtbot):
