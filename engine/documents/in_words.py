@@ -10,14 +10,14 @@ def size_in_words(document: Document) -> str:
     """The number of pages, sheets, slides or files: "12 pages"; "" if there is none to count."""
     sections = document.sections
     kind = sections[0].kind if sections else "lines"
+    numbers = {*(section.number for section in sections), *document.without_text}
     if document.format == "folder":
         return _counted(len({each.label.partition(LABELS_APART)[0] for each in sections}), "file")
     if kind == "page":
-        pages = (*(section.number for section in sections), *document.without_text)
-        return _counted(max(pages), "page")
+        return _counted(max(numbers), "page")
     if kind == "sheet":
         return _counted(len({section.label for section in sections}), kind)
-    return _counted(len({section.number for section in sections}), kind) if kind in _COUNTED else ""
+    return _counted(len(numbers), kind) if kind in _COUNTED else ""
 
 
 def lacks(document: Document) -> tuple[str, ...]:

@@ -74,6 +74,7 @@ def test_how_much_it_is():
     for one, words in (
         (shown("page", ("",)), "1 page"),
         (SCAN, "7 pages"),
+        (replace(shown("slide", ("", "")), without_text=(3, 7)), "4 slides"),
         (shown("sheet", ("Prices", "Costs")), "2 sheets"),
         (shown("sheet", ("Prices", "Prices", "Prices")), "1 sheet"),
         (shown("lines", ("a.py", "a.py", "b.py"), "folder"), "2 files"),
