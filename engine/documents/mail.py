@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
@@ -152,9 +153,18 @@ def _events(calendar: str) -> str:
     texts = []
     for event in _EVENT.findall(_ALARM.sub("", _FOLDED.sub("", calendar))):
         said = {name.upper(): value for name, *value in reversed(_PROPERTY.findall(event))}
+        if "DTEND" in said:
+            said["DTEND"][1] = _last_day(said["DTEND"][1], said.get("DTSTART", ("", ""))[1])
         lines = (f"{_OF_EVENT[name]}: {_meant(*said[name])}" for name in _OF_EVENT if name in said)
         texts.append("\n".join(lines))
     return BETWEEN.join(texts)
+
+
+def _last_day(end: str, start: str) -> str:
+    """The last day of an event of whole days, which ends before the next one; any other end."""
+    with suppress(ValueError, OverflowError):
+        return max(f"{datetime.strptime(end, '%Y%m%d') - timedelta(days=1):%Y%m%d}", start)
+    return end
 
 
 def _meant(options: str, value: str) -> str:

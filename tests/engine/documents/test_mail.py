@@ -78,7 +78,12 @@ DESCRIPTION:Keys\, meter\nand more
 END:VEVENT
 BEGIN:VEVENT
 DTSTART;VALUE=DATE:20261204
+DTEND;VALUE=DATE:20261206
 STATUS:CANCELLED
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261204
+DTEND;VALUE=DATE:20261204
 END:VEVENT
 END:VCALENDAR"""
 EVENTS = """Event: Tag der Arbeit
@@ -88,7 +93,11 @@ Notes: Keys, meter
 and more
 
 Status: CANCELLED
-Start: 2026-12-04"""
+Start: 2026-12-04
+End: 2026-12-05
+
+Start: 2026-12-04
+End: 2026-12-04"""
 
 
 def test_an_invitation_is_shown_beside_its_text():
