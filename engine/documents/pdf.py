@@ -86,7 +86,7 @@ def read_pdf(data: bytes) -> Read:
                         without_text.append(number)
             except pypdfium2.PdfiumError:
                 damaged.append(number)
-    if damaged and not sections:
+    if damaged and not (sections or without_text):
         raise Problem("The file's pages are damaged.", "Try another copy of it.")
     left_out = tuple(f"Page {number}, which is damaged." for number in damaged[:10])
     if is_xfa and sum(len(section.text) for section in sections) < _PLEASE_WAIT:

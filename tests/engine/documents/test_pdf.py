@@ -342,10 +342,11 @@ def test_what_cannot_be_read_is_a_problem():
 
 
 def test_a_damaged_page_is_left_out_and_it_is_told():
-    before, mark, after = pdf(line("One."), line("Two.")).rpartition(b"<< /Type /Page /Parent")
-    read = read_pdf(before + b"[".ljust(len(mark) - 1) + b"]" + after)
-    assert [section.number for section in read.sections] == [1]
-    assert len(read.left_out) == 1
+    for first, found in ((line("One."), ([1], ())), ("0 0 9 9 re f", ([], (1,)))):
+        before, mark, after = pdf(first, line("Two.")).rpartition(b"<< /Type /Page /Parent")
+        read = read_pdf(before + b"[".ljust(len(mark) - 1) + b"]" + after)
+        assert ([section.number for section in read.sections], read.without_text) == found
+        assert len(read.left_out) == 1
     with pytest.raises(Problem, match="damaged"):
         draw_page(before + b"null".ljust(len(mark)) + after, 2, spans=[], width=100)
 
