@@ -11,8 +11,8 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,7 +60,10 @@ def read_pdf(data: bytes) -> Read:
     with _opened(data) as document:
         is_xfa = document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         count = len(document)
-        files = [document.get_attachment(i).get_name() for i in range(document.count_attachments())]
+        numbers = range(document.count_attachments())
+        files = [
+            _name(lambda i: document.get_attachment(i).get_name(), i) or "unnamed" for i in numbers
+        ]
         if count > PAGES:
             raise Problem(
                 f"The file has {count:,} pages; the limit is {PAGES:,}.",
@@ -76,7 +79,7 @@ def read_pdf(data: bytes) -> Read:
                         continue
                     off_page, unseen = off_page + text.off_page, unseen + len(page.unseen)
                     if text.text:
-                        printed = document.get_page_label(number - 1)
+                        printed = _name(document.get_page_label, number - 1)
                         label = PRINTED + printed if printed not in ("", str(number)) else ""
                         sections.append(Section("page", number, text.text, label))
                         faint += sum(each in page.tiny for each in text.numbers)
@@ -197,6 +200,13 @@ def _page(document: pypdfium2.PdfDocument, number: int) -> Iterator[_Page]:
         yield _Page(page, characters, own, ticks, comments, struck + rules, unseen, tiny)
 
 
+def _name(read: Callable[..., str], *number: int) -> str:
+    """A name in the file; empty if it is damaged."""
+    with suppress(pypdfium2.PdfiumError, UnicodeDecodeError):
+        return read(*number)
+    return ""
+
+
 def _is_nameless(characters: pypdfium2.PdfTextPage, text: str) -> bool:
     """Whether the fonts of a page do not say which letters its characters are."""
     if len(_NO_LETTER.findall(text)) * _FEW_CODES <= len(text):
@@ -224,7 +234,7 @@ def _comment(note: Any) -> str:
     pdfium.FPDFAnnot_GetStringValue(note, b"Contents", text, size)
     words = bytes(text).decode("utf-16-le", "replace").replace("\0", "").split()
     file = pdfium.FPDFAnnot_GetFileAttachment(note)
-    named = [pypdfium2.PdfAttachment(file, None).get_name()] if file else []
+    named = [_name(pypdfium2.PdfAttachment(file, None).get_name)] if file else []
     return " ".join([*named, *words])
 
 

@@ -341,6 +341,21 @@ def test_what_cannot_be_read_is_a_problem():
         read_pdf(pdf(*[""] * 2001))
 
 
+def test_a_damaged_name_costs_no_text():
+    half, gone = "<FEFFD83D0041>", "99 0 R"  # half a character
+    listed = "/Names << /EmbeddedFiles << /Names [(a) {}] >> >>"
+    note = f"<< /Type /Annot /Subtype /FileAttachment /Rect [0 0 9 9] /FS << /UF {half} >> >>"
+    for page, more, catalog in (
+        (line("x"), (), listed.format(gone)),
+        (line("x"), ("",), listed.format(f"<< /UF {half} >>")),
+        (line("x"), (), f"/PageLabels << /Nums [0 << /P {half} >>] >>"),
+        (Page(line("x"), more="/Annots [8 0 R]"), (note,), ""),
+    ):
+        assert [each.text for each in read_pdf(pdf(page, more=more, catalog=catalog)).sections] == [
+            "x"
+        ]
+
+
 def test_a_damaged_page_is_left_out_and_it_is_told():
     for first, found in ((line("One."), ([1], ())), ("0 0 9 9 re f", ([], (1,)))):
         before, mark, after = pdf(first, line("Two.")).rpartition(b"<< /Type /Page /Parent")
