@@ -59,7 +59,7 @@ def read_document(
 ) -> Document:
     """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`.
 
-    A PDF that has only pictures of pages is refused, unless `scans` are wanted: it has no text.
+    A PDF whose pages have no text that can be read is refused, unless `scans` are wanted.
     """
     content = _run("document", path, cancelled=cancelled, progress=progress, effort=effort)
     try:
@@ -68,7 +68,7 @@ def read_document(
         raise _failed(path, "it wrote no document", _IN_PARTS) from error
     if not document.sections and not scans:
         raise Problem(
-            f"{document.name}: The file has only pictures of pages, no text.",
+            " ".join((f"{document.name}: No page has text that can be read.", *document.left_out)),
             "Recognize its text with an OCR program, and attach the result.",
         )
     return document

@@ -16,7 +16,7 @@ from engine.documents.reading import Cancelled, normalize, page_picture, read_do
 from engine.request import Picture
 from models.errors import Problem
 from tests.support.documents.office_samples import office_samples
-from tests.support.documents.pdfs import line, pdf, with_stream
+from tests.support.documents.pdfs import line, pdf, unicode_line, with_stream
 from tests.support.documents.pictures import drawn, saved
 from tests.support.documents.samples import SAMPLES
 
@@ -94,8 +94,14 @@ def test_what_cannot_be_read_is_a_problem(tmp_path, monkeypatch):
 def test_a_problem_of_the_process_names_the_file(tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("0 0 9 9 re f"))
-    with pytest.raises(Problem, match=r"^a\.pdf: The file has only pictures of pages, no text"):
-        read_document(path)
+    assert read_document(path, scans=True).without_text == (1,)
+    for data, left_out in (
+        (path.read_bytes(), ""),
+        (pdf(unicode_line("\ue001\ue002 a")), ".*fonts"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(Problem, match=rf"^a\.pdf: No page has text{left_out}"):
+            read_document(path)
     with pytest.raises(Problem, match=r"^a\.pdf: The file has no page 7") as caught:
         page_picture(path, 7, spans=[], width=100)
     assert caught.value.remedy
