@@ -172,21 +172,19 @@ def _run(
     """Run the process; return the content of its result."""
     remedy = AS_PNG if name == "pixels" else _IN_PARTS
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
-    process = subprocess.Popen(
-        (
-            *program,
-            name,
-            str(effort.seconds),
-            str(effort.memory_bytes),
-            str(path.absolute()),
-            *more,
-        ),
-        cwd=_FOLDER,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,  # Ctrl-C reaches the caller only, which cancels
-    )
+    limits = (str(effort.seconds), str(effort.memory_bytes))
+    try:
+        process = subprocess.Popen(
+            (*program, name, *limits, str(path.absolute()), *more),
+            cwd=_FOLDER,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C reaches the caller only, which cancels
+        )
+    except OSError as error:
+        message = f"{in_one_line(path.name)}: its reader cannot start: {error.strerror}."
+        raise Problem(message, "Start Slipstream again.") from error
     with process:
         try:
             written, complaint = _listen(

@@ -140,6 +140,13 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path)
         normalize(saved(drawn(), "PNG"), tmp_path / "gone")
 
 
+def test_a_reader_that_cannot_start_is_a_problem(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.executable", str(tmp_path / "gone"))
+    for read in (read_document, lambda path: normalize(path, tmp_path)):
+        with pytest.raises(Problem, match=r"^a\.txt: its reader cannot start"):
+            read(tmp_path / "a.txt")
+
+
 # The tests of all tests see to it that no process is left.
 
 
