@@ -128,6 +128,9 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
             try:
                 mode = path.lstat().st_mode
             except FileNotFoundError:  # another program has deleted it since
+            except OSError:
+                left_out.add("No permission to read", name)
+                continue
                 continue
             if _NEVER_NAMED.fullmatch(path.name):
                 continue

@@ -150,7 +150,8 @@ def test_links_lead_nowhere_and_pipes_are_not_waited_for(tmp_path, monkeypatch):
     (folder / "gone").symlink_to(tmp_path / "nothing")
     os.mkfifo(folder / "pipe")
     listed = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), path / "deleted since"])
+    others = ("deleted since", "b" * 300)
+    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), *map(path.joinpath, others)])
     read, _ = read_folder(folder)
     assert [section.label for section in read.sections] == ["a.txt"]
     assert read.left_out == ("Links: file, gone, round.", "Special files: pipe.")
