@@ -15,7 +15,6 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from engine.documents import LABELS_APART, Format, Section
-from engine.documents.decoding import decode
 from engine.documents.kinds import kind_of
 from engine.documents.limits import (
     FILE_BYTES,
@@ -26,7 +25,7 @@ from engine.documents.limits import (
     Effort,
     size,
 )
-from engine.documents.plain import cut_lines, lines_of
+from engine.documents.plain import read_text
 from engine.documents.read import Read, left_out_line, reader_of
 from models.errors import Problem
 
@@ -128,9 +127,9 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
             try:
                 mode = path.lstat().st_mode
             except FileNotFoundError:  # another program has deleted it since
+                continue
             except OSError:
                 left_out.add("No permission to read", name)
-                continue
                 continue
             if _NEVER_NAMED.fullmatch(path.name):
                 continue
@@ -182,11 +181,14 @@ def _read(name: str, data: bytes, left_out: _LeftOut, *, late: bool) -> tuple[Se
         if kind in _LINES and len(data) > FOLDER_FILE_BYTES:
             left_out.add(f"Larger than {size(FOLDER_FILE_BYTES)}", name)
             return None
-        if kind in _LINES:
-            return cut_lines(lines_of(decode(data).text), label=name)
+        text = read_text(data) if kind in _LINES else None
     except Problem:
         left_out.add("Not text", name)
         return None
+    if text is not None:
+        for remark in text.left_out:
+            left_out.add(remark.rstrip("."), name)
+        return tuple(replace(each, label=name) for each in text.sections)
     if late:
         left_out.add("Not read in time", name)
         return None

@@ -50,9 +50,7 @@ def read_csv(data: bytes) -> Read:
     return Read(cut_lines(lines, ends=_row_ends(lines)), left_out=remarks)
 
 
-def cut_lines(
-    lines: Sequence[str], *, label: str = "", ends: Sequence[int] | None = None
-) -> tuple[Section, ...]:
+def cut_lines(lines: Sequence[str], *, ends: Sequence[int] | None = None) -> tuple[Section, ...]:
     """Cut lines into sections of about `LINES` lines, numbered by their first line.
 
     `ends`: the numbers of lines after which a section may end; None: after any line.
@@ -62,21 +60,16 @@ def cut_lines(
         first = next((i for i in range(start, end) if lines[i].strip()), end)
         if first < end:
             text = "\n".join(lines[first:end]).rstrip()
-            sections.append(Section("lines", first + 1, text, label))
+            sections.append(Section("lines", first + 1, text))
         start = end
     return tuple(sections)
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a text; of the files in it (data URLs) only their kinds."""
-    return _FILE.sub(r"\1…", with_plain_lines(text)).split("\n")
-
-
 def _lines(data: bytes) -> tuple[list[str], tuple[str, ...]]:
-    """The lines of a file, and the remarks on it."""
+    """The lines of a file, of files in it (data URLs) only their kinds, and the remarks on it."""
     decoded = decode(data)
-    files = len(_FILE.findall(decoded.text))
-    return lines_of(decoded.text), decoded.remarks + counted_line("Files in the text", files)
+    text, files = _FILE.subn(r"\1…", with_plain_lines(decoded.text))
+    return text.split("\n"), decoded.remarks + counted_line("Files in the text", files)
 
 
 def _ends(lines: Sequence[str], allowed: Sequence[int] | None) -> Iterator[int]:

@@ -125,6 +125,7 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
         "a.py": "x",
         "picture.png": b"\x89PNG\0",
         "late.bin": b"x" * 9000 + b"\0" * 50,
+        "marked.txt": b"\xef\xbb\xbfa\xff",
         "uv.lock": "x",
         "package-lock.json": "{}",
         "large.csv": "a,b\n" * 300_000,
@@ -133,8 +134,9 @@ def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
         "__pycache__/a.txt": "x",
     }
     read, _ = read_folder(made(tmp_path, files))
-    assert [section.label for section in read.sections] == ["a.py"]
+    assert [section.label for section in read.sections] == ["a.py", "marked.txt"]
     assert sorted(read.left_out) == [
+        "1 invalid character of utf-8-sig, shown as \ufffd: marked.txt.",
         "Larger than 1 MB: large.csv.",
         "Lock files: package-lock.json, uv.lock.",
         "Not text: late.bin, picture.png.",
@@ -154,7 +156,11 @@ def test_links_lead_nowhere_and_pipes_are_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), *map(path.joinpath, others)])
     read, _ = read_folder(folder)
     assert [section.label for section in read.sections] == ["a.txt"]
-    assert read.left_out == ("Links: file, gone, round.", "Special files: pipe.")
+    assert read.left_out == (
+        f"No permission to read: {others[1]}.",
+        "Links: file, gone, round.",
+        "Special files: pipe.",
+    )
 
 
 def test_the_digest_is_of_names_and_content(tmp_path):
