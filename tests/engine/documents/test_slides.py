@@ -86,6 +86,36 @@ def test_comments_and_notes_stand_below_a_slide():
     assert text_of(shape("a"), parts=parts) == "a\n\nComment: Is that so?\n\nComment: Since when?"
     choices = ("Choice", "Fallback")  # for different programs: they are read once
     both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
+def test_what_the_axes_and_the_categories_of_a_chart_say_is_kept():
+    drawn = chart("Turnover", ["2024", "2025"], {"North": (0.1, 0.2), "West": (0.2, 0.4)})
+    other = chart("", ["2030"], {"South": (0.3,)}).partition("<c:ser>")[2].partition("</c:bar")[0]
+    points = "".join(f'<c:pt idx="{i}"><c:v>Q{4 - i}</c:v></c:pt>' for i in range(3))
+    years = "".join(f'<c:pt idx="{i}"><c:v>{year}</c:v></c:pt>' for i, year in ((0, 24), (2, 25)))
+    levels = f"<c:cat><c:lvl>{points}</c:lvl><c:lvl>{years}</c:lvl></c:cat><c:val><c:numCache>"
+    numbers = "".join(f'<c:pt idx="{i}"><c:v>{i}</c:v></c:pt>' for i in range(3))
+    series = f"{levels}{numbers}</c:numCache></c:val></c:ser>"
+    axis = "<c:valAx><c:title><a:t>EUR million</a:t></c:title></c:valAx></c:plotArea>"
+    cell = "<c:title><c:tx><c:strRef><c:strCache><c:pt><c:v>Of a cell</c:v>"
+    cell += "</c:pt></c:strCache></c:strRef></c:tx></c:title><c:plotArea>"
+    for given, new, text in (
+        ("</c:plotArea>", axis, f"Chart: Turnover\nAxis: EUR million\n{TABLE}"),
+        ("</c:barChart>", f"<c:ser>{other}</c:barChart>", f"Chart: Turnover\n{TABLE}\n\n{OTHER}"),
+        (
+            "</c:barChart>",
+            f"<c:ext><c:ser>{other}</c:ext></c:barChart>",
+            f"Chart: Turnover\n{TABLE}",
+        ),
+        ("<c:plotArea>", cell, f"Chart: TurnoverOf a cell\n{TABLE}"),
+        ("</c:barChart>", f"<c:ser>{series}</c:barChart>", f"Chart: Turnover\n{TABLE}\n\n{LEVELS}"),
+    ):
+        assert chart_text(fromstring(drawn.replace(given, new))) == text
+
+
+TABLE = " | North | West\n2024 | 10% | 20%\n2025 | 20% | 40%"
+OTHER = " | South\n2030 | 30%"
+LEVELS = "24 Q4 | 0\n24 Q3 | 1\n25 Q2 | 2"
+
+
     notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
     assert text_of(shape("a"), notes={1: notes}) == "a\n\nNotes: Choice"
     away = related(("n", "notesSlide", "file:///etc/hostname"))
