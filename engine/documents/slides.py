@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from engine.documents import Section
 from engine.documents.charts import chart_text
 from engine.documents.formulas import apart, formula_text, raised
-from engine.documents.numbering import whole
+from engine.documents.numbering import whole, written
 from engine.documents.read import Read, counted_line, left_out_line, unseen_line
 from engine.documents.web import BEGIN, BETWEEN_CELLS, END, crossed, shortened
 from engine.documents.zips import Archive, local_name, reading
@@ -32,6 +32,11 @@ _COUNTED = {
     "relIds": "Diagrams", "oleObj": "Embedded objects", "contentPart": "Drawings in ink",
 }  # fmt: skip
 _DEEPEST = 8  # levels that are indented
+_KINDS = {  # of automatic numbers; others are decimal
+    "alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman",
+    "romanUc": "upperRoman", "circleN": "decimalEnclosedCircle", "ea1ChsP": "chineseCounting",
+}  # fmt: skip
+_AROUND = {"Both": "({}) ", "renR": "{}) ", "riod": "{}. "}
 _FRAMES = ("ln", "highlight")
 _WHITE = ("FFFFFF", "bg1", "lt1")
 _PAINTED = re.compile(  # other than white: the ground of a slide, or a shape that text may lie on
@@ -264,6 +269,7 @@ def _placeholder(shape: Element) -> str:
 def paragraphs(element: Element) -> Iterator[str]:
     """Yield the paragraphs and table rows that have text."""
     above: list[str] = []
+    counts: dict[int, tuple[str, int]] = {}
     for child in element:
         if local_name(child) == "tr":
             cells, is_new = [], False
@@ -277,12 +283,26 @@ def paragraphs(element: Element) -> Iterator[str]:
                 cells.pop()
             yield from [BETWEEN_CELLS.join(cells)] if is_new else []
         elif local_name(child) == "p":
-            text = crossed("".join(_pieces(child))).rstrip()
-            yield from ["  " * min(_level(child), 8) + text] if text else []
+            if text := crossed("".join(_pieces(child))).rstrip():
+                yield "  " * min(_level(child), _DEEPEST) + _mark(child, counts) + text
         elif local_name(child) == "AlternateContent":
             yield from paragraphs(child[0]) if len(child) else ()
         else:
             yield from paragraphs(child)
+
+
+def _mark(paragraph: Element, counts: dict[int, tuple[str, int]]) -> str:
+    """The automatic number of a paragraph. `counts`: by level, the kind and the last number."""
+    level, given = _level(paragraph), paragraph.find("{*}pPr/{*}buAutoNum")
+    kind = "" if given is None else given.get("type", "")
+    for n in [n for n, (old, _) in counts.items() if n > level or (n == level and old != kind)]:
+        del counts[n]
+    if given is None:
+        return ""
+    _, last = counts.get(level, ("", whole(given.get("startAt"), 1) - 1))
+    counts[level] = kind, last + 1
+    number = written(last + 1, _KINDS.get(kind[:7], "decimal"))
+    return _AROUND.get(kind[-4:], "{} ").format(number)
 
 
 def _pieces(paragraph: Element) -> Iterator[str]:

@@ -30,6 +30,17 @@ def test_fields_and_runs_of_a_paragraph():
     assert text_of(shape(line, "c")) == "a 2026\nb\nc"
 
 
+def test_automatic_numbers_are_written():
+    marks = (
+        (0, "arabicPeriod"), (0, "arabicPeriod"), (1, "alphaLcParenR"), (1, "alphaLcParenR"),
+        (0, "arabicPeriod"), (1, "alphaLcParenR"), (1, ""), (0, 'romanUcParenBoth" startAt="4'),
+    )  # fmt: skip
+    numbered = '<a:p><a:pPr lvl="{}"><a:buAutoNum type="{}"/></a:pPr><a:r><a:t>x</a:t></a:r></a:p>'
+    lines = (numbered.format(*each).replace('<a:buAutoNum type=""/>', "") for each in marks)
+    text = "1. x\n2. x\n  a) x\n  b) x\n3. x\n  a) x\n  x\n(IV) x"
+    assert text_of(shape(*lines)) == text
+
+
 def test_a_merged_cell_stands_in_each_of_its_rows():
     cell = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
     rows = (
@@ -75,17 +86,6 @@ def test_numbers_of_a_chart_look_as_they_are_shown():
     assert chart_text(fromstring(odd)) == ""
 
 
-def test_comments_and_notes_stand_below_a_slide():
-    older = "<p:cm><p:text>Is that so?</p:text></p:cm>"
-    line = "<a:p><a:r><a:t>Since </a:t></a:r><a:r><a:t>when?</a:t></a:r></a:p>"
-    newer = f"<p:cm><p:txBody>{line}</p:txBody></p:cm>"
-    parts = {
-        LINKS: related(("c", "comments", "../comments/c.xml")),
-        "ppt/comments/c.xml": slide(older + newer),
-    }
-    assert text_of(shape("a"), parts=parts) == "a\n\nComment: Is that so?\n\nComment: Since when?"
-    choices = ("Choice", "Fallback")  # for different programs: they are read once
-    both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
 def test_what_the_axes_and_the_categories_of_a_chart_say_is_kept():
     drawn = chart("Turnover", ["2024", "2025"], {"North": (0.1, 0.2), "West": (0.2, 0.4)})
     other = chart("", ["2030"], {"South": (0.3,)}).partition("<c:ser>")[2].partition("</c:bar")[0]
@@ -116,6 +116,17 @@ OTHER = " | South\n2030 | 30%"
 LEVELS = "24 Q4 | 0\n24 Q3 | 1\n25 Q2 | 2"
 
 
+def test_comments_and_notes_stand_below_a_slide():
+    older = "<p:cm><p:text>Is that so?</p:text></p:cm>"
+    line = "<a:p><a:r><a:t>Since </a:t></a:r><a:r><a:t>when?</a:t></a:r></a:p>"
+    newer = f"<p:cm><p:txBody>{line}</p:txBody></p:cm>"
+    parts = {
+        LINKS: related(("c", "comments", "../comments/c.xml")),
+        "ppt/comments/c.xml": slide(older + newer),
+    }
+    assert text_of(shape("a"), parts=parts) == "a\n\nComment: Is that so?\n\nComment: Since when?"
+    choices = ("Choice", "Fallback")  # for different programs: they are read once
+    both = "".join(f"<mc:{each}>{shape(each, kind='body')}</mc:{each}>" for each in choices)
     notes = slide(f"<mc:AlternateContent>{both}</mc:AlternateContent>")
     assert text_of(shape("a"), notes={1: notes}) == "a\n\nNotes: Choice"
     away = related(("n", "notesSlide", "file:///etc/hostname"))
