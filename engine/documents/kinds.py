@@ -108,7 +108,7 @@ def _refuse(data: bytes) -> None:
     ):
         raise Problem(
             "The file is a picture, not a document.",
-            "Use --image with a model that supports pictures.",
+            "Give its name an ending such as .jpg; in a terminal, use --image.",
         )
     if moving or box == b"ftyp" or (start.startswith(_SOUNDS) and _binary(start)):
         raise Problem("Audio and video are not supported.", "Attach a transcript.")

@@ -93,5 +93,6 @@ def test_what_cannot_be_read_is_named():
         with pytest.raises(Problem, match=said) as caught:
             kind_of("a.txt", data)
         assert caught.value.remedy
+        assert (".jpg" in caught.value.remedy) == (said == "picture"), "a window needs the ending"
     with pytest.raises(Problem, match="MHTML"):
         kind_of("a.mht", b"<p>x")
