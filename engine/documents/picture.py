@@ -133,10 +133,10 @@ def _size_within(size: tuple[int, int]) -> tuple[int, int]:
 
 def _in_bytes(picture: Image.Image) -> Image.Image:
     """The picture in a mode with a byte for each channel, and alpha if it has any."""
+    if picture.mode.startswith("I;16"):
+        return _linear(picture.convert("I"), 1 / 256)
     if picture.has_transparency_data:
         return picture.convert("RGBA")
-    if picture.mode.startswith("I;16"):
-        return _linear(picture, 1 / 256)
     if picture.mode in ("I", "F"):  # measurements, which have no scale of their own
         low, high = cast(tuple[float, float], picture.getextrema())
         scale = 255.0 / max(high - low, 1e-30)

@@ -55,7 +55,13 @@ def test_sixteen_bits_and_numbers_of_no_scale_become_eight():
     deep, numbers = Image.new("I;16", (2, 1)), Image.new("F", (2, 1))
     deep.putdata([0x4000, 0xFFFF])
     numbers.putdata([-7.5, 1e6])
-    assert [*read_picture(saved(deep, "PNG")).rgb] == [0x40] * 3 + [0xFF] * 3
+    turned_bytes = Image.frombytes("I;16B", (2, 1), bytes((0x40, 0, 0xFF, 0xFF)))
+    for data in (
+        saved(deep, "PNG"),
+        saved(deep, "PNG", transparency=5),
+        saved(turned_bytes, "TIFF", big_endian=True),
+    ):
+        assert [*read_picture(data).rgb] == [0x40] * 3 + [0xFF] * 3
     assert [*read_picture(saved(numbers, "TIFF")).rgb] == [0] * 3 + [255] * 3
 
 
