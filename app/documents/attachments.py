@@ -219,9 +219,13 @@ class Attachments(QObject):
             file.cancelled.set()
             self._files.remove(file)
             self.changed.emit()
-        elif attachment.number and self._conversation is not None:
+        elif attachment.number and (conversation := self._conversation) is not None:
+
+            def steps() -> Steps:
+                yield self._store.detach(conversation, attachment.number)
+
             self._show(tuple(one for one in self._attached if one.number != attachment.number))
-            self._store.detach(self._conversation, attachment.number)
+            self._stepper.run(steps(), failed=self.failed.emit)
             self.refresh()
 
     def close(self) -> None:

@@ -128,8 +128,12 @@ def test_what_could_not_be_stored_says_so(desk, until, files, monkeypatch):
     def refuse(*arguments):
         raise Problem("The disk is full.", "Make room.")
 
+    desk.attachments.add(files("b.txt"))
+    until(lambda: desk.numbers == [1])
     monkeypatch.setattr("app.conversations.attachments._insert", refuse)
+    monkeypatch.setattr("app.conversations.attachments.detach", refuse)
     desk.attachments.add(files("a.txt"))
     until(lambda: not desk.attachments.reading)
-    (attachment,) = desk.attachments.all
-    assert attachment.problem.remedy == "Make room."
+    desk.attachments.remove(desk.attachments.all[0])
+    until(lambda: desk.problems and desk.numbers == [1, 0])
+    assert desk.attachments.all[1].problem.remedy == desk.problems[0].remedy == "Make room."
