@@ -148,6 +148,8 @@ class SidebarController(QObject):
         try:
             chat = yield self._store.chat(conversation)
             (record,) = yield self._store.add((replace(chat, title=""),))
+            for _, document in (yield self._store.unsent_documents(conversation)):
+                yield self._store.attach(record.id, document)
             yield self._listing.refresh()
         finally:
             del here.sends[place]
