@@ -117,6 +117,7 @@ class Attachments(QObject):
         self._files: list[_File] = []
         self._reading: _File | None = None
         self._reads: list[Future[Document]] = []  # the latest
+        self._drawn: dict[str, list[Path]] = {}  # the PDFs of each page's name that was attached
         self._keys = count(1)
         self._looks = QTimer(self, interval=_LOOKS_APART_MS)
         self._looks.timeout.connect(self._show_progress)
@@ -138,10 +139,11 @@ class Attachments(QObject):
         pictures yet: the file, the page's number, and its name."""
         there = {each.name for each in self.all}
         return [
-            (each.scan, page, name)
+            (scan, page, name)
             for each in self.all
             for page in each.pages[:MOST_PAGES]
-            if each.scan and (name := f"{each.name}, page {page}") not in there
+            if (scan := each.scan) and (name := f"{each.name}, page {page}")
+            if name not in there or scan not in self._drawn.get(name, [scan])
         ]
 
     @property
@@ -207,6 +209,7 @@ class Attachments(QObject):
         for scan, page, name in pages:
             shown = Attachment(name, key=next(self._keys))
             self._files.append(_File(scan, shown, self._conversation, page))
+            self._drawn.setdefault(name, []).append(scan)
         for each in scans:
             self.remove(each)
         self.changed.emit()

@@ -109,15 +109,16 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
 
 
 def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path):
-    scan = tmp_path / "scan.pdf"
-    scan.write_bytes(pdf("0 0 9 9 re f"))
-    documents = window.composer_controller.documents
-    window.composer.files_given.emit([scan])
-    until(lambda: not documents.attachments.reading)
-    offer = window.composer.documents.choice
-    until(lambda: offer.words == "scan.pdf, page 1")
-    offer.button.click()
-    until(lambda: len(copies(window)) == 1 and not documents.attachments.reading)
-    until(lambda: not offer.words)
-    (attached,) = documents.attachments.all
-    assert (attached.name, attached.problem) == ("scan.pdf, page 1", None)
+    documents, offer = window.composer_controller.documents, window.composer.documents.choice
+    for number in (1, 2):  # of files with the same name
+        scan = tmp_path / str(number) / "scan.pdf"
+        scan.parent.mkdir()
+        scan.write_bytes(pdf(f"0 0 {9 * number} 9 re f"))
+        window.composer.files_given.emit([scan])
+        until(lambda: not documents.attachments.reading)
+        until(lambda: offer.words == "scan.pdf, page 1")
+        offer.button.click()
+        until(lambda n=number: len(copies(window)) == n and not documents.attachments.reading)
+        until(lambda: not offer.words)
+        attached = [(each.name, each.problem) for each in documents.attachments.all]
+        assert attached == number * [("scan.pdf, page 1", None)]
