@@ -359,7 +359,7 @@ def expanded(server: Server, variables: Mapping[str, str]) -> Server:
 
     def value_of(found: re.Match[str]) -> str:
         name = "HOME" if found[1] == "userHome" else found[1]
-        value = variables.get(name, found[2])
+        value = variables.get(name or "", found[2])
         if value is None:
             raise Problem(
                 f"{server.name}: {found[0][:_LONGEST_NAME]} has no value.",

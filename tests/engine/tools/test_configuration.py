@@ -1,6 +1,7 @@
 """Servers as other programs write them, and our own file."""
 
 import json
+import os
 import stat
 from dataclasses import replace
 
@@ -225,7 +226,7 @@ def test_variables_are_filled_in_or_are_a_problem():
     assert found.env == {"K": "k k"}
     for text in ("${env:NONE}", "${input:key}", "${workspaceFolder}", "${}"):
         with pytest.raises(Problem):
-            expanded(replace(GIT, args=(text,)), {})
+            expanded(replace(GIT, args=(text,)), os.environ)
 
 
 def test_no_key_is_shown():
