@@ -7,6 +7,7 @@ a call is shown in a line; not which calls may run.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -91,11 +92,10 @@ def runs_before(call: StepCall, before: Sequence[Step]) -> list[StepCall]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two JSON texts say the same."""
-    try:
-        return bool(json.loads(one) == json.loads(other))
-    except (ValueError, RecursionError):
-        return one == other
+    """Whether two JSON texts say the same. Unlike in Python, true is not 1."""
+    with suppress(ValueError, RecursionError):
+        one, other = (json.dumps(json.loads(text), sort_keys=True) for text in (one, other))
+    return one == other
 
 
 def stopped(steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -132,8 +132,9 @@ def test_a_decision_runs_a_call_or_refuses_it():
     (call,) = judged([called()], TOOLS, ASKING)
     assert decided(call, "once").state == decided(call, "always").state == "running"
     assert decided(call, "once", arguments='{ "path":"notes.md" }').ran == ""
-    edited = decided(call, "once", arguments='{"path": "b"}')
-    assert (edited.arguments, edited.ran) == (FITTING, '{"path": "b"}')
+    for mine, theirs in ((FITTING, '{"path": "b"}'), ('{"all": 1}', '{"all": true}')):
+        edited = decided(called(arguments=mine), "once", arguments=theirs)
+        assert (edited.arguments, edited.ran) == (mine, theirs)
     for decision in ("refuse", "never"):
         refused = decided(call, decision)
         assert (refused.state, bool(refused.result)) == ("refused", True)
