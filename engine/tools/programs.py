@@ -213,10 +213,11 @@ async def program_streams(
 
 async def _start(server: Server) -> asyncio.subprocess.Process:
     variables = environment(server.env)
-    folder = written_path(server.cwd or "~")
+    folder = written_path(server.cwd or "~").absolute()
     if not folder.is_dir():
         raise Problem(f"Its folder {folder} does not exist.", 'Correct "cwd", or make the folder.')
     command = os.path.expanduser(server.command)
+    command = os.path.join(folder, command) if "/" in command else command
     found = shutil.which(command, path=variables["PATH"])
     if found is None:
         needed = _COMES_WITH.get(Path(command).name, "it")

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import signal
+import sys
+from dataclasses import replace
 
 import anyio
 import httpx2
@@ -239,12 +241,16 @@ async def test_a_program_gets_what_it_needs_and_none_of_our_keys(tmp_path, monke
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".local" / "bin").mkdir(parents=True)
+    (tmp_path / "run").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "run").chmod(0o755)
     async with hosted(tmp_path) as host:
-        missing, fine = await host.start(
+        beside, missing, fine = await host.start(
+            replace(scripted(name="beside"), command="./run", cwd=str(tmp_path)),
             scripted(name="missing", env={"A": "${env:NO_SUCH}"}),
             scripted(env={"A": "b", "KEY": "${env:THEIR_KEY}"}),
         )
-        assert (missing.state, fine.state) == ("failed", "running")
+        states = beside.state, missing.state, fine.state
+        assert states == ("running", "failed", "running")
         assert "NO_SUCH" in missing.message
         found = json.loads((await host.call("environment")).text)
         assert (found["A"], found["KEY"]) == ("b", "for-them")
