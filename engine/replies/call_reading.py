@@ -307,10 +307,11 @@ def _members(
 
 def _typed(text: str, types: set[str]) -> str:
     """The JSON text of a raw value: "007" with {"string"} gives '"007"'."""
-    for spelling in _spellings(text.strip(), known=bool(types)):
-        kind = type_of(value_of(spelling))
-        if not types or kind in types or (kind == "integer" and "number" in types):
-            return spelling
+    with suppress(ValueError):  # a number with too many digits
+        for spelling in _spellings(text.strip(), known=bool(types)):
+            kind = type_of(value_of(spelling))
+            if not types or kind in types or (kind == "integer" and "number" in types):
+                return spelling
     return f'"{escaped(text)}"'
 
 
@@ -327,7 +328,7 @@ def _spellings(text: str, *, known: bool) -> Iterator[str]:
         yield found
     if known and (number := scalar(text)):
         yield number
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             yield from [str(int(float(number)))] * float(number).is_integer()
     if known and len(text) > 1 and text[0] == text[-1] == "'":
         yield from _spellings(text[1:-1].strip(), known=True)
