@@ -58,9 +58,11 @@ class Rules:
     def regex(self, pattern: str) -> str:
         """A terminal for the texts that a regular expression matches."""
         line = re.sub(
-            r"\\(.)|/", lambda found: found[0] if found[1] else r"\/", pattern, flags=re.S
+            r"\\?(\n)|\\.|/",
+            lambda found: r"\n" if found[1] else r"\/" if found[0] == "/" else found[0],
+            pattern,
         )
-        return self.add(f"/{line.replace('\n', r'\n')}/", terminal=True)
+        return self.add(f"/{line}/", terminal=True)
 
     def mark(self, mark: str) -> str:
         """A mark as grammar: special tokens as tokens, its places as rules, the rest as text."""

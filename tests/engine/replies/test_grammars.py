@@ -237,6 +237,13 @@ def test_a_word_of_an_enumeration_and_what_may_be_null(family):
     assert not family.begins(grammar, text.replace("1", "one"))
 
 
+def test_a_choice_of_several_lines_is_held_where_reasoning_may_come_first(any_family):
+    syntax = ReplySyntax("hermes", ReasoningMarks("<think>", "</think>"))
+    for pattern in ("a\nb/", "a\\\nb\\/", "a[\\n]b/"):
+        grammar = grammar_for(syntax, form=Grammar("regex", pattern))
+        assert (pattern, any_family.passes(grammar, "a\nb/")) == (pattern, True)
+
+
 CHUNKS = (
     *('"', "'", "}", "]", ")", ", ", ": ", "\n", ",", "{", "[", "1", "true", "a", "</parameter>\n"),
     *("</think>", "</function>\n</tool_call>", "</arg_value>", "</tool_call>", "<escape>", '<|"|>'),
