@@ -15,7 +15,7 @@ from typing import Any
 from engine.replies.families import CallRow, Form, pieces
 from engine.replies.lark import Rules, either, members, text
 from engine.replies.schemas import mapped
-from engine.replies.tools import Tool
+from engine.replies.tools import Tool, mapping_in, required_in
 from models.errors import Problem
 
 _SAYS_NOTHING = {"title", "description", "default", "examples", "$comment", "deprecated"}
@@ -157,9 +157,9 @@ def _literals(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
 
 def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any], bool]]:
     """The parameters of a strict tool: (name, schema, whether it is required)."""
-    required = tool.parameters.get("required", ())
+    required = required_in(tool.parameters)
     found = []
-    for name in tool.parameters.get("properties", {}):
+    for name in tool.properties:
         if not re.fullmatch(allowed, name):
             raise Problem(
                 f"This model's calls cannot contain the parameter {name!r} of {tool.name}.",
@@ -247,7 +247,7 @@ class _Literals:
 
     def _object(self, tool: Tool, schema: Mapping[str, Any]) -> str:
         _refuse_beyond(tool, schema)
-        properties, required = schema.get("properties", {}), schema.get("required", ())
+        properties, required = mapping_in(schema, "properties"), required_in(schema)
         if not properties and schema.get("additionalProperties") is not False:
             return self._any_object
         parts = [
@@ -265,15 +265,13 @@ class _Literals:
         return self._known[id(schema)][1]
 
     def _written(self, tool: Tool, schema: Mapping[str, Any]) -> str:
-        values, kinds = _values(schema), schema.get("type", [])
-        if values is not None:
+        if (values := _values(schema)) is not None:
             return either([self._spelled(value) for value in values])
         choices = schema.get("anyOf") or schema.get("oneOf")
         if choices:
             _refuse_beyond(tool, schema)
             return either([self._value(tool, choice) for choice in choices])
-        kinds = [kinds] if isinstance(kinds, str) else kinds
-        found = [self._of_kind(tool, schema, kind) for kind in kinds]
+        found = [self._of_kind(tool, schema, kind) for kind in sorted(tool.types(schema))]
         return either(found) if found else self._anything
 
     def _of_kind(self, tool: Tool, schema: Mapping[str, Any], kind: str) -> str:

@@ -7,11 +7,13 @@ cannot be held.
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher, LLTokenizer
 
+from engine.replies.tools import mapping_in
 from models.errors import Problem
 
 if TYPE_CHECKING:
@@ -100,14 +102,28 @@ def _loose(schema: dict[str, Any], unknown: Collection[str]) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if key not in unknown}
     if "pattern" in kept and complaint_about({"type": "string", "pattern": kept["pattern"]}):
         del kept["pattern"]
-    if patterns := kept.get("patternProperties"):  # of known names alone, one allows no other
-        known = {
-            name for name in patterns for key in kept.get("properties", ()) if re.search(name, key)
+    if "patternProperties" in kept:  # of known names alone, one allows no other
+        names = mapping_in(kept, "properties")
+        kept["patternProperties"] = {
+            pattern: value
+            for pattern, value in mapping_in(kept, "patternProperties").items()
+            if not any(_may_match(pattern, name) for name in names)
         }
-        kept["patternProperties"] = {name: patterns[name] for name in patterns.keys() - known}
     if "oneOf" in kept and "anyOf" not in kept:
         kept["anyOf"] = kept.pop("oneOf")
     return kept
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Whether a pattern matches a name, or is not supported. Unlike in Python, it takes no longer
+    than the name is."""
+    schema = json.dumps({"type": "string", "pattern": pattern})
+    with suppress(ValueError):
+        grammar = LLMatcher.grammar_from_json_schema(schema, overrides=JSON)
+        matcher = LLMatcher(_BYTES, grammar, log_level=0)
+        text = [*json.dumps(name, ensure_ascii=False).encode()]
+        return matcher.is_error() or matcher.validate_tokens(text) == len(text)
+    return True
 
 
 def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +132,8 @@ def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _empty(key: str, value: Any, schema: Mapping[str, Any]) -> bool:
     """Return whether a keyword changes nothing: all values are allowed that are without it."""
+    if value is None or (value == [] and key in _NAMED):  # as Go and PHP write nothing
+        return key != "const"
     match key:
         case "format":
             return not isinstance(value, str) or not _known_format(value)

@@ -22,7 +22,7 @@ class Tool:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The schemas of its parameters, by their names."""
-        return _mapping(self.parameters, "properties")
+        return mapping_in(self.parameters, "properties")
 
     def schema_of(self, parameter: str) -> Mapping[str, Any]:
         """The schema of one parameter; empty if the tool has none."""
@@ -63,7 +63,7 @@ class Tool:
             for defined in ("$defs", "definitions"):
                 if reference.startswith(f"#/{defined}/"):
                     name = reference.removeprefix(f"#/{defined}/")
-                    schema = _mapping(self.parameters, defined).get(name)
+                    schema = mapping_in(self.parameters, defined).get(name)
         return _SAYS_NOTHING
 
 
@@ -103,9 +103,16 @@ def named(tools: Sequence[Tool], name: str) -> Tool:
     return next((tool for tool in tools if tool.name == name), Tool(name))
 
 
-def _mapping(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+def mapping_in(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """The mapping in a field of a schema; empty if it has none."""
     found = schema.get(field)
     return found if isinstance(found, Mapping) else {}
+
+
+def required_in(schema: Mapping[str, Any]) -> Sequence[object]:
+    """The names that a schema requires."""
+    found = schema.get("required")
+    return found if isinstance(found, list) else ()
 
 
 def _tool(function: Mapping[str, Any]) -> Tool:

@@ -384,6 +384,32 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
     assert grammar_of_reply(syntax, loose, prompt_ending="") is None
 
 
+NO_SCHEMAS = (
+    {"type": None, "properties": None, "required": None},  # as Go writes nothing
+    {"type": "object", "properties": [], "required": []},  # and PHP
+    {"properties": 3, "required": 3, "patternProperties": [3], "uniqueItems": True},
+    {"properties": {"a": {"type": None, "properties": 3, "required": None, "items": None}}},
+)
+
+
+@pytest.mark.parametrize("name", mostly_slow(FAMILIES, quick=OF_EACH_FORM))
+def test_a_tool_without_a_readable_schema_costs_no_reply(any_family, name):
+    syntax = ReplySyntax(name)
+    nested = FAMILIES[name].calls[0].form == "nested"
+    for parameters in NO_SCHEMAS:
+        for strict in (True, False):
+            function = {"name": "open", "parameters": parameters, "strict": strict}
+            tools = json.dumps([{"type": "function", "function": function}])
+            rules = CallRules(choice="auto" if nested else "required")
+            grammar = grammar_of_reply(syntax, tools, rules, prompt_ending="")
+            assert (grammar is None) == nested
+            if grammar is not None:
+                any_family.grammars.constrain(grammar)
+    if nested:
+        text = write_call(name, "open", {"a": "x"})
+        assert read(syntax, [text], tools=(Tool("open", NO_SCHEMAS[0]),)).calls
+
+
 def test_a_reply_is_held_to_the_calls_and_the_form_that_are_asked_for():
     thinking = ReplySyntax("hermes", ReasoningMarks("<think>", "</think>"))
     plain, inside = ReplySyntax("hermes"), "<think>\n"

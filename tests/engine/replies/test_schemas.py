@@ -6,6 +6,7 @@ from engine.replies.schemas import complaint_about, loosened, meaningful, proble
 
 RECORD = {"type": "object", "additionalProperties": {"type": "integer"}}
 PATH = {"type": "string", "maxLength": 12}
+NAMED = {"type": "object", "properties": {f"{'a' * 40}!": {"type": "integer"}}}
 
 
 def of(schema):
@@ -31,6 +32,7 @@ def of(schema):
         (RECORD | {"unevaluatedProperties": {}, "dependentRequired": {}}, RECORD),
         (PATH | {"if": {"type": "string"}}, PATH),
         (PATH | {"then": {"maxLength": 2}}, PATH),
+        (RECORD | {"properties": None, "required": None, "$defs": []}, RECORD),
     ],
 )
 def test_what_says_nothing_is_dropped_wherever_it_stands(says_nothing, rest):
@@ -44,6 +46,7 @@ def test_what_says_something_stays():
         RECORD | {"propertyNames": {"pattern": "^a"}},
         {"type": "array", "uniqueItems": True},
         {"const": {"format": "path"}, "default": {"propertyNames": True}},
+        {"const": None},
         True,
         [],
     ):
@@ -58,6 +61,10 @@ def test_what_cannot_be_held_is_left_out_and_the_rest_is_held():
         (
             {"oneOf": [PATH, {"type": "string"}], "uniqueItems": True},
             {"anyOf": [PATH, {"type": "string"}]},
+        ),
+        (
+            NAMED | {"patternProperties": {r"\p{L}": {}, "^(a+)+$": {}}, "uniqueItems": True},
+            NAMED | {"patternProperties": {"^(a+)+$": {}}},
         ),
     ):
         assert complaint_about(of(schema))
