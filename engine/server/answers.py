@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from engine.conversation.stats import update
@@ -28,6 +28,7 @@ from engine.events import (
     Verdict,
 )
 from engine.request import Prompt, Request
+from engine.server.bodies import loads
 from engine.server.errors import Refusal, broken, of_failure
 from engine.server.link import EngineLink
 from engine.stretches import Stretch, cut, divided
@@ -121,6 +122,15 @@ Watch = Callable[[int, Usage], None]
 def call_id() -> str:
     """Return an id for a call that the model makes."""
     return f"call_{uuid4().hex}"
+
+
+def arguments_in(arguments: str) -> dict[str, Any]:
+    """A call's arguments as an object; {} if the answer ended within them."""
+    try:
+        value = loads(arguments or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 async def choices(

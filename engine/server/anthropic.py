@@ -15,7 +15,7 @@ from starlette.responses import Response
 from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Prompt, Request, Thinking, thinking_of
-from engine.server.answers import Ask, Ended, Piece, Said, call_id
+from engine.server.answers import Ask, Ended, Piece, Said, arguments_in, call_id
 from engine.server.bodies import WHOLE, Body, read_body
 from engine.server.conversation import BETWEEN
 from engine.server.errors import Refusal, anthropic_error
@@ -220,7 +220,7 @@ class MessageWriter:
             block["signature"] = SIGNATURE
             events = [self._delta({"type": "signature_delta", "signature": SIGNATURE})]
         elif self._open == "tool_use":
-            block["input"] = _object(self._arguments)
+            block["input"] = arguments_in(self._arguments)
         self._open = ""
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
@@ -253,15 +253,6 @@ def _usage(prompt_tokens: int, cached_tokens: int, output_tokens: int) -> Json:
         "cache_creation_input_tokens": 0,
         "output_tokens": output_tokens,
     }
-
-
-def _object(arguments: str) -> Json:
-    """A call's arguments as an object; {} if the answer ended within them."""
-    try:
-        value = json.loads(arguments or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 async def messages(service: Service, call: Call) -> Response:

@@ -122,10 +122,15 @@ def has_halves(source: str) -> bool:
     return "\\ud" in source or "\\uD" in source
 
 
+def _float(digits: str) -> float | str:
+    return number if math.isfinite(number := float(digits)) else digits
+
+
 def loads(source: str) -> Any:
     """Parse a JSON text, with U+FFFD in place of each half of a character. NaN and Infinity, which
-    are not JSON, become texts: a history may have them. Raises ValueError or RecursionError."""
-    value = json.loads(source, parse_constant=str)
+    are not JSON, and numbers like 1e999, become texts: a history may have them. Raises ValueError
+    or RecursionError."""
+    value = json.loads(source, parse_constant=str, parse_float=_float)
     if has_halves(source):
         value = json.loads(_HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
     return value
@@ -180,8 +185,6 @@ def _check(value: Any) -> None:
                 below += item.values()
             elif isinstance(item, list):
                 below += item
-            elif isinstance(item, float) and not math.isfinite(item):
-                raise _not_json("it has an infinite number")
         level = below
 
 

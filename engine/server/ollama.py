@@ -5,8 +5,7 @@ Fields that are not here, and options that only say how to compute, are ignored.
 
 import asyncio
 import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from starlette.responses import Response
 from engine.events import CallPiece, Prefill
 from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request
-from engine.server.answers import Ask, Ended, Piece, Said, call_id
+from engine.server.answers import Ask, Ended, Piece, Said, arguments_in, call_id
 from engine.server.bodies import WHOLE, Body, named, names_of, read_body
 from engine.server.errors import Refusal, invalid, ollama_error
 from engine.server.exchange import LINES, Call, Json, json_reply, line
@@ -227,7 +226,7 @@ class ReplyWriter:
         self._arguments += piece.arguments
         if not piece.ended:
             return []
-        function = {"name": self._name, "arguments": json.loads(self._arguments or "{}")}
+        function = {"name": self._name, "arguments": arguments_in(self._arguments)}
         return [self._part(calls=[{"id": call_id(), "function": function}])]
 
     def _end(self, ended: Ended) -> Json:

@@ -11,7 +11,11 @@ ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of lines, for Python's str.
 SAID = "".join(f"a{end}" for end in ENDS)
 TOOL = {"name": "f", "parameters": {"type": "object"}}
 CALL = json.dumps({"name": "f", "arguments": {"x": SAID}}, ensure_ascii=False)
-HALF = r'{"name": "f", "arguments": {"x": "\ud83d"}}'
+ODD = {  # values of an argument, and what a client reads of the call
+    r'"\ud83d"': "\ufffd",
+    "1e999": "1e999",  # which Python reads as infinite
+    "9" * 4301: "f",  # which Python does not read at all
+}
 TEMPLATE = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES = {
@@ -41,7 +45,7 @@ def values(text):
     """The values in the lines of a response."""
     lines = [line.removeprefix("data: ") for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith((":", "event: ", "[DONE]"))]
-    return [json.loads(line) for line in kept]
+    return [json.loads(line, parse_constant=pytest.fail) for line in kept]
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -58,8 +62,8 @@ def test_every_line_of_an_answer_is_whole(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages", "/api/chat"])
-def test_half_a_character_in_a_call_costs_no_answer(path, tmp_path):
+def test_an_odd_value_in_a_call_costs_no_answer(path, tmp_path):
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
-    call = ("<tool_call>\n", HALF, "\n</tool_call>")
-    text = answered(path, str(tmp_path), *call, stream=False)
-    assert "\ufffd" in str(values(text))
+    for value, read in ODD.items():
+        call = f'<tool_call>\n{{"name": "f", "arguments": {{"x": {value}}}}}\n</tool_call>'
+        assert read in str(values(answered(path, str(tmp_path), call, stream=False)))
