@@ -152,8 +152,6 @@ class ReplyWriter:
     _name: str = field(init=False, default="")  # of the call that is being written
     _arguments: str = field(init=False, default="")
     _began: int = field(init=False, default_factory=perf_counter_ns)
-    _reads: int = field(init=False, default=0)
-    _writes: int = field(init=False, default=0)
 
     @staticmethod
     def frame(part: Json) -> bytes:
@@ -170,12 +168,9 @@ class ReplyWriter:
             case None:
                 return [self._part()]
             case Prefill():
-                self._reads = perf_counter_ns()
                 return []
             case Refusal():
                 return [ollama_error(self.refused(piece))]
-        self._writes = self._writes or perf_counter_ns()
-        match piece:
             case Said("reasoning", text):
                 return [self._part(thinking=text)]
             case Said():
@@ -230,19 +225,21 @@ class ReplyWriter:
         return [self._part(calls=[{"id": call_id(), "function": function}])]
 
     def _end(self, ended: Ended) -> Json:
-        now, stats = perf_counter_ns(), ended.usage.stats
+        whole, stats = perf_counter_ns() - self._began, ended.usage.stats
+        times = (stats.prefill_seconds, stats.decode_seconds)
+        read, wrote = (int(seconds * 1e9) for seconds in times)
         return (
             self._part()
             | _scores(ended)
             | {
                 "done": True,
                 "done_reason": "length" if ended.reason == "length" else "stop",
-                "total_duration": now - self._began,
-                "load_duration": 0,
+                "total_duration": whole,
+                "load_duration": max(0, whole - read - wrote),  # with the wait for a turn
                 "prompt_eval_count": stats.prompt_tokens,
-                "prompt_eval_duration": self._writes - (self._reads or self._began),
+                "prompt_eval_duration": read,
                 "eval_count": stats.committed,
-                "eval_duration": now - self._writes,
+                "eval_duration": wrote,
             }
         )
 
