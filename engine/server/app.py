@@ -33,7 +33,7 @@ from engine.server.service import Service
 from engine.server.wishes import MISSING
 
 Endpoint = Callable[[Service, Call], Awaitable[Response]]
-_BASE = re.compile("(/api/v[01](?=/)|/v1(?=/|$))+")  # also LM Studio's and OpenRouter's
+_BASE = re.compile("^(/api/v[01](?=/)|/v1(?=/|$))+")  # also LM Studio's and OpenRouter's
 
 
 async def root(service: Service, call: Call) -> Response:

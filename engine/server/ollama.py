@@ -34,6 +34,7 @@ from engine.server.pool import Pair, keep_seconds
 from engine.server.service import Service
 from engine.server.thinking import ThinkingFields
 from engine.server.tools import ToolFields, call_rules, tools_json
+from models.architectures import number
 from models.errors import Problem
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
@@ -422,18 +423,17 @@ def _described(target: str) -> Json:
 
 def _model_info(pair: Pair) -> Json:
     family = _described(pair.target)["details"]["family"] or "unknown"
-    try:
+    config: Mapping[str, Any] = {}
+    with suppress(Problem):
         config = ModelFolder(Path(pair.target)).config
-    except Problem:
-        config = {}
     counted, loaded = count_parameters(config), pair.link.loaded
     context = loaded.context_length if loaded else context_of(pair.target) or 0
     return {
         "general.architecture": family,
         "general.parameter_count": counted.total if counted else 0,
         f"{family}.context_length": context,
-        f"{family}.embedding_length": config.get("hidden_size", 0),
-        f"{family}.block_count": config.get("num_hidden_layers", 0),
+        f"{family}.embedding_length": number(config, "hidden_size") or 0,
+        f"{family}.block_count": number(config, "num_hidden_layers") or 0,
     }
 
 

@@ -74,7 +74,7 @@ async def test_models_have_the_shape_that_the_client_reads():
         (model,) = listed["data"]
         assert (model["type"], model["id"], listed["has_more"]) == ("model", "tiny", False)
         assert listed["first_id"] == listed["last_id"] == "tiny"
-        for name in ("tiny", "tiny:latest", "gpt-4/x"):  # which all are answered
+        for name in ("tiny", "tiny:latest", "gpt-4/x", "v1"):  # which all are answered
             for path in (f"/v1/models/{name}", f"/models/{name}/"):
                 assert (await client.get(path)).json()["id"] == "tiny"
                 assert (await client.get(path, headers=headers)).json()["type"] == "model"
@@ -176,3 +176,9 @@ def test_a_model_is_described(tmp_path):
         assert found["details"]["family"] == "llama"
         assert found["details"]["quantization_level"] == "Q4"
     assert answered("POST", "show", target, system="x")[0] == 400
+    config = {"model_type": "gemma3", "text_config": CONFIG}
+    (tmp_path / "tiny-4bit" / "config.json").write_text(json.dumps(config))
+    _, found = answered("POST", "show", target, model="tiny-4bit")
+    described = found["model_info"].items()
+    sizes = {name.partition(".")[2]: number for name, number in described}
+    assert (sizes["embedding_length"], sizes["block_count"]) == (8, 1)
