@@ -72,7 +72,7 @@ def sampling_in(body: SamplingFields, loaded: Loaded) -> Sampling:
     elif body.repeat_last_n is not None:
         window = body.repeat_last_n if body.repeat_last_n > 0 else loaded.context_length
         given["penalty_window"] = min(window, _LONGEST_WINDOW)
-    if body.seed is not None:
+    if body.seed is not None and body.seed != -1:  # which is none to most neighbours
         given |= {"seed": body.seed % SEEDS, "repeatable": True}
     given["logit_bias"] = {
         _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()

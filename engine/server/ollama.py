@@ -119,9 +119,8 @@ def generate_ask(body: GenerateBody, loaded: Loaded) -> Ask:
 def _request(body: AnswerFields, loaded: Loaded, **more: Any) -> Request:
     options, context = body.options, loaded.context_length
     limits = (options.num_predict, options.num_ctx, context)
-    seed = None if options.seed == -1 else options.seed
     return Request(
-        sampling=sampling_in(options.model_copy(update={"seed": seed}), loaded),
+        sampling=sampling_in(options, loaded),
         max_tokens=min(next(limit for limit in limits if limit is not None and limit > 0), context),
         stops=tuple(options.stop),
         overflow="rolling" if body.truncate else "stop",

@@ -155,6 +155,7 @@ def test_other_names_of_neighbours_are_done_in_each_dialect(path):
             {"stop_sequences": ["x"]},
             {"stop": ""},
             {"random_seed": 5},
+            {"seed": -1},
             {"repeat_penalty": 1.5, "penalty_last_n": 5},
             {"guided_choice": ["yes", "no"]},
             {"min_p": 0.5, "top_k": 3},
@@ -162,9 +163,10 @@ def test_other_names_of_neighbours_are_done_in_each_dialect(path):
     )
     requests = [request for _, request in found]
     assert [request.max_tokens for request in requests[:6]] == [7] * 6
-    first, second, third, seeded, repeated, held, chosen = requests[6:]
+    first, second, third, seeded, unseeded, repeated, held, chosen = requests[6:]
     assert (first.stops, second.stops, third.stops) == (("x",), ("x",), ())
     assert (seeded.sampling.seed, seeded.sampling.repeatable) == (5, True)
+    assert (unseeded.sampling.seed, unseeded.sampling.repeatable) == (None, False)
     assert (repeated.sampling.repetition_penalty, repeated.sampling.penalty_window) == (1.5, 5)
     assert held.grammar.source == "yes|no"
     assert (chosen.sampling.min_p, chosen.sampling.top_k) == (0.5, 3)
