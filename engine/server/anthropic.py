@@ -69,8 +69,7 @@ _BILLING = "x-anthropic-billing-header:"
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """Make an `Ask` from the body. Raises Refusal."""
-    parallel = not body.tool_choice.disable_parallel_tool_use
-    rules = call_rules(body.choice, functions_of(body), parallel=parallel)
+    rules = call_rules(body.choice, functions_of(body), parallel=body.parallel)
     form = (body.output_config.format if body.output_config else None) or body.output_format
     request = Request(
         sampling=sampling_in(body, loaded),

@@ -93,7 +93,8 @@ class ShowBody(Body):
 def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a chat. Raises Refusal."""
     functions = body.functions
-    request = _request(body, loaded, calls=call_rules(body.choice, functions))
+    rules = call_rules(body.choice, functions, parallel=body.parallel)
+    request = _request(body, loaded, calls=rules)
     prompt = Prompt(
         messages=conversation_of(body.messages),
         tools=tools_json(functions),
@@ -105,6 +106,8 @@ def chat_ask(body: OllamaChatBody, loaded: Loaded) -> Ask:
 def generate_ask(body: GenerateBody, loaded: Loaded) -> Ask:
     """Make an `Ask` of a prompt, or of a gap in one. Raises Refusal."""
     check_gap(body.suffix, loaded)
+    if body.raw and body.system:
+        raise invalid("system is not supported in a raw prompt. Put it into the prompt.", "system")
     if body.images and (body.suffix or body.raw):
         message = "Images are not supported in a raw prompt or with a suffix. Use /api/chat."
         raise invalid(message, "images", "unsupported_content")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from engine.events import CallPiece, Prefill, TokenLogprob
@@ -59,7 +59,6 @@ class ChatBody(ChoosingFields, ThinkingFields, ToolFields):
     max_tokens: Limit = named("max_completion_tokens", *LENGTHS)
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
-    parallel_tool_calls: bool = True
     prediction: Prediction | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
@@ -80,7 +79,10 @@ class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=2048)]
     suffix: str | None = None
     max_tokens: Limit = named(*LENGTHS, default=16)  # OpenAI's default
-    logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
+    logprobs: Annotated[
+        Annotated[int, Field(ge=0, le=20), WHOLE] | None,
+        BeforeValidator(lambda given: None if given is False else given),  # as in a chat
+    ] = None
     best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
 
     @property
@@ -109,7 +111,7 @@ def chat_ask(body: ChatBody, loaded: Loaded) -> Ask:
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
     functions = body.functions
-    rules = call_rules(body.choice, functions, parallel=body.parallel_tool_calls)
+    rules = call_rules(body.choice, functions, parallel=body.parallel)
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
         messages=conversation_of(body.messages, goes_on=body.goes_on),

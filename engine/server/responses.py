@@ -47,7 +47,7 @@ class Item(Message):
 
 
 class FunctionTool(Function):
-    type: Literal["function"]
+    type: Literal["function"] = "function"
 
 
 class InputFormat(Body):
@@ -84,8 +84,8 @@ class HostedTool(Body):
 
 
 def _kind_of_tool(tool: Any) -> str:
-    type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
-    return type if type in (*OWN_TOOLS, "mcp") else "hosted"
+    type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", "")
+    return type or "function" if type in (None, *OWN_TOOLS, "mcp") else "hosted"
 
 
 Tool = Annotated[
@@ -112,7 +112,6 @@ class ResponsesBody(SamplingFields, FormFields, ThinkingFields, ChoiceFields):
     )
     instructions: str | None = None
     tools: list[Tool] = Field(default_factory=list)
-    parallel_tool_calls: bool = True
     text: TextConfig = TextConfig()
     stream: bool = False
     include: list[str] = Field(default_factory=list)
@@ -253,7 +252,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
     rules = call_rules(
         names.get(body.choice, body.choice),
         functions,
-        parallel=body.parallel_tool_calls,
+        parallel=body.parallel,
     )
     logprobs = "message.output_text.logprobs" in body.include
     request = Request(
@@ -275,7 +274,7 @@ def echoed(body: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a body that the response repeats, with supported tools only."""
     given = {name: body.get(name) for name in ASKED if name not in _NEVER}
     repeated = ASKED | {name: value for name, value in given.items() if value is not None}
-    tools = [tool for tool in repeated["tools"] if tool.get("type") in OWN_TOOLS]
+    tools = [tool for tool in repeated["tools"] if _kind_of_tool(tool) in OWN_TOOLS]
     return repeated | {"tools": tools}
 
 

@@ -102,6 +102,7 @@ def _name_in(tool: Any) -> Any:
 class ChoiceFields(Body):
     """The choice among the tools."""
 
+    parallel_tool_calls: bool = True
     tool_choice: Annotated[
         Annotated[Named, Tag("Named")] | Annotated[Mode, Tag("Mode")],
         Discriminator(lambda choice: "Mode" if "mode" in choice else "Named"),
@@ -113,6 +114,11 @@ class ChoiceFields(Body):
         """The choice as "none", "auto", "required", or the name of a tool."""
         chosen = self.tool_choice
         return chosen.name if isinstance(chosen, Named) else chosen.mode
+
+    @property
+    def parallel(self) -> bool:
+        """Whether an answer may have several calls."""
+        return self.parallel_tool_calls and not self.tool_choice.disable_parallel_tool_use
 
     def may_call(self, name: str) -> bool:
         """Whether the choice allows calls of a tool."""
