@@ -27,7 +27,7 @@ class Guard:
         none; `origins`: of web pages that may send requests."""
         self._hosts = frozenset(hosts)
         self._key = key.encode() if key is not None else None
-        self._origins = frozenset(origins)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
     def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
         """Check Host and Origin; `headers` have lower-case names.
@@ -63,8 +63,9 @@ class Guard:
             return
         headers = call.headers
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        shown = headers.get("x-api-key") or (bearer if scheme.lower() == "bearer" else "")
-        if not hmac.compare_digest(shown.strip().encode("latin-1"), self._key):
+        shown = headers.get("x-api-key", ""), bearer if scheme.lower() == "bearer" else ""
+        keys = [key.strip().encode("latin-1") for key in shown]  # clients may send another's, too
+        if not any(hmac.compare_digest(key, self._key) for key in keys):
             raise Refusal(401, "invalid_api_key", "The API key is missing or wrong.")
 
 

@@ -72,7 +72,7 @@ def test_there_is_one_host_by_one_of_its_names_and_no_origin():
 async def test_a_page_that_is_allowed_may_ask():
     origin = "http://localhost:3000"
 
-    async with asking(key=KEY, origins=(origin,)) as (client, _):
+    async with asking(key=KEY, origins=("http://LocalHost:3000/",)) as (client, _):
         before = await client.options(CHAT, headers={"origin": origin})
         assert before.status_code == 204
         assert before.headers["access-control-allow-origin"] == origin
@@ -116,6 +116,8 @@ async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
             {"x-api-key": KEY},
             {"authorization": f"Bearer {KEY}"},
             {"authorization": f"bearer {KEY}"},
+            {"authorization": f"Bearer {KEY}", "x-api-key": "sk-of-another-server"},
+            {"authorization": "Bearer sk-of-another-server", "x-api-key": KEY},
         ):
             assert await ask(client, "/v1/models", headers) == 200
 
