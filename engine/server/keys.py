@@ -2,7 +2,9 @@
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from models.errors import Problem
 from models.files import data_folder
@@ -20,8 +22,8 @@ def read_key(path: Path) -> str:
 
     Raises `Problem` if other users can read the file, or if it has no key.
     """
-    if not path.exists():
-        return _make(path)
+    if not os.path.lexists(path):
+        _make(path)
     try:
         with path.open(encoding="ascii") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -40,15 +42,15 @@ def read_key(path: Path) -> str:
     return key
 
 
-def _make(path: Path) -> str:
-    key = "sk-slipstream-" + secrets.token_urlsafe(24)
+def _make(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="ascii") as opened:
-            opened.write(key + "\n")
+        with NamedTemporaryFile(dir=path.parent) as file:  # which only its owner can read
+            file.write(f"sk-slipstream-{secrets.token_urlsafe(24)}\n".encode())
+            file.flush()
+            with suppress(FileExistsError):  # another process was quicker
+                os.link(file.name, path)
     except OSError as error:
         raise Problem(
             f"The key file {path} cannot be created: {error.strerror}.", "Name another file."
         ) from None
-    return key

@@ -1,5 +1,7 @@
 """The file of the API key."""
 
+import secrets
+
 import pytest
 
 from engine.server.keys import default_key_file, read_key
@@ -13,6 +15,20 @@ def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path):
     assert len(key) > 30
     assert read_key(path) == key
     assert read_key(tmp_path / "other") != key
+
+
+def test_two_that_make_it_at_once_have_one_key(tmp_path, monkeypatch):
+    token, found = secrets.token_urlsafe, []
+
+    def meanwhile(size):
+        monkeypatch.undo()
+        found.append(read_key(tmp_path / "key"))
+        return token(size)
+
+    monkeypatch.setattr(secrets, "token_urlsafe", meanwhile)
+    found.append(read_key(tmp_path / "key"))
+    assert found[0] == found[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path):
