@@ -6,6 +6,7 @@ chat template, such as turns, belong to the engine (`engine.conversation.templat
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,15 +64,14 @@ def arguments_of(value: Any) -> str:
 
     Any other value is put into an object: {"arguments": ...}.
     """
-    value = "{}" if value is None else value
     read = value
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, RecursionError):
             read = loads(value or "{}")
-        except (ValueError, RecursionError):
-            read = None
         if isinstance(read, dict) and not has_halves(value):
             return value or "{}"
+    if read is None:
+        return "{}"
     return json.dumps(read if isinstance(read, dict) else {"arguments": value}, ensure_ascii=False)
 
 
