@@ -175,11 +175,12 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 
 
 _BEGINNING = re.compile(rf'\s*\{{\s*"{INPUT}"\s*:\s*"')
-_CHARACTERS = re.compile(  # whole ones only: two escaped halves of a surrogate pair are one
+_CHARACTERS = re.compile(  # whole ones only: the first half of a pair waits for what follows it
     r'(?:[^"\\]'
     r"|\\[^u]"
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})*"
+    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
+    r"|\\u[0-9a-fA-F]{4}(?=[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]))*"
 )
 
 

@@ -161,7 +161,8 @@ def test_the_input_of_a_custom_tool_comes_as_it_is_written():
         ("not json", "not json"),
         ("", ""),
         ('{"input": "cut', "cut"),
-        ('{"input": "half \\ud83d"}', "half "),
+        ('{"input": "half \\ud83d and on"}', "half \ud83d and on"),
+        ('{"input": "\\ud83d\\ud83d\\ude00\\ud83d"}', "\ud83d😀\ud83d"),
     ):
         custom = CustomInput()
         assert custom.push(arguments) + custom.finish() == text
