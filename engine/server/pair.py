@@ -89,7 +89,8 @@ class Pair:
     @property
     def alive(self) -> bool:
         """Whether it has an engine of its own, which may be about to start again."""
-        return self._life is not None and not self._life.done()
+        life = self._life
+        return life is not None and not (life.done() or life.cancelling())
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -117,11 +118,12 @@ class Pair:
 
     async def stop(self) -> None:
         """End its engine. The next request loads the pair again."""
-        life, self._life, self.loading = self._life, None, None
-        self.fit, self.measured, self.keep_seconds = None, None, self._usual_seconds
-        if life is not None:
-            life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
+        self.fit = self.measured = self.loading = None
+        self.keep_seconds = self._usual_seconds
+        if (life := self._life) is not None:
+            if not life.cancelling():  # a second time would leave the process as it is
+                life.cancel()
+            await asyncio.wait((life,))
 
 
 def retrieve(task: asyncio.Task[Any]) -> None:

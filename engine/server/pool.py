@@ -157,7 +157,9 @@ class Pool:
         while True:
             await asyncio.sleep(self._tick_seconds)
             if first.child is None and await self._measure(first):
-                while (idle := self._idle()) and await self._lacks(first, self._there, [first]):
+                while first.content and (idle := self._idle()):
+                    if not await self._lacks(first, self._there, [first]):
+                        break
                     await self._unload(idle[0], "to make room")
             for pair in self._idle():
                 if loop.time() >= pair.expires or pair not in self.pairs:

@@ -7,12 +7,14 @@ from math import inf
 
 import pytest
 
-from engine.process.protocol import Generate
+from engine.process.protocol import Generate, Load
+from engine.request import Prompt, Request
 from engine.server import answers
 from engine.server.errors import Refusal
-from engine.server.pool import keep_seconds
+from engine.server.link import EngineLink
+from engine.server.pool import Pair, Pool, keep_seconds
 from models.errors import Problem
-from tests.support.engine.pooled import MB, pooled, sized
+from tests.support.engine.pooled import MB, ScriptedChild, pooled, sized
 from tests.support.engine.scripted_host import script, scripted
 
 HANG = json.dumps({"say": ["a "], "then": "hang"})
@@ -269,6 +271,63 @@ async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
         for refused in (await waiting, await served.asked("one")):
             assert refused.status_code == 503
         assert child.lives == 2
+
+
+class LateChild(ScriptedChild):
+    """An engine that ends once it may."""
+
+    def __init__(self, link, load):
+        super().__init__(link, load)
+        self.ending, self.may_end, self.over = asyncio.Event(), asyncio.Event(), False
+
+    async def run(self, loaded):
+        try:
+            await super().run(loaded)
+        finally:
+            self.ending.set()
+            await self.may_end.wait()
+            self.over = True
+
+
+async def test_a_server_that_ends_while_it_unloads_a_model_waits_for_its_engine():
+    child = LateChild(EngineLink(), Load("one", "/models/one"))
+    pair = Pair(child.link, child, name="one", keep_seconds=0.0)
+    pool = Pool([pair], tick_seconds=0.001)
+    tending = asyncio.create_task(pool.tend())
+    async with pool.using(pair):
+        pass
+    await child.ending.wait()
+    tending.cancel()
+    await asyncio.gather(tending, return_exceptions=True)
+    child.may_end.set()
+    await pool.close()
+    assert child.over
+
+
+async def test_idle_models_leave_also_after_the_window_has_lost_its_own_meanwhile():
+    room, dying = sized(100, mine=30, one=30, two=30, large=75), {"say": [], "then": "die"}
+    async with (
+        scripted(target="/models/mine") as (link, _),
+        pooled("one", "two", "large", room=room, window=link) as served,
+    ):
+        await served.asked("one")
+        await served.asked("two")
+        reckon = room.require
+
+        async def lost_meanwhile(pair, **more):
+            try:
+                await reckon(pair, **more)
+            finally:
+                async with link.generate(Prompt(text=json.dumps(dying)), Request()) as events:
+                    assert [event async for event in events]
+
+        room.require = lost_meanwhile
+        await link.load(served.children["large"].load)
+        while "one" in served.loaded:
+            await asyncio.sleep(0.005)
+        await served.client.post("/api/generate", json={"model": "two", "keep_alive": 0})
+        while served.loaded:
+            await asyncio.sleep(0.005)
 
 
 async def test_the_windows_pair_is_one_of_them_and_has_precedence():
