@@ -104,7 +104,7 @@ async def serve(
     loaded: Callable[[Place, Loaded], None] = lambda place, loaded: None,
     report: Report = lambda line: None,
 ) -> None:
-    """Serve with engines of its own until SIGINT or SIGTERM. The first pair is loaded at once.
+    """Serve with engines of its own until a signal ends it. The first pair is loaded at once.
 
     `loaded` is called once requests are answered; `report` with what happens later. `command`
     starts an engine; ours where it is empty. Raises Problem.
@@ -173,7 +173,7 @@ async def serve_attached(
 
 
 def _signalled() -> asyncio.Future[None]:
-    """Return a future that is done when the process gets SIGINT or SIGTERM."""
+    """Return a future that is done when the process is asked to end, or its terminal closes."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -181,8 +181,9 @@ def _signalled() -> asyncio.Future[None]:
         if not future.done():
             future.set_result(None)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # by nohup
+            loop.add_signal_handler(number, end)
     return future
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shutil
+import signal
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from httpx2 import AsyncClient
 
 from engine.events import Text
 from engine.process.client import GUEST
-from engine.process.protocol import Cancel, Generate, parse_command
+from engine.process.protocol import Cancel, Generate, Load, parse_command
 from engine.server import running
 from engine.server.pool import Offers
-from engine.server.running import Place, serve_attached
+from engine.server.running import Place, serve, serve_attached
 from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
 from tests.support.engine.asking import run
@@ -115,6 +116,23 @@ def test_a_place_that_others_can_reach_needs_a_key():
         Place(host="192.0.2.1")
     assert Place(host="192.0.2.1", key="x" * 20).address == "http://192.0.2.1:8737"
     assert Place(host="::1").address == "http://[::1]:8737"
+
+
+def test_it_ends_by_itself_where_its_terminal_closes():
+    async def serving():
+        loads, command = {"tiny": Load("tiny", "/models/tiny")}, ("sh", "-c", "cat >/dev/null")
+        work = asyncio.create_task(serve(Place(port=0), Offers(loads=loads), command=command))
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGHUP)
+        assert not unheard
+        await work
+
+    unheard = []
+    before = signal.signal(signal.SIGHUP, lambda *_: unheard.append(1))
+    try:
+        run(serving())
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.slow
