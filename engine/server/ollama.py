@@ -398,13 +398,19 @@ def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@lru_cache(64)
 def _described(target: str) -> Json:
-    """The size, the date and the details of the model in a folder."""
+    """The size, the date and the details of the model in a folder, as it is now."""
+    changed = 0.0
+    with suppress(OSError):
+        changed = (Path(target) / "config.json").stat().st_mtime
+    return _details(target, changed)
+
+
+@lru_cache(64)
+def _details(target: str, changed: float) -> Json:
     folder = ModelFolder(Path(target))
-    counted, family, bits, changed, size = None, "", None, 0.0, 0
+    counted, family, bits, size = None, "", None, 0
     with suppress(Problem, OSError):
-        changed = (folder.path / "config.json").stat().st_mtime
         counted, family = count_parameters(folder.config), folder.model_type
         bits = folder.quantization_bits
         size = folder.size_bytes

@@ -133,7 +133,7 @@ def retrieve(task: asyncio.Task[Any]) -> None:
 
 
 class Room:
-    """The memory of this machine. Weighs each pair once."""
+    """The memory of this machine. Weighs each pair until that succeeds."""
 
     def __init__(self, machine: Callable[[], Machine] = this_machine) -> None:
         self._machine = machine
@@ -172,9 +172,9 @@ class Room:
         if pair.macs.hosts:
             return None
         key = pair.target, pair.drafter, pair.memory.drafter_bits
-        if key not in self._sizes:
-            self._sizes[key] = await asyncio.to_thread(partial(_weigh, *key))
-        return self._sizes[key]
+        if (sizes := self._sizes.get(key)) is None:
+            sizes = self._sizes[key] = await asyncio.to_thread(partial(_weigh, *key))
+        return sizes
 
 
 def _weigh(target: str, drafter: str, bits: int) -> Sizes | None:

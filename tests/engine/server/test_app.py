@@ -161,6 +161,12 @@ def test_what_is_loaded_is_listed(tmp_path):
         assert answered("GET", path, "") == (200, {"models": []})
     _, unread = answered("GET", "tags", "/models/tiny")
     assert [one["size"] for one in unread["models"]] == [0]
+    late, families = tmp_path / "late", []
+    for be_there in (lambda: None, lambda: model(late)):
+        be_there()
+        _, listed = answered("GET", "tags", str(late))
+        families += [one["details"]["family"] for one in listed["models"]]
+    assert families == ["", "llama"]
     _, found = answered("GET", "version", "/models/tiny")
     assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3
 

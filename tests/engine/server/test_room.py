@@ -1,6 +1,7 @@
 """Whether there is memory for a pair, by the numbers of its files."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_it_needs_room_beside_the_others(unified):
         with pytest.raises(Problem):
             asyncio.run(required(0.2))
         asyncio.run(required(0.2, leaving=[fit] * 9))
+
+
+def test_what_could_not_be_read_is_weighed_again(tmp_path):
+    room, pair = Room(lambda: machine(1 << 33)), Load("l", str(tmp_path / "late"), "lookup")
+    assert asyncio.run(room.taken(pair)) is None
+    shutil.copytree(STORIES, tmp_path / "late")
+    assert asyncio.run(room.taken(pair)) is not None
 
 
 def test_what_is_not_known_is_not_refused(tmp_path):
