@@ -47,6 +47,15 @@ def _typed(part: Any) -> bool:
     return isinstance(part, dict) and any(isinstance(part.get(n), str) for n in ("type", "text"))
 
 
+def _in_one(value: Any) -> Any:
+    """A text that may be sent as a list of parts, as Mistral has a thought."""
+    is_list = isinstance(value, list) and all(map(_typed, value))
+    return text_of([Part.model_validate(part) for part in value]) if is_list else value
+
+
+Text = Annotated[str, BeforeValidator(_in_one)]
+
+
 class Part(Past):
     """A part of a content: a text, an image, a file, a call, its result, or something else.
 
@@ -58,7 +67,7 @@ class Part(Past):
     kind: str = ""
     id: str = named("id", "tool_use_id", default="")
     name: str = named("name", "filename", "title", default="")
-    text: str = named("text", "refusal", "thinking", "summary", "tool_name", default="")
+    text: Text = named("text", "refusal", "thinking", "summary", "tool_name", default="")
     data: str = named("data", "file_data", "image_url", "url", "file_url", default="")
     media_type: str = ""
     content: "Content" = ""
@@ -127,7 +136,7 @@ class Message(Past):
     role: str = ""
     content: Content = ""
     refusal: str = ""
-    reasoning: str = named("reasoning_content", "reasoning", "thinking", default="")
+    reasoning: Text = named("reasoning_content", "reasoning", "thinking", default="")
     reasoning_details: list[Part] = Field(default_factory=list)
     tool_calls: list[Called] = Field(default_factory=list)
     function_call: Called | None = None

@@ -144,6 +144,7 @@ def block(**more):
 
 
 NAN = float("nan")
+TEXTS = [{"type": "text", "text": "Hm"}]  # as Mistral has a thought
 PAST = {
     # what is past, its role, and a part of it
     chat: (
@@ -152,6 +153,8 @@ PAST = {
         (said([None, "a", {"text": "b"}]), "assistant", "b"),
         (said(refusal="No."), "assistant", "No."),
         (said(reasoning={"text": "Hm"}), "assistant", "Hm"),
+        (said("a", reasoning_content=TEXTS), "assistant", "reasoning='Hm'"),
+        (said([{"type": "thinking", "thinking": TEXTS}]), "assistant", "reasoning='Hm'"),
         (calling([called({"a": 2})]), "assistant", '{"a": 2}'),
         (calling([called([2])]), "assistant", "[2]"),
         (calling([called({"x": NAN})]), "assistant", "NaN"),
