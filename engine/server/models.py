@@ -1,5 +1,6 @@
 """GET /v1/models: the models that clients may ask for, in the forms of OpenAI and of Anthropic."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,16 @@ async def models(service: Service, call: Call) -> Response:
                 "last_id": listed[-1] if listed else None,
             }
         )
-    shown = [_for_openai(pair) for pair in pairs]
+    shown = [await asyncio.to_thread(_for_openai, pair) for pair in pairs]
     return json_reply({"object": "list", "data": shown, "models": shown})  # Codex reads the latter
 
 
 async def model(service: Service, call: Call) -> Response:
     """Return the model that answers to a name."""
     asked = service.asked_for(call.path.removeprefix("/models/"))
-    return json_reply(_for_anthropic(asked.model) if _anthropic(call) else _for_openai(asked.pair))
+    if _anthropic(call):
+        return json_reply(_for_anthropic(asked.model))
+    return json_reply(await asyncio.to_thread(_for_openai, asked.pair))
 
 
 def _for_openai(pair: Pair) -> dict[str, Any]:

@@ -4,12 +4,13 @@ no memory."""
 import asyncio
 import json
 from math import inf
+from threading import get_ident
 
 import pytest
 
 from engine.process.protocol import Generate, Load
 from engine.request import Prompt, Request
-from engine.server import answers
+from engine.server import answers, models
 from engine.server.errors import Refusal
 from engine.server.link import EngineLink
 from engine.server.pool import Pair, Pool, keep_seconds
@@ -88,6 +89,16 @@ async def test_all_endpoints_take_the_model():
         missing = await served.client.get("/v1/models/three")
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
         assert (await served.client.get("/health")).status_code == 200
+
+
+async def test_a_disk_that_is_slow_holds_no_stream_up(monkeypatch):
+    read_in = []
+    monkeypatch.setattr(models, "context_of", lambda target: read_in.append(get_ident()))
+    async with pooled("one", "two") as served:
+        for path in ("/v1/models", "/v1/models/one"):
+            assert (await served.client.get(path)).status_code == 200
+    assert len(read_in) == 3
+    assert get_ident() not in read_in
 
 
 async def test_the_least_recently_used_makes_room():
