@@ -15,7 +15,7 @@ from typing import Any
 from engine.replies.families import CallRow, Form, pieces
 from engine.replies.lark import Rules, either, members, text
 from engine.replies.schemas import mapped
-from engine.replies.tools import Tool, mapping_in, required_in
+from engine.replies.tools import Tool, part_of
 from models.errors import Problem
 
 _SAYS_NOTHING = {"title", "description", "default", "examples", "$comment", "deprecated"}
@@ -157,7 +157,7 @@ def _literals(rules: Rules, row: CallRow) -> Callable[[Tool], str]:
 
 def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any], bool]]:
     """The parameters of a strict tool: (name, schema, whether it is required)."""
-    required = required_in(tool.parameters)
+    required = part_of(tool.parameters, "required", list)
     found = []
     for name in tool.properties:
         if not re.fullmatch(allowed, name):
@@ -247,7 +247,8 @@ class _Literals:
 
     def _object(self, tool: Tool, schema: Mapping[str, Any]) -> str:
         _refuse_beyond(tool, schema)
-        properties, required = mapping_in(schema, "properties"), required_in(schema)
+        properties = part_of(schema, "properties", dict)
+        required = part_of(schema, "required", list)
         if not properties and schema.get("additionalProperties") is not False:
             return self._any_object
         parts = [

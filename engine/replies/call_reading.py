@@ -22,7 +22,7 @@ from engine.replies.json_text import (
     value_of,
 )
 from engine.replies.literals import pass_literal, pass_members, scalar
-from engine.replies.tools import Tool, mapping_in, type_of
+from engine.replies.tools import Tool, part_of, type_of
 
 _NAME = re.compile(r"[\w.-]+")
 _NAME_IN_TAGS = re.compile(r'[^<>\s"]+')
@@ -287,7 +287,7 @@ def _members(
         incoming.take(len(opening))
         key = yield from incoming.word(_KEY)
         yield from incoming.expect(after)
-        properties = mapping_in(schema, "properties")
+        properties = part_of(schema, "properties", dict)
         inner = tool.resolved(schema.get("items") if is_list else properties.get(key))
         emit(before if is_list else f'{before}"{escaped(key)}": ')
         before = ", "

@@ -7,13 +7,12 @@ cannot be held.
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher, LLTokenizer
 
-from engine.replies.tools import mapping_in
+from engine.replies.tools import part_of
 from models.errors import Problem
 
 if TYPE_CHECKING:
@@ -103,27 +102,17 @@ def _loose(schema: dict[str, Any], unknown: Collection[str]) -> dict[str, Any]:
     if "pattern" in kept and complaint_about({"type": "string", "pattern": kept["pattern"]}):
         del kept["pattern"]
     if "patternProperties" in kept:  # of known names alone, one allows no other
-        names = mapping_in(kept, "properties")
+        names = part_of(kept, "properties", dict)
+        known: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        known |= {"properties": dict.fromkeys(names, True), "required": [*names]}
         kept["patternProperties"] = {
             pattern: value
-            for pattern, value in mapping_in(kept, "patternProperties").items()
-            if not any(_may_match(pattern, name) for name in names)
+            for pattern, value in part_of(kept, "patternProperties", dict).items()
+            if not complaint_about(known | {"patternProperties": {pattern: {}}})
         }
     if "oneOf" in kept and "anyOf" not in kept:
         kept["anyOf"] = kept.pop("oneOf")
     return kept
-
-
-def _may_match(pattern: str, name: str) -> bool:
-    """Whether a pattern matches a name, or is not supported. Unlike in Python, it takes no longer
-    than the name is."""
-    schema = json.dumps({"type": "string", "pattern": pattern})
-    with suppress(ValueError):
-        grammar = LLMatcher.grammar_from_json_schema(schema, overrides=JSON)
-        matcher = LLMatcher(_BYTES, grammar, log_level=0)
-        text = [*json.dumps(name, ensure_ascii=False).encode()]
-        return matcher.is_error() or matcher.validate_tokens(text) == len(text)
-    return True
 
 
 def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Tool:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The schemas of its parameters, by their names."""
-        return mapping_in(self.parameters, "properties")
+        return part_of(self.parameters, "properties", dict)
 
     def schema_of(self, parameter: str) -> Mapping[str, Any]:
         """The schema of one parameter; empty if the tool has none."""
@@ -63,7 +63,7 @@ class Tool:
             for defined in ("$defs", "definitions"):
                 if reference.startswith(f"#/{defined}/"):
                     name = reference.removeprefix(f"#/{defined}/")
-                    schema = mapping_in(self.parameters, defined).get(name)
+                    schema = part_of(self.parameters, defined, dict).get(name)
         return _SAYS_NOTHING
 
 
@@ -103,16 +103,10 @@ def named(tools: Sequence[Tool], name: str) -> Tool:
     return next((tool for tool in tools if tool.name == name), Tool(name))
 
 
-def mapping_in(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    """The mapping in a field of a schema; empty if it has none."""
+def part_of[Kind](schema: Mapping[str, Any], field: str, kind: type[Kind]) -> Kind:
+    """A part of a schema; empty if it is missing or of another kind."""
     found = schema.get(field)
-    return found if isinstance(found, Mapping) else {}
-
-
-def required_in(schema: Mapping[str, Any]) -> Sequence[object]:
-    """The names that a schema requires."""
-    found = schema.get("required")
-    return found if isinstance(found, list) else ()
+    return found if isinstance(found, kind) else kind()
 
 
 def _tool(function: Mapping[str, Any]) -> Tool:

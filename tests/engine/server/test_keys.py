@@ -8,27 +8,23 @@ from engine.server.keys import default_key_file, read_key
 from models.errors import Problem
 
 
-def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path):
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path, monkeypatch):
     path = tmp_path / "folder" / "key"
     key = read_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert len(key) > 30
     assert read_key(path) == key
-    assert read_key(tmp_path / "other") != key
+    other, token, found = tmp_path / "other", secrets.token_urlsafe, []
 
-
-def test_two_that_make_it_at_once_have_one_key(tmp_path, monkeypatch):
-    token, found = secrets.token_urlsafe, []
-
-    def meanwhile(size):
+    def meanwhile(size):  # another process makes it, too
         monkeypatch.undo()
-        found.append(read_key(tmp_path / "key"))
+        found.append(read_key(other))
         return token(size)
 
     monkeypatch.setattr(secrets, "token_urlsafe", meanwhile)
-    found.append(read_key(tmp_path / "key"))
-    assert found[0] == found[1]
-    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+    found.append(read_key(other))
+    assert found[0] == found[1] != key
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "other"]
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path):

@@ -65,7 +65,9 @@ async def test_two_models_are_asked_in_turn_and_at_once():
             assert len(asked) == {"one": 6, "two": 5}[model]
 
 
-async def test_all_endpoints_take_the_model():
+async def test_all_endpoints_take_the_model(monkeypatch):
+    read_in = []  # these threads: a slow disk holds no stream up
+    monkeypatch.setattr(models, "context_of", lambda target: read_in.append(get_ident()))
     async with pooled("one", "two") as served:
         messages = [{"role": "user", "content": "hi"}]
         for path, body in (
@@ -86,19 +88,11 @@ async def test_all_endpoints_take_the_model():
         assert states == {"one": "not-loaded", "two": "loaded"}
         one = (await served.client.get("/v1/models/one")).json()
         assert (one["id"], one["state"]) == ("one", "not-loaded")
+        assert len(read_in) == 2
+        assert get_ident() not in read_in
         missing = await served.client.get("/v1/models/three")
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
         assert (await served.client.get("/health")).status_code == 200
-
-
-async def test_a_disk_that_is_slow_holds_no_stream_up(monkeypatch):
-    read_in = []
-    monkeypatch.setattr(models, "context_of", lambda target: read_in.append(get_ident()))
-    async with pooled("one", "two") as served:
-        for path in ("/v1/models", "/v1/models/one"):
-            assert (await served.client.get(path)).status_code == 200
-    assert len(read_in) == 3
-    assert get_ident() not in read_in
 
 
 async def test_the_least_recently_used_makes_room():

@@ -54,14 +54,11 @@ def test_it_needs_room_beside_the_others(unified):
         asyncio.run(required(0.2, leaving=[fit] * 9))
 
 
-def test_what_could_not_be_read_is_weighed_again(tmp_path):
+def test_what_is_not_known_is_not_refused_and_is_weighed_again(tmp_path):
     room, pair = Room(lambda: machine(1 << 33)), Load("l", str(tmp_path / "late"), "lookup")
     assert asyncio.run(room.taken(pair)) is None
     shutil.copytree(STORIES, tmp_path / "late")
     assert asyncio.run(room.taken(pair)) is not None
-
-
-def test_what_is_not_known_is_not_refused(tmp_path):
     none = machine(0)
     assert taken(Load("l", str(tmp_path)), none) is None
     assert taken(Load("l", STORIES, macs=Macs("/hosts.json")), none) is None
