@@ -20,15 +20,15 @@ from models.errors import Problem
 
 
 class ModelLoader(QObject):
-    """Attributes: `pair`, the chosen pair; `loaded`, the engine's pair; `fetching`; `resting`,
-    whether the model was unloaded until the next request; `problem`, why it has none, None
-    while a model is loaded or loading; `busy`, which returns whether an answer is being written.
+    """Attributes: `pair`, the chosen pair; `loaded`, the engine's pair; `resting`, whether the
+    model was unloaded until the next request; `problem`, why it has none, None while a model is
+    loaded or loading; `busy`, which returns whether an answer is being written.
 
     Signals:
         chosen(): `pair` changed.
-        fetch_began(): the starter model is being prepared, perhaps downloaded, or a GGUF file is
-            being imported.
-        fetch_progress(int, int): done and total, in bytes or parts of the file.
+        fetch_began(): the starter model was chosen and is being prepared, perhaps downloaded, or
+            a GGUF file, which is being imported.
+        fetch_progress(int, int): done and total, in bytes or parts of the chosen file.
         load_requested(): the engine was asked to load; requests for answers can follow.
         loaded_now(Loaded): the engine has loaded a pair.
         rested(): the model was unloaded to free its memory; `wake` loads it again.
@@ -57,13 +57,13 @@ class ModelLoader(QObject):
         self._commands = commands or CommandRunner(parent=self)
         self.pair = self._last_loaded = settings.pair
         self.loaded: Loaded | None = None
-        self.fetching = False
         self.resting = False
         self.problem: Problem | None = None
         self.busy: Callable[[], bool] = lambda: False
         self._asked = self._wanted  # of the loaded pair
         self._targets: dict[str, str] = {}  # by the ids of requests to the engine
         self._latest = ""  # the id of the request for `pair`; empty while it is prepared
+        self._preparing: set[str] = set()  # targets of which a command makes a model folder
         self._next: Pair | None = None  # to be loaded when the answer has finished
         self._opened: dict[str, str] = {}  # kinds of paths that are to be listed when loaded
         self._idle = QTimer(self, singleShot=True)
@@ -87,7 +87,12 @@ class ModelLoader(QObject):
     @property
     def loading(self) -> bool:
         """Whether the pair that was chosen last is still to be loaded."""
-        return self._next is not None or self._latest in ("", *self._targets)
+        return self._next is not None or self.fetching or self._latest in self._targets
+
+    @property
+    def fetching(self) -> bool:
+        """Whether a model folder of the chosen target is being made."""
+        return self.pair.target in self._preparing
 
     @property
     def starter(self) -> bool:
@@ -161,10 +166,10 @@ class ModelLoader(QObject):
         self._choose(pair)
         if pair.target and not is_gguf(pair.target):
             self._ask(Path(pair.target))
-        elif pair.target or not self.fetching:
-            self.fetching = self.fetching or self.starter
+        else:
+            if not self.fetching:
+                self._prepare(pair.target)
             self.fetch_began.emit()
-            self._prepare(pair.target)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
         """Change the drafter or draft length from the next answer on. None keeps the current
@@ -177,9 +182,11 @@ class ModelLoader(QObject):
                 pair.draft_length if draft_length is None else draft_length,
             )
         )
+        if self.fetching:
+            return  # its load will have them
         if self.loaded is not None:
             self._expect(self._engine.use_drafting(drafter=drafter, draft_length=draft_length))
-        elif not self.fetching:
+        else:
             self.load(self.pair)
 
     @property
@@ -241,13 +248,14 @@ class ModelLoader(QObject):
             self.rested.emit()
 
     def _prepare(self, target: str) -> None:
+        self._preparing.add(target)
         opening = self._commands.start("open", target)
-        opening.line_received.connect(self._report_progress)
+        opening.line_received.connect(lambda line: self._report_progress(target, line))
         opening.done.connect(lambda answer: self._on_prepared(target, answer))
         opening.failed.connect(lambda problem: self._on_unprepared(target, problem))
 
-    def _report_progress(self, line: object) -> None:
-        if isinstance(line, Progressed):
+    def _report_progress(self, target: str, line: object) -> None:
+        if isinstance(line, Progressed) and self.pair.target == target:
             self.fetch_progress.emit(line.done, line.total)
 
     def _on_prepared(self, target: str, answer: object) -> None:
@@ -256,11 +264,12 @@ class ModelLoader(QObject):
         except Problem as problem:
             self._on_unprepared(target, problem)
             return
-        self.fetching = self.fetching and target != ""
+        self._preparing.discard(target)
         if self.pair.target == target:
             self._ask(folder)
 
     def _ask(self, target: Path) -> None:
+        self.resting = False  # another model may have been unloaded meanwhile
         parallel, learn, keep = self._asked = self._wanted
         id = self._engine.load(
             target,
@@ -280,7 +289,7 @@ class ModelLoader(QObject):
         self._latest, self._targets[id] = id, self.pair.target
 
     def _on_unprepared(self, target: str, problem: Problem) -> None:
-        self.fetching = self.fetching and target != ""
+        self._preparing.discard(target)
         if self.pair.target == target:
             self._fail(problem)
 

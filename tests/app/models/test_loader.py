@@ -13,22 +13,31 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.settings import Pair, Settings
 from engine.events import Failed
+from models.answers import Opened, Progressed
 from models.files import HOME_VARIABLE
 from models.starter import GGUF_VARIABLE
+from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.engine.scripted_host import LOADED
 from tests.support.models.tiny_gguf import TinyGguf
 
 
 class Recorder(EngineProcess):
-    """Attribute: `asked`, the folders that it was asked to load."""
+    """Attributes: `asked`, the folders that it was asked to load; `drafters`, theirs, and those
+    that it was asked to change to."""
 
     def __init__(self, log):
         super().__init__(log, command=("no", "such", "engine"))
         self.asked = []
+        self.drafters = []
 
     def load(self, target, **options):
         self.asked.append(target)
+        self.drafters.append(options["drafter"])
         return str(target)
+
+    def use_drafting(self, *, drafter=None, draft_length=None):
+        self.drafters.append(drafter)
+        return "drafting"
 
 
 class Loading:
@@ -39,7 +48,7 @@ class Loading:
         engine = Recorder(EngineLog(folder))
         settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
         self.settings = settings
-        self.engine, self.asked = engine, engine.asked
+        self.engine, self.asked, self.drafters = engine, engine.asked, engine.drafters
         self.progress = []
         self.failed = []
         self.commands = commands
@@ -98,6 +107,49 @@ def test_what_is_not_chosen_any_more_is_not_loaded_and_its_failure_changes_nothi
     assert listed == ("/models/c",)  # the other one has not loaded
     one.engine.failed.emit(Failed("/models/d", "It does not fit.", "Choose another."))
     assert (len(one.failed), one.loader.pair.target) == (1, "/models/c")
+
+
+@pytest.fixture
+def importing(qapp, tmp_path):
+    """A loader with the model /models/a, while b.gguf is imported."""
+    one = Loading(tmp_path, FakeCommandRunner())
+    one.loader.load(Pair("/models/a", "none", "auto"))
+    one.engine.loaded.emit(replace(LOADED, id="/models/a", target="/models/a"))
+    one.loader.load(Pair("b.gguf", "none", "auto"))
+    return one
+
+
+def test_an_import_goes_on_once_and_is_shown_while_its_model_is_chosen(importing):
+    (opening,) = importing.commands.started
+    for done, target in enumerate(("b.gguf", "/models/a", "b.gguf")):
+        importing.loader.load(Pair(target, "none", "auto"))
+        assert importing.loader.fetching is (target == "b.gguf")
+        opening.tell(Progressed(done, 3))
+    assert importing.progress == [(0, 3), (2, 3)]
+    assert importing.commands.started == [opening]
+
+
+def test_what_is_chosen_during_an_import_is_of_its_model(importing):
+    importing.loader.draft(drafter="lookup")
+    importing.commands.asked("open").answer(Opened("/models/b"))
+    assert importing.drafters == ["none", "lookup"]
+    assert importing.asked[-1] == Path("/models/b")
+
+
+def test_an_imported_model_does_not_rest_though_the_one_before_was_unloaded(importing):
+    importing.loader.unload()
+    importing.engine.unloaded.emit()
+    importing.commands.asked("open").answer(Opened("/models/b"))
+    importing.engine.loaded.emit(replace(LOADED, id="/models/b", target="/models/b"))
+    assert (importing.loader.loaded.target, importing.loader.resting) == ("/models/b", False)
+
+
+def test_after_a_failed_import_the_pair_is_the_loaded_one(importing):
+    importing.loader.draft(drafter="lookup")
+    importing.engine.loaded.emit(replace(LOADED, id="drafting", target="/models/a"))
+    importing.commands.asked("open").fail("The disk is full.", "Make room.")
+    assert importing.loader.pair.target == "/models/a"
+    assert not importing.loader.loading
 
 
 @pytest.mark.parametrize(
