@@ -194,11 +194,12 @@ class ModelLoader(QObject):
         """The memory limits of conversations with the chosen target."""
         return self._settings.memory(self.pair.target)
 
-    def use_memory(self, memory: Memory) -> None:
-        """Set the memory limits of conversations with the chosen target, which is loaded again."""
-        if memory != self.memory:
-            self._settings.keep_memory(self.pair.target, memory)
-            self.load(self.pair)
+    def use_memory(self, target: str, memory: Memory) -> None:
+        """Set the memory limits of conversations with a target. The chosen one is loaded again."""
+        if memory != self._settings.memory(target):
+            self._settings.keep_memory(target, memory)
+            if target == self.pair.target:
+                self.load(self.pair)
 
     @property
     def _wanted(self) -> tuple[int, bool, bool]:

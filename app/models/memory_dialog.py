@@ -37,7 +37,7 @@ class MemoryDialog(Dialog):
 
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
         super().__init__(parent)
-        self._loader = loader
+        self._loader, self._target = loader, loader.pair.target
         self.setWindowTitle("Context and memory")
         memory, rest = loader.memory, str(settings.unload_minutes)
         self.context = ChoiceBox("Longest conversation", _CONTEXTS, str(memory.context))
@@ -58,4 +58,5 @@ class MemoryDialog(Dialog):
 
     def _apply(self) -> None:
         self._loader.rest_after(int(self.rest.value))
-        self._loader.use_memory(Memory(int(self.context.value), int(self.caches.value)))
+        memory = Memory(int(self.context.value), int(self.caches.value))
+        self._loader.use_memory(self._target, memory)

@@ -5,6 +5,7 @@ from PySide6.QtCore import QTimer
 
 from app.engine_client.engine_process import EngineState
 from app.models.memory_dialog import MemoryDialog
+from app.settings import Pair
 from engine.process.protocol import Memory
 
 
@@ -36,6 +37,16 @@ def test_what_is_chosen_is_loaded_and_kept(window, until, monkeypatch):
     monkeypatch.setattr(window.loader, "load", loads.append)
     again.accept()
     assert loads == [], "the same is not loaded again"
+
+
+def test_what_is_chosen_is_of_the_model_that_the_dialog_names(window, until):
+    dialog = ask(window)
+    dialog.context.set_value("2048")
+    window.loader.load(Pair("/models/other", "none", "auto"))  # as another window may
+    dialog.accept()
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/other")
+    assert window.settings.memory("") == Memory(2048)
+    assert window.settings.memory("/models/other") == Memory()
 
 
 def test_an_unloaded_model_is_loaded_with_the_next_message(window, until):
