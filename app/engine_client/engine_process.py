@@ -301,12 +301,15 @@ class EngineProcess(QObject):
     def restart(self) -> None:
         """Start a new process at once with the same pair: for an engine that hangs."""
         self._log.note("restart asked for")
+        had_model = self._client.loaded is not None
         lost = self._lose(
             "The engine was restarted before it was done.", "Send it again.", another=True
         )
         self._process.replace(kill=True)
         self._update_state()
         self._deliver(*lost)
+        if had_model:
+            self.unloaded.emit()
 
     def stop(self) -> None:
         """End the process. Takes 4 seconds at most, 12 with a large pair, usually some hundredths.

@@ -35,6 +35,17 @@ def test_an_engine_that_hangs_can_be_restarted(open_window, until):
     until(lambda: window.loader.loaded)
 
 
+def test_a_restarted_engine_that_cannot_load_its_model_has_none(open_window, until):
+    window = open_window("ready take load rest -- ready take failed serve")
+    problems = []
+    window.loader.failed.connect(problems.append)
+    until(lambda: window.loader.loaded)
+    window.engine.restart()
+    until(lambda: problems)
+    assert window.loader.problem is problems[0]
+    assert window.pair_bar.status == "failed"
+
+
 def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(open_window, until):
     window = open_window("exit:3 -- exit:3 -- exit:3 -- ready take load serve")
     until(lambda: window.composer.blocked)

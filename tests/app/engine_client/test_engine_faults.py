@@ -367,7 +367,7 @@ def test_silence_is_told_once_and_restarting_ends_it(start):
     hanging = heard.engine.pid
     heard.engine.restart()
     assert not heard.engine.hanging
-    assert heard.names()[-3:] == ["responsive", "STARTING", "happened"]
+    assert heard.names()[-4:] == ["responsive", "STARTING", "happened", "unloaded"]
     failed = heard.end_of(id)
     assert isinstance(failed, Failed)
     assert "restarted" in failed.message
