@@ -207,7 +207,7 @@ class WindowDialogs(QObject):
             *self._conversation.configured,
             defaults=DEFAULTS,
             models_default=loaded.sampling if loaded else BALANCED,
-            own=presets_from_json(settings.presets),
+            stored=lambda: presets_from_json(settings.presets),
             keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
             parent=self._window,
         )

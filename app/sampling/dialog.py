@@ -109,15 +109,15 @@ class SamplingDialog(Dialog):
         *,
         defaults: Request,
         models_default: Sampling = BALANCED,
-        own: tuple[Preset, ...],
+        stored: Callable[[], tuple[Preset, ...]],
         keep: Callable[[tuple[Preset, ...]], None],
         parent: QWidget | None = None,
     ) -> None:
+        """`stored` returns the user's presets, which another window may change meanwhile."""
         super().__init__(parent)
         self._defaults, self._models_default = defaults, models_default
         self._follows = False  # the model's default, while the fields have its values
-        self._own = own
-        self._keep = keep
+        self._own, self._stored, self._keep = stored(), stored, keep
         self._shown = settings or defaults
         self._filling = False
         self._prompt = text_area(system_prompt, hint="Instructions for the model", lines=5)
@@ -243,10 +243,7 @@ class SamplingDialog(Dialog):
         if any(preset.name == name for preset in BUILT_IN):
             self._line.say(f"“{name}” is a built-in preset. Choose another name.", "warning")
             return
-        self._own = with_preset(self._own, Preset(name, sampling))
-        self._keep(self._own)
-        self._show_presets()
-        self._on_change()
+        self._use_presets(with_preset(self._stored(), Preset(name, sampling)))
 
     def open_schema(self, path: Path) -> None:
         """Use the JSON schema in a file."""
@@ -276,8 +273,14 @@ class SamplingDialog(Dialog):
         dialog.open()
 
     def _remove_preset(self) -> None:
-        self._own = tuple(preset for preset in self._own if preset.name != self._preset.value)
-        self._keep(self._own)
+        removed = self._preset.value
+        self._use_presets(tuple(each for each in self._stored() if each.name != removed))
+
+    def _use_presets(self, own: tuple[Preset, ...]) -> None:
+        """Keep these as the user's presets."""
+        self._own = own
+        self._keep(own)
+        self._preset.set_value("")  # the box lists its value in any case
         self._show_presets()
         self._on_change()
 

@@ -59,7 +59,7 @@ class Opened:
             settings,
             defaults=defaults,
             models_default=models_default,
-            own=own,
+            stored=lambda: self.kept[-1] if self.kept else own,
             keep=self.kept.append,
         )
         qtbot.addWidget(self.dialog)
@@ -202,7 +202,16 @@ def test_other_values_have_no_name_until_they_are_saved(opened):
     assert not opened.button("Save as…").isEnabled()
     opened.button("Remove").click()
     assert opened.kept[-1] == (MINE,)
+    assert opened.field(QComboBox, "Preset").findText("Hot and cold") < 0
     assert opened.answer() == ALL
+
+
+def test_presets_that_another_window_saved_stay(opened):
+    opened.kept.append((MINE, Preset("Theirs", Sampling(temperature=0.7))))
+    opened.dialog.save_preset("New")
+    assert [one.name for one in opened.kept[-1]] == ["Mine", "New", "Theirs"]
+    opened.button("Remove").click()
+    assert [one.name for one in opened.kept[-1]] == ["Mine", "Theirs"]
 
 
 def test_tab_leads_through_every_field(opened, qtbot):
