@@ -3,6 +3,7 @@ clocks."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QRect, Qt
@@ -10,6 +11,7 @@ from PySide6.QtGui import QCloseEvent, QGuiApplication, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import files
+from app.conversations.markdown_part import part
 from app.copying import CopyButton
 from app.layout import FREE, column_of, row_of, text_area, text_button
 from app.race.race import RACERS, Race, Racer, RaceResult
@@ -27,6 +29,7 @@ from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
 from engine.stretches import Stretch, extend, joined
 from models.errors import Problem
+from models.files import replacing, writing
 from models.in_words import clean, short_model
 
 _READY = "The same answer twice: with drafts, and without"
@@ -69,6 +72,7 @@ class RaceDialog(Dialog):
         self.verdict.setFont(scaled_font(self.font(), 1.9, bold=True))
         name, asked = "The question that both answer", messages[-1]
         self.question = text_area(asked.content, name=name, lines=3, fixed=bool(asked.attached))
+        self._asked = self.question.toPlainText()  # the field has other spaces and line ends
         self._copy = CopyButton("Copy the result", self._summary, label="Copy result")
         self._share = text_button("Share picture…", self.share)
         self._export = text_button("Export…", self.export)
@@ -106,8 +110,9 @@ class RaceDialog(Dialog):
         if not asked.strip():
             self.result_line.say("Write a question first.", "warning")
             return
-        if asked != self._messages[-1].content:
-            self._messages = (*self._messages[:-1], ChatMessage("user", asked))
+        if asked != self._asked:
+            last = replace(self._messages[-1], content=asked)
+            self._asked, self._messages = asked, (*self._messages[:-1], last)
         self._result, self._running = None, True
         for track in self.tracks.values():
             track.clear()
@@ -128,12 +133,12 @@ class RaceDialog(Dialog):
         lines = [
             f"# {self.windowTitle()}",
             self._target,
-            self._messages[-1].content,
+            part(self._messages[-1].content),
             result_text(self._result),
         ]
         for track in self.tracks.values():
             lines += [f"## {track.title}", f"{track.clock.text()}; {track.figures.text()}"]
-            lines.append(track.answer.text)
+            lines.append(part(track.answer.text))
         return "\n\n".join(lines) + "\n"
 
     def _summary(self) -> str:
@@ -163,8 +168,12 @@ class RaceDialog(Dialog):
         picture = self.picture()
 
         def write(path: Path) -> None:
-            if not picture.save(str(path)):
-                self.result_line.say(f"{path.name} cannot be written. Choose another.", "warning")
+            try:
+                with writing(path), replacing(path) as partial:
+                    if not picture.save(str(partial)):
+                        raise OSError("the picture was not saved")
+            except Problem as problem:
+                self.result_line.say(str(problem), "warning")
 
         files.ask_to_save(self, "Share the race", "Race.png", write)
 
@@ -192,10 +201,7 @@ class RaceDialog(Dialog):
     def _on_finished(self, result: RaceResult) -> None:
         if not self._running:
             return
-        self._result, self._running = result, False
-        for track in self.tracks.values():
-            track.finish()
-        self._enable()
+        self._end(result)
         difference = result.difference
         equal = difference is None or difference.near_tie
         self.verdict.say(verdict_text(result), "good" if equal else "warning")
@@ -204,10 +210,15 @@ class RaceDialog(Dialog):
     def _on_failed(self, problem: Problem) -> None:
         if not self._running:
             return
-        self._running = False
-        self._enable()
+        self._end(None)
         self.verdict.say(problem.message, "warning")
         self.result_line.say(problem.remedy)
+
+    def _end(self, result: RaceResult | None) -> None:
+        self._result, self._running = result, False
+        for track in self.tracks.values():
+            track.finish()
+        self._enable()
 
     def done(self, result: int) -> None:
         """Stop the race, however the dialog is closed."""

@@ -1,12 +1,15 @@
 """A race compares token by token, leaves the drafting as it was, and can be stopped."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
 
+from app.chat.draft_ahead import DraftAhead
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.view import TextView
@@ -18,9 +21,9 @@ from app.settings import Pair, Settings
 from app.theme.palette import LIGHT
 from engine.conversation.rounds import Token
 from engine.conversation.stats import NoRatio, tally
-from engine.events import Done, Event, Verdict
+from engine.events import Done, Draft, Event, Verdict
 from engine.near_ties import Fork
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Picture, Request, Sampling
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.laid_over import laid_over
@@ -240,6 +243,77 @@ def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
 
 def inks_over(view):
     return {look.foreground().color().name() for _, look in laid_over(view.document())}
+
+
+class Acted:
+    """A dialog whose race is acted. Attributes: `dialog`, `race`; `asked`, the messages of each
+    start."""
+
+    def __init__(self, folder, qtbot, message):
+        self.race = Race(EngineProcess(EngineLog(folder), command=("no", "such", "engine")))
+        self.asked = []
+        self.race.start = lambda messages, request: self.asked.append(messages)
+        self.dialog = RaceDialog(self.race, (message,), Request(), names=NAMES)
+        qtbot.addWidget(self.dialog)
+
+    def play(self, racer, events):
+        for event in events:
+            self.race.happened.emit(racer, self.race.traces[racer].push(event))
+
+
+@pytest.fixture
+def act(qtbot, tmp_path):
+    return lambda message: Acted(tmp_path, qtbot, message)
+
+
+def test_a_question_keeps_its_documents_and_pictures(act):
+    picture = Picture("/pictures/a.png", "1" * 64, 28, 28)
+    message = ChatMessage("user", "12\u00a0m\r\nHow high?", attached=6, pictures=(picture,))
+    one = act(message)
+    one.dialog.start()
+    assert one.asked == [(message,)]
+    message = replace(message, attached=0)
+    one = act(message)
+    one.dialog.question.setPlainText("How wide?")
+    one.dialog.start()
+    assert one.asked == [(replace(message, content="How wide?"),)]
+
+
+def test_code_that_the_end_of_an_answer_cuts_ends_with_its_part_of_the_report(act):
+    one = act(LINES[0])
+    one.dialog.start()
+    for racer in ("plain", "speculative"):
+        one.play(racer, made_trace("```python\nx = 1\ny = 2\n"))
+    one.race.finished.emit(compare_answers(*one.race.traces.values()))
+    tokens = MarkdownIt().parse(one.dialog.report())
+    kinds = [each.tag for each in tokens if each.nesting >= 0 and each.tag in ("h1", "h2", "code")]
+    assert kinds == ["h1", "h2", "code", "h2", "code"]
+
+
+def test_a_stopped_race_shows_no_draft(act, qtbot):
+    one = act(LINES[0])
+    one.dialog.show()
+    one.dialog.start()
+    ahead = one.dialog.tracks["speculative"].answer.findChild(DraftAhead)
+    one.play("speculative", [next(each for each in SPECULATIVE if isinstance(each, Draft))])
+    qtbot.waitUntil(lambda: ahead.round is not None)
+    one.race.failed.emit(Problem("The race was stopped.", "Start another."))
+    qtbot.waitUntil(lambda: ahead.round is None)
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_one_before(act, tmp_path, monkeypatch):
+    class Broken:
+        def save(self, name):
+            Path(name).write_bytes(b"half")
+            return False
+
+    one, file = act(LINES[0]), tmp_path / "Race.png"
+    file.write_bytes(b"whole")
+    monkeypatch.setattr(one.dialog, "picture", Broken)
+    monkeypatch.setattr("app.files.ask_to_save", lambda parent, title, name, then: then(file))
+    one.dialog.share()
+    assert one.dialog.result_line.tone == "warning"
+    assert [each.read_bytes() for each in tmp_path.glob("*Race*")] == [b"whole"]
 
 
 def test_a_race_waits_until_it_is_alone(course, qtbot):
