@@ -151,7 +151,8 @@ class Downloads(QObject):
     def _on_failed(self, running: RunningCommand, problem: Problem) -> None:
         """Report a problem that is not in the queue. The queue records failed downloads, also when
         the process was killed."""
-        of_this = (self._queue.get(name.lower()) for name in self._asked[running].names)
+        asked = self._asked[running]
+        of_this = (self._queue.get(one.lower()) for one in asked.names if one not in asked.unreported)
         if not any(one is not None and one.status in ("running", "failed") for one in of_this):
             self.failed.emit(problem)
         self._on_end(running)

@@ -126,6 +126,15 @@ def test_a_request_that_fails_is_reported_and_forgotten(downloading):
     assert [problem.remedy for problem in downloading.problems] == ["Wait."]
 
 
+def test_a_request_that_fails_at_once_is_not_taken_for_the_downloads_own_failure(downloading):
+    downloading.look(A, replace(B, status="failed", problem="There is no connection."))
+    downloading.downloads.pause("a/a")
+    downloading.commands.asked("--pause").fail("The queue is locked.", "Wait.")
+    downloading.downloads.pull("b/b")
+    downloading.commands.asked("pull").fail("The disk is full.", "Make room.")
+    assert [problem.remedy for problem in downloading.problems] == ["Wait.", "Make room."]
+
+
 def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading):
     downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
