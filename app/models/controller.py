@@ -59,7 +59,8 @@ class LibraryController(QObject):
         self._settings = settings
         self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
-        self._loading = ""  # the name of the model or drafter that was chosen here and is loading
+        self._loading = ""  # the name of the pair that was chosen here and is loading
+        self._chosen = Pair()  # that pair
         library.downloads.completed.connect(self._on_completed)
         library.downloads.broke.connect(self._on_broken)
         library.inventory.changed.connect(self._on_inventory)
@@ -360,7 +361,7 @@ class LibraryController(QObject):
             self._load(Pair(name, "auto", length), target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
-        self._loading = name
+        self._loading, self._chosen = name, pair
         self._say(f"Loading {name}…")
         self._loader.use(pair)
 
@@ -377,7 +378,8 @@ class LibraryController(QObject):
 
     def _on_loaded(self) -> None:
         if self._loading and not self._loader.loading:
-            self._say(f"{self._loading} is loaded.")
+            mine = self._loader.pair == self._chosen
+            self._say(f"{self._loading} is loaded." if mine else "")
             self._loading = ""
         if self._visible():
             self._refresh_candidates()

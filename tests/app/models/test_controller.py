@@ -173,6 +173,14 @@ def test_a_pair_chosen_in_the_meantime_is_kept(opened):
     opened.until(lambda: opened.target == "/models/target")
 
 
+def test_a_pair_that_another_replaced_is_not_said_to_be_loaded(opened):
+    opened.answer(*HERE)
+    opened.view.offers.card.button.click()
+    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/other")
+    assert opened.view.line.text == ""
+
+
 def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
     opened.answer(*HERE, STARTER)
     opened.view.offers.card.button.click()
