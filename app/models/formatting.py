@@ -36,7 +36,7 @@ _LICENCE_NAMES = {
 def format_count(number: int) -> str:
     """Format a count with one letter for its unit: "1.2 M"."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= unit:
+        if number >= 0.9995 * unit:
             short = number / unit
             return f"{short:.0f} {name}" if short >= 9.95 else f"{short:.1f} {name}"
     return str(number)

@@ -98,7 +98,8 @@ def offer_states(
     loaded."""
     states = []
     for offer in offers:
-        own = tuple(one for one in downloads if one.repository in (offer.target, offer.drafter))
+        names = offer.target.lower(), offer.drafter.lower()
+        own = tuple(one for one in downloads if one.repository.lower() in names)
         installed = inventory.find(offer.target)
         in_use = installed is not None and installed.path == loaded.target
         states.append(OfferState(offer, own, offer_key(offer) == pending, in_use))

@@ -95,9 +95,11 @@ def found_rows(
     found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
     """Return the results of a search. A model that cannot be chosen has a reason."""
-    under_way = {download.repository: download for download in downloads}
+    under_way = {download.repository.lower(): download for download in downloads}
     return tuple(
-        _found_row(result, inventory.find(result.repository), under_way.get(result.repository))
+        _found_row(
+            result, inventory.find(result.repository), under_way.get(result.repository.lower())
+        )
         for result in found
     )
 
@@ -312,13 +314,13 @@ def candidate_rows(
     """
     if not candidates:
         return ()
-    under_way = {download.repository: download for download in downloads}
+    under_way = {download.repository.lower(): download for download in downloads}
     model = inventory.find(loaded.drafter)
     in_use = {loaded.drafter, *((model.name, model.path) if model else ())}
     known = {candidate.drafter for candidate in candidates}
     return (
         *(
-            _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
+            _candidate_row(candidate, in_use, under_way.get(candidate.drafter.lower()))
             for candidate in (*(() if "auto" in known else (_AUTOMATIC,)), *candidates)
         ),
         *(_opened_row(path, in_use=path in in_use) for path in opened if path not in known),

@@ -132,6 +132,17 @@ def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it():
         assert named(name) == []
 
 
+def test_a_download_is_known_by_its_name_in_any_case():
+    here = {
+        "inventory": Inventory(),
+        "downloads": (Download(TARGET.upper(), "", "running", 1, 4),),
+    }
+    (offered,) = offer_states(OFFERS[:1], loaded=LoadedPair(), pending="", **here)
+    (found,) = found_rows((replace(FOUND[0], repository=TARGET),), **here)
+    (_, drafter) = candidate_rows((replace(PUBLISHED, drafter=TARGET),), LoadedPair("/t"), **here)
+    assert [one.progress for one in (offered, found, drafter)] == [0.25] * 3
+
+
 def test_offers_and_how_far_they_are():
     states = {
         state.key: state
@@ -168,5 +179,7 @@ def test_offers_and_how_far_they_are():
     assert [formatting.format_licence(one) for one in ("lfm1.0", "cc-by-nc-4.0")] == [
         *("License: LFM 1.0", "License: CC BY NC 4.0")
     ]
+    counts = [formatting.format_count(number) for number in (999, 1_200, 999_950)]
+    assert counts == ["999", "1.2 k", "1.0 M"]
     for macs in (1, 2):
         assert ("this machine" in memory_line(offer("o/large", macs=macs))) == (macs == 1)
