@@ -5,6 +5,7 @@ Each unfolds to the beginnings of texts, shown as they are: no Markdown, links o
 Knows the lines of a page; not what they are about.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -63,7 +64,7 @@ def items_of(aside: Aside, index: int, *, source: int, after: After | None) -> t
 def _lines(text: str, block: BlockStyle, *, index: int, source: int) -> Iterator[TextLine]:
     """Yield the beginning of a text, and a link to all of it if there is more."""
     block, left = replace(block, above=6), _MOST_CHARACTERS
-    rows = text.rstrip("\n").split("\n")
+    rows = re.split("\r\n?|\n", text.rstrip("\r\n"))
     for number, row in enumerate(rows):
         for _, part in parts_of_line(row, LONGEST_LINE):
             if number >= _MOST_LINES or len(part) > left:

@@ -139,6 +139,13 @@ def test_a_text_is_shown_as_it_is(formats, nasty):
     assert made.code(next(iter(made.panels()))) == nasty
 
 
+def test_lines_of_a_text_may_end_as_on_any_system(formats):
+    made = at_once(formats, "", (), (Aside(0, "read", (("Result", "one\r\n\r\ntwo\rthree\r\n"),)),))
+    made.fold(number_of(0))
+    made.settle()
+    assert lines(made)[2:] == ["one", "two", "three"]
+
+
 def test_a_long_text_is_shown_up_to_a_link_to_all_of_it(formats, show):
     long = "\n".join(f"line {number}" for number in range(500))
     view = show("")
