@@ -5,11 +5,12 @@ Signs show white space; characters that could reorder or hide other text are lef
 
 import re
 
-_SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
+_SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u200c": "", "\u200d": ""}
 _NOTHING = "∅"
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0, DEL, C1
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # bidirectional controls, zero width
+    # Bidirectional controls, zero width; not the joiners of letters and of emoji.
+    "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
     "\ud800-\udfff]"  # lone surrogates, which no font can draw
 )
 
