@@ -106,7 +106,11 @@ class EngineLog:
 
 def texts_of(prompt: Prompt) -> tuple[str, ...]:
     """Return the texts of a prompt that no line may quote."""
-    return (prompt.text, *(message.content for message in prompt.messages))
+    said = [prompt.text, prompt.suffix]
+    for one in prompt.messages:
+        said += [one.content, one.reasoning, one.written]
+        said += [call.arguments for call in one.tool_calls]
+    return tuple(said)
 
 
 def _printable(line: str) -> str:

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine_client import engine_log
-from app.engine_client.engine_log import KEPT_LINES, EngineLog
+from app.engine_client.engine_log import KEPT_LINES, EngineLog, texts_of
+from engine.request import ChatMessage, Prompt, ToolCall
 
 SECRET = "The treasure lies under the third oak, and nobody but us may know of it."
+CALL = ToolCall("1", "read", f'{{"about": "{SECRET}"}}')
 LETTERS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=40)
 
 
@@ -69,6 +71,21 @@ def test_a_line_that_quotes_a_message_is_left_out(text, line, kept, log):
     log.complaint(line.encode())
     assert (log.tail == (line,)) is kept
     assert (line in written(log)) is kept
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt(text="a", suffix=SECRET),
+        Prompt(messages=(ChatMessage("assistant", "", reasoning=SECRET),)),
+        Prompt(messages=(ChatMessage("assistant", "", written=SECRET),)),
+        Prompt(messages=(ChatMessage("assistant", "", tool_calls=(CALL,)),)),
+    ],
+)
+def test_nothing_that_a_prompt_says_is_written(prompt, log):
+    log.hide(texts_of(prompt))
+    log.complaint(f"ValueError: {SECRET}".encode())
+    assert SECRET not in written(log)
 
 
 @given(data=st.data(), before=LETTERS, after=LETTERS)
