@@ -35,7 +35,9 @@ def servers_in(text: str, kept: Server | None = None) -> tuple[Server, ...]:
     for the dots of `hidden`. Raises Problem."""
     text = unfenced(text).strip().strip("`").removeprefix("$ ")
     if adds := _ADDS_JSON.match(text):
-        *_, name, text = _words(text)
+        words = ["", *_words(text)]  # with options before the name, or after the object
+        at = next((n for n, word in enumerate(words) if word[:1] == "{"), len(words) - 1)
+        name, text = words[at - 1 : at + 1]
         text = text if adds[1] == "--add-mcp" else f"{{{json.dumps(name)}: {text}}}"
     is_json = _JSON.match(text)
     if is_json and kept:

@@ -51,6 +51,7 @@ TEXTS = st.text(st.characters(exclude_categories=["C"], exclude_characters="\0")
             Server("notes", url="https://a/b", headers={"K": "v"}, type="sse"),
         ),
         ('claude mcp add-json notes \'{"command": "a"}\'', Server("notes", "a")),
+        ('claude mcp add-json notes \'{"command": "a"}\' -s user', Server("notes", "a")),
         ('code --add-mcp \'{"name": "notes", "command": "a"}\'', Server("notes", "a")),
         ('model = "b"\n[mcp_servers.notes]\ncommand = "a"', Server("notes", "a")),
         ('{"notes": {"command": "a"}}', Server("notes", "a")),
@@ -83,7 +84,8 @@ def test_a_name_is_guessed(text, name):
 
 def test_what_is_no_server_is_a_problem():
     texts = ("", "'open", "KEY=abc", '{"command": "a"}', "{", "[]", '{"a": {}}', "''")
-    for text in (*texts, "claude mcp add", "claude mcp add a", "x mcp add-json a b"):
+    texts = (*texts, "claude mcp add", "claude mcp add a", "x mcp add-json a b")
+    for text in (*texts, "'x mcp add-json a b'"):
         with pytest.raises(Problem):
             servers_in(text)
 
