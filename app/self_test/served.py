@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from threading import Timer
 from urllib.error import HTTPError
@@ -54,7 +55,7 @@ def ask_server(
             said = re.search(r"http://\S+", server.stdout.readline())
             if said is not None:
                 return _answer(said[0])
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
             return ServedAnswer(failure=f"The local server did not answer: {_words(error)}")
         finally:
             server.terminate()

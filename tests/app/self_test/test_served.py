@@ -42,6 +42,11 @@ def test_an_answer_that_ignores_the_schema(answer):
     assert ask(SERVER.replace("STATUS", "200"), answer).failure
 
 
+def test_an_answer_that_breaks_off():
+    program = SERVER.replace("STATUS)", '200)\n        self.send_header("Content-Length", "999")')
+    assert ask(program, '{"capital": "Paris"}').failure
+
+
 def test_a_refusal_is_reported_in_its_words():
     assert "no memory" in ask(SERVER.replace("STATUS", "503"), "no memory").failure
 
