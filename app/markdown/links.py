@@ -8,7 +8,11 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app.markdown.inline import is_web
+from app.markdown.lines import parts_of_line
 from app.theme.dialog import ask
+
+_LONGEST_LINE = 60  # characters: a label cuts off a longer word, such as the end of a host's name
+_MOST_LINES = 20
 
 
 def open_in_browser(address: str) -> None:
@@ -27,7 +31,9 @@ def ask_to_open(
         return None
     words, role = "Open this address in your browser?", QMessageBox.ButtonRole.AcceptRole
     then = partial(opening, address)
-    box = ask(parent, "Open link", words, address, verb="Open", then=then, role=role)
+    lines = [part for _, part in parts_of_line(address, _LONGEST_LINE)]
+    lines[_MOST_LINES:-2] = "\u2026" * (len(lines) > _MOST_LINES + 2)  # the buttons need room, too
+    box = ask(parent, "Open link", words, "\n".join(lines), verb="Open", then=then, role=role)
     box.setIcon(QMessageBox.Icon.Question)
     box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return box

@@ -89,14 +89,18 @@ def test_a_link_is_only_asked_about(show, monkeypatch):
 def test_the_question_shows_the_address(show):
     view = show("")
     opened = []
-    address = "https://a.b/<b>c</b>"
+    address = f"https://a.b.{'c' * 200}.d/<b>e</b>"
     for button in ("Cancel", "Open"):
         question = ask_to_open(view, address, opening=opened.append)
-        assert question.informativeText() == address
+        lines = question.informativeText().split("\n")
+        assert ("".join(lines), len(max(lines, key=len))) == (address, 60)
         assert question.textFormat().name == "PlainText"
         assert question.defaultButton().text() != "Open"
         assert opened == []
         next(b for b in question.buttons() if b.text().replace("&", "") == button).click()
     assert opened == [address]
+    endless = ask_to_open(view, f"{address}{'f' * 9_000}g", opening=pytest.fail)
+    *_, cut, before, end = endless.informativeText().split("\n")
+    assert (cut, len(before), end[-1:]) == ("\u2026", 60, "g")
     for other in ("file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"):
         assert ask_to_open(view, other, opening=pytest.fail) is None
