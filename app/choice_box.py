@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.theme.icons import draw_sign
+from app.theme.labels import plain_tip
 from app.theme.palette import palette_for
 from app.theme.style import small_font
 
@@ -194,7 +195,7 @@ def _item(choice: Choice) -> QStandardItem:
     line = choice.reason or choice.line
     item.setData(choice.value, _VALUE)
     item.setData(line, _LINE)
-    item.setToolTip(choice.tip)
+    item.setToolTip(plain_tip(choice.tip))
     item.setEnabled(not choice.reason)
     spoken = f"{choice.name}, not available" if choice.reason else choice.name
     item.setData(f"{spoken}. {line}" if line else spoken, Qt.ItemDataRole.AccessibleTextRole)

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 from app.choice_box import Choice, ChoiceBox
 from app.layout import FREE, Part, column_of, row_of, text_button
 from app.models.formatting import drafter_name, drafts_in_words, target_name
-from app.theme.labels import StatusLine, ToneLabel, plain_label
+from app.theme.labels import StatusLine, ToneLabel, plain_label, plain_tip
 from app.theme.style import colours_of, zoomed
 from models import in_words
 from models.records import Candidate, Installed
@@ -224,21 +224,21 @@ class PairBar(QWidget):
         model = self.page.model.currentText()
         drafts = drafts_in_words(self.drafter, self.length)
         self._pill.show_words(in_words.short_model(model) if model else "Choose a model", drafts)
-        self._pill.setToolTip(f"{model}\n{drafts}".strip())
+        self._pill.setToolTip(plain_tip(f"{model}\n{drafts}".strip()))
         self.page.describe()
 
     def _show_loaded(self) -> None:
         self._show("loaded", self._activity or "Ready")
         self.page.facts.say(self._loaded_tip)
         tip = "\n".join(filter(None, (self._activity_tip, self._loaded_tip)))
-        self._status.setToolTip(tip)
+        self._status.setToolTip(plain_tip(tip))
         self._status.setAccessibleDescription(tip.replace("\n", ". "))
 
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
         ready = status == "loaded" and not self._activity
         self._status.say(text, "good" if ready else "muted")
-        self._status.setToolTip(text if status == "loading" else "")
+        self._status.setToolTip(plain_tip(text) if status == "loading" else "")
         self._status.setAccessibleDescription("")
         self.page.facts.say("")
         self._progress.setVisible(status == "loading")

@@ -1,7 +1,9 @@
 """Labels of plain text: plain, in a tone, shortened to one line, or with a sign."""
 
+from html import escape
 from typing import Literal
 
+from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QIcon, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
@@ -48,6 +50,11 @@ def accepting(dialog: QDialog, verb: str) -> QDialogButtonBox:
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)
     return buttons
+
+
+def plain_tip(text: str) -> str:
+    """Return a text as a tooltip: Qt would take one that looks like HTML for HTML."""
+    return escape(text).replace("\n", "<br>") if QtGui.Qt.mightBeRichText(text) else text
 
 
 def set_tone(label: QLabel, tone: Tone) -> None:
@@ -157,7 +164,7 @@ class ShortenedLabel(ToneLabel):
         shown = self.fontMetrics().elidedText(self.words, self._elide, self.width())
         if shown != self.text():
             self.setText(shown)
-        self.setToolTip(self._tip or (self.words if shown != self.words else ""))
+        self.setToolTip(plain_tip(self._tip or (self.words if shown != self.words else "")))
 
 
 class ElidedLabel(QLabel):

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QTreeWidgetItem, QWidget
 from app.layout import column_of, row_of, text_area, text_button
 from app.theme.dialog import Dialog
 from app.theme.icons import sign_icon
-from app.theme.labels import ToneLabel, closing
+from app.theme.labels import ToneLabel, closing, plain_tip
 from app.theme.row_tree import RowTree
 from app.theme.style import colours_of, zoomed
 from app.tools.server_rows import Place, Row
@@ -87,7 +87,7 @@ class ToolsPanel(Dialog):
     def _show_row(self, item: QTreeWidgetItem, row: Row) -> None:
         title, ink = one_line(row.title), colours_of(self).warning
         item.setText(0, title)
-        item.setToolTip(0, title)
+        item.setToolTip(0, plain_tip(title))
         item.setText(1, one_line(row.note[:_LONGEST_NOTE]))
         item.setIcon(0, sign_icon("warning", ink=ink, faint=ink) if row.warns else QIcon())
         if row.on is not None:

@@ -132,6 +132,9 @@ def test_every_status_is_shown(bar, qtbot):
     assert "Weights: 4-bit\nContext: 32,768 tokens\nText is exact, by rows" in shown(bar.page)
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
     assert "Weights: 4-bit\nContext: 32,768 tokens\nText is exact, by rows" in tips
+    bar.set_activity("Writing", tip="What is <br>?: writing")  # a title
+    tips = [one.toolTip() for one in bar.findChildren(QWidget)]
+    assert any(tip.startswith("What is &lt;br&gt;?: writing<br>Weights") for tip in tips)
     bar.set_failed("It has no tokenizer.", "Choose another.")
     assert (bar.status, bar.status_text) == ("failed", "It has no tokenizer. Choose another.")
     with qtbot.waitSignal(bar.retry_asked):

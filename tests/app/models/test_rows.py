@@ -119,3 +119,5 @@ def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot):
         assert label.toolTip() == "/models/a-model"
     label.say("a-model")
     assert label.toolTip() == ""
+    label.say("a-model", tip="What is <br>?\nA & b")
+    assert label.toolTip() == "What is &lt;br&gt;?<br>A &amp; b"

@@ -98,4 +98,5 @@ def test_texts_of_servers_are_text(panel):
     shown += [one.text() for one in panel.findChildren(QLabel)]
     assert not any("\u202e" in text for text in shown)
     assert "\n" not in "".join((item.text(0), item.text(1)))
+    assert item.toolTip(0) == "&lt;i&gt;t&lt;/i&gt;"
     assert max(map(len, shown)) <= 20_000
