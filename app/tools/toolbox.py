@@ -38,7 +38,7 @@ class Toolbox(ToolRunner):
         super().__init__(parent)
         self.process, self.configuration = process, Configuration()
         self.problem: Problem | None = None
-        self._file, self._logs, self._looked = file, logs, False
+        self._file, self._logs, self._looked = _File(file), logs, False
         self._changes = 0  # by the user: earlier reads and saves are outdated
         self._stepper = Stepper(self)
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
@@ -75,7 +75,7 @@ class Toolbox(ToolRunner):
 
         def steps() -> Steps:
             try:
-                read = yield self._disk.submit(load, self._file)
+                read = yield self._disk.submit(self._file.read)
                 self.problem = None
                 if self._changes == changes:
                     self.configuration = read
@@ -108,12 +108,20 @@ class Toolbox(ToolRunner):
         """Set up this instead, and keep it."""
         self.configuration, self.problem = configuration, None
         self._changes += 1
+        changes = self._changes
         self._run()
 
         def steps() -> Steps:
-            yield self._disk.submit(_save, configuration, self._file)
+            kept = yield self._disk.submit(self._file.write, configuration)
+            if not kept and self._changes == changes:
+                self.configuration = yield self._disk.submit(self._file.read)
+                self._run()
+                raise Problem(
+                    "The file of the tools was changed by another program. It was read again.",
+                    "Make your change again.",
+                )
 
-        self._stepper.run(steps(), failed=partial(self._fail, changes=self._changes))
+        self._stepper.run(steps(), failed=partial(self._fail, changes=changes))
 
     def others(self) -> Future[list[tuple[str, Server]]]:
         """Find the servers that other programs have, with the programs' names."""
@@ -142,13 +150,39 @@ class Toolbox(ToolRunner):
             self.changed.emit()
 
 
-def _save(configuration: Configuration, file: Path) -> None:
-    try:
-        load(file)
-    except Problem:  # it may hold what the user can mend
+class _File:
+    """The file of the configuration, for use in one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: bytes | None = None  # its content as it was read or written last
+
+    def read(self) -> Configuration:
+        """Read it. Raises Problem."""
+        self._known = self._content()
+        return load(self._path)
+
+    def write(self, configuration: Configuration) -> bool:
+        """Keep a configuration, unless the user has edited the file since. Returns whether it was
+        kept. Raises Problem."""
+        known = self._known
+        try:
+            self.read()
+        except Problem:  # it may hold what the user can mend
+            with suppress(OSError):
+                self._path.replace(self._path.with_suffix(_DAMAGED))
+        else:
+            if known is not None and self._known not in (known, b""):
+                self._known = known
+                return False
+        save(configuration, self._path)
+        self._known = self._content()
+        return True
+
+    def _content(self) -> bytes:
         with suppress(OSError):
-            file.replace(file.with_suffix(_DAMAGED))
-    save(configuration, file)
+            return self._path.read_bytes()
+        return b""
 
 
 def _others() -> list[tuple[str, Server]]:

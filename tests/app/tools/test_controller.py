@@ -85,6 +85,22 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert again.trusted() == {"files"}
 
 
+def test_what_was_written_into_the_file_meanwhile_is_kept(open_panel, until, tmp_path):
+    window, panel = open_panel(files="files")
+    tools = window.application.tools
+    until(lambda: Place("files", "tool", "read") in panel.items)
+    have = {name: {"command": "files"} for name in ("files", "mine")}
+    (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
+    tick(panel, Place("files", "tool", "read"), until)
+    until(lambda: tools.problem or "slipstream" in kept(tmp_path))
+    assert [server.name for server in tools.configuration.servers] == ["files", "mine"]
+    assert not tools.offered()
+    tick(panel, Place("files", "tool", "read"), until)
+    until(lambda: "slipstream" in kept(tmp_path))
+    assert kept(tmp_path)["mcpServers"] == have
+    assert tools.problem is None
+
+
 def test_a_server_that_failed_says_so_and_is_restarted(open_panel, until):
     window, panel = open_panel(git="broken")
     process = window.application.tools.process
