@@ -121,6 +121,7 @@ class SamplingDialog(Dialog):
         self._shown = settings or defaults
         self._filling = False
         self._prompt = text_area(system_prompt, hint="Instructions for the model", lines=5)
+        self._given = system_prompt, self._prompt.toPlainText()  # which has other spaces
         self._preset = ChoiceBox("Preset")
         self._save = text_button("Save as…", self._ask_name)
         self._remove = text_button("Remove", self._remove_preset)
@@ -329,7 +330,8 @@ class SamplingDialog(Dialog):
     def _apply(self) -> None:
         request = self.request()
         settings = None if request == self._defaults else request
-        self.applied.emit(self._prompt.toPlainText(), settings)
+        prompt, (given, shown) = self._prompt.toPlainText(), self._given
+        self.applied.emit(given if prompt == shown else prompt, settings)
         self.accept()
 
 

@@ -22,6 +22,7 @@ _ADDS = re.compile(r"\S+ mcp add(?:\s|$)")  # claude, codex, gemini and others
 _ADDS_JSON = re.compile(r"\S+ (mcp add-json|--add-mcp) ")
 _TAKES = re.compile(r"-[a-z]|--(?:transport|scope|env|header|url|timeout)", re.IGNORECASE)
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+_OTHER_IN_A_FIELD = re.compile("[\u00a0\u2028\u2029]")  # Qt returns spaces and line ends for them
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _HOST = re.compile(r"://(?:[^/@]*@)?([\w.-]+)")
 _NO_NAMES = re.compile(  # of a server: programs that run others, their words, parts of a host
@@ -83,7 +84,8 @@ def shown(server: Server) -> str:
 
 def _json(server: Server) -> str:
     entries = json.loads(written(Configuration((server,))))["mcpServers"]
-    return json.dumps(entries, indent=2, ensure_ascii=False)
+    text = json.dumps(entries, indent=2, ensure_ascii=False)
+    return _OTHER_IN_A_FIELD.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _typed(text: str) -> Server:

@@ -25,6 +25,7 @@ from app.theme.labels import StatusLine
 from engine.request import BALANCED, Grammar, Request, Sampling
 
 DEFAULTS = Request()
+PROMPT = "Be\u00a0brief."
 ALL = Request(
     sampling=Sampling(
         temperature=0.65,
@@ -55,7 +56,7 @@ class Opened:
         self.kept = []
         self.applied = []
         self.dialog = SamplingDialog(
-            "Be brief.",
+            PROMPT,
             settings,
             defaults=defaults,
             models_default=models_default,
@@ -87,7 +88,7 @@ class Opened:
         """Press OK."""
         self.button("OK").click()
         (prompt, settings) = self.applied.pop()
-        assert prompt == "Be brief."
+        assert prompt == PROMPT
         assert settings is None or isinstance(settings, Request)
         return settings
 

@@ -44,6 +44,13 @@ def test_a_command_is_shown_before_it_is_accepted(parent):
     assert made == [(Server("notes", "npx", ("-y", "notes"), {"KEY": "secret"}),)]
 
 
+def test_spaces_and_line_ends_of_any_kind_stay(parent):
+    server = replace(GIT, args=("/my\u00a0code", "one\u2028two"))
+    dialog, made = open_dialog(parent, server)
+    dialog.ok.click()
+    assert made == [(server,)]
+
+
 def test_servers_are_pasted(parent):
     dialog, made = open_dialog(parent)
     dialog.text.setPlainText(saved(Configuration((GIT, WEB))))
