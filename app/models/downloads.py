@@ -152,8 +152,8 @@ class Downloads(QObject):
         """Report a problem that is not in the queue. The queue records failed downloads, also when
         the process was killed."""
         asked = self._asked[running]
-        of_this = (self._queue.get(one.lower()) for one in asked.names if one not in asked.unreported)
-        if not any(one is not None and one.status in ("running", "failed") for one in of_this):
+        told = (self._queue.get(one.lower()) for one in asked.names if one not in asked.unreported)
+        if not any(one is not None and one.status in ("running", "failed") for one in told):
             self.failed.emit(problem)
         self._on_end(running)
 

@@ -71,7 +71,7 @@ def test_it_has_every_round_with_its_tokens():
 
 
 def test_texts_stay_texts():
-    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f4bb"  # Persian, an emoji
+    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f4bb"
     hostile = f"</script><script>alert(1)</script><!-- \u202e \u2028 &amp; {joined}"
     drafted = (DraftedToken(1, hostile, 0.5),)
     own = WrittenToken(2, hostile, 0.5, "correction")
