@@ -60,7 +60,8 @@ def ask(listener):
 
 def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start):
     macs = Macs("/hosts.json")
-    heard = start("ready take ranks:ready:working kill -- ready take ranks:ready:ready load rest")
+    steps = "ready take ranks:ready:working kill -- ready take ranks:ready:ready load rest"
+    heard = start(steps, delays=(60.0,))  # the next one begins when it is asked to
     told = []
     engine = heard.engine
     engine.ranks_changed.connect(lambda: told.append([rank.state for rank in engine.ranks]))
