@@ -6,21 +6,23 @@ Written chat by chat, so that it can be cancelled; complete or not at all. Knows
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 from app.conversations import exchange
 from app.conversations.records import ExportedChat
+from models.errors import Problem
 from models.files import file_stem, publish, writing
 
 
 class ChatArchive:
     """A .zip that is being written. Nothing is at `path` before `finish` has returned.
 
-    Used by one thread at a time. Attributes: `count`, the number of chats in it; `left_out`: see
-    `exchange`. `pictures` is the folder of their pictures.
+    One thread at a time writes; any thread may close it meanwhile. Attributes: `count`, the number
+    of chats in it; `left_out`: see `exchange`. `pictures` is the folder of their pictures.
     """
 
     def __init__(self, path: Path, pictures: Path = exchange.NOWHERE) -> None:
@@ -31,13 +33,14 @@ class ChatArchive:
         self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
         self._zip: zipfile.ZipFile | None = None
         self._names: set[str] = set()
+        self._lock = Lock()  # held while it is written
+        self._closed = False
 
     def add(self, chats: Iterable[ExportedChat]) -> None:
         """Write these chats. Raises Problem."""
-        with writing(self._path):
-            archive = self._begun()
+        with self._written():
             for chat in chats:
-                name = self._name(chat)
+                archive, name = self._begun(), self._name(chat)
                 archive.writestr(f"{name}.md", exchange.to_markdown(chat))
                 archive.writestr(f"{name}.json", exchange.to_json(chat, self._pictures))
                 self.left_out += exchange.left_out(chat, self._pictures, whole=True)
@@ -45,19 +48,34 @@ class ChatArchive:
 
     def finish(self) -> None:
         """Rename the file to `path`, replacing another. Raises Problem."""
-        with writing(self._path):
+        with self._written():
             self._begun().close()
             publish(self._partial, self._path)
 
     def close(self) -> None:
-        """Remove the unfinished file, if any."""
-        with suppress(OSError):
-            if self._zip is not None:
-                self._zip.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
+        """Remove the unfinished file, if any. A thread that is writing it does that itself."""
+        self._closed = True
+        if self._lock.acquire(blocking=False):
+            with suppress(OSError):
+                if self._zip is not None:
+                    self._zip.close()
+            with suppress(OSError):
+                self._partial.unlink(missing_ok=True)
+            self._lock.release()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Raise Problem if the file cannot be written in the block, or is closed meanwhile."""
+        try:
+            with writing(self._path), self._lock:
+                yield
+        finally:
+            if self._closed:
+                self.close()
 
     def _begun(self) -> zipfile.ZipFile:
+        if self._closed:
+            raise Problem("The export was cancelled.", "Export again.")
         if self._zip is None:
             self._zip = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
         return self._zip

@@ -62,6 +62,20 @@ def test_one_that_is_not_finished_leaves_nothing(tmp_path):
     assert path.read_text() == "before"
 
 
+def test_one_that_is_closed_while_a_thread_writes_it_leaves_nothing(tmp_path):
+    archive = ChatArchive(tmp_path / "all.zip")
+
+    def some():
+        yield CHATS[0]
+        archive.close()  # as the window does that closes meanwhile
+        yield CHATS[1]
+
+    for write in (lambda: archive.add(some()), lambda: archive.add(CHATS), archive.finish):
+        with pytest.raises(Problem):
+            write()
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_written_is_a_problem(tmp_path):
     archive = ChatArchive(tmp_path / "missing" / "all.zip")
     with pytest.raises(Problem):
