@@ -61,6 +61,7 @@ class ComposerController(QObject):
         self._aside = ""  # the text of the new message, while a message is edited
         self._edited: Message | None = None
         self._returned: list[tuple[str, Problem, Place]] = []  # of conversations that are not shown
+        self._kept: dict[int, tuple[Unsent, Future[None]]] = {}  # of each, as given to the store
         self._composer, self._conversation = composer, conversation
         self._notices, self._settings = notices, settings
         self._answers = answers = application.answers
@@ -205,7 +206,8 @@ class ComposerController(QObject):
         if self._conversation.on_its_way is not None and not self._composer.text:
             return  # the text that is being sent is kept until it is stored
         if self._of:
-            self._store.keep_unsent(self._of, self._unsent.stored)
+            unsent = self._unsent
+            self._kept[self._of] = unsent, self._store.keep_unsent(self._of, unsent.stored)
         else:
             self._settings.unsent = self._unsent.text
 
@@ -217,6 +219,10 @@ class ComposerController(QObject):
                 self._keep()  # it was written while the other one was read
             self._of = opened
             unsent = Unsent.read(record.unsent if record is not None else self._settings.unsent)
+            kept, stored = self._kept.pop(opened or 0, (unsent, None))
+            if stored is not None and stored.exception() is not None:
+                new = kept.text.startswith(unsent.text)
+                unsent = kept if new else kept.joined(unsent.text)
             sent = unsent.text == self._conversation.on_its_way
             self._show(replace(unsent, text="") if sent else unsent)
             returned, self._returned = self._returned, []

@@ -93,6 +93,16 @@ def test_an_edit_that_is_left_is_there_again(open_window, talked, until, how, wh
     assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
 
 
+def test_a_text_that_cannot_be_stored_is_there_again(talked, until, monkeypatch):
+    window = talked
+    refuse(window, monkeypatch, "keep_unsent").set_exception(FULL)
+    written, edited = edit(window, until), window.composer_controller.editing
+    leave(window, until, "opened")
+    assert (window.composer.text, window.composer_controller.editing) == (written, edited)
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
+    assert window.composer.text == "kept"
+
+
 def test_to_end_an_edit_can_be_undone(talked, until):
     window = talked
     written, controller = edit(window, until), window.composer_controller
