@@ -317,19 +317,19 @@ class ComposerController(QObject):
         """Have a message wait for the end of the answer."""
         self._conversation.set_queued((*self._conversation.queued, text))
 
-    def _take_from_queue(self, place: int) -> str:
-        """Return the message at this place of the queue, after removing it."""
-        queued = list(self._conversation.queued)
-        text = queued.pop(place)
-        self._conversation.set_queued(queued)
-        return text
+    def _take_from_queue(self, place: int) -> None:
+        """Remove the message at this place of the queue."""
+        queued = self._conversation.queued
+        self._conversation.set_queued((*queued[:place], *queued[place + 1 :]))
 
     def _edit_queued(self, place: int) -> None:
         """Put a queued message into the composer, before the text that is there."""
         if self.editing:
             self.end_edit()
-        text = self._take_from_queue(place)
+        text = self._conversation.queued[place]
         self.compose("\n\n".join(filter(None, (text, self._composer.text))))
+        self._keep()  # first, so that a crash loses nothing
+        self._take_from_queue(place)
 
     def _send_queued(self) -> None:
         """Send the first queued message. Attached documents belong to the message in the field."""

@@ -312,6 +312,8 @@ def test_a_queued_message_is_sent_when_the_answer_ends(open_window, until, tmp_p
     QTest.keyClicks(window.composer.field, "unsent")
     press(window, "Edit queued message 2")
     assert window.composer.text == "fourth\n\nunsent"
+    record = window.store.conversation(window.conversation.shown).result()
+    assert record.unsent == window.composer.text, "it is nowhere else"
     window.composer.set_text("not sent by others")
     gate.touch()
     until(answered(window, 4))
