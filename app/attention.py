@@ -46,7 +46,7 @@ class Attention(QObject):
         super().__init__(parent)
         self._windows, self._wanted = windows, wanted
         self._conversation = 0
-        self._ended: list[str] = []  # the titles of the conversations in the message
+        self._told: dict[int, tuple[str, str]] = {}  # the message's titles and lines
         self._tray: QSystemTrayIcon | None = None
         # Only the message needs the icon, so both disappear together.
         self._end = timer(self, _SHOWN_MS, self._hide)
@@ -65,11 +65,12 @@ class Attention(QObject):
         if line is None or not windows or here or not self._wanted():
             return
         mark(windows[0])
-        self._ended.append(writing.title or "Slipstream")
-        title = self._ended[0]
-        if len(self._ended) > 1:  # a new message replaces the last one
-            title, line = f"{len(self._ended)} answers are ready", ", ".join(self._ended)
-        self.show_message(title, line, writing.message.conversation)
+        title, conversation = writing.title or "Slipstream", writing.message.conversation
+        self._told[conversation] = title, line
+        if len(self._told) > 1:  # a new message replaces the last one
+            title = f"{len(self._told)} conversations"
+            line = "\n".join(f"{name}: {said}" for name, said in self._told.values())
+        self.show_message(title, line, conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:
         """Show a system message, if the system can."""
@@ -91,6 +92,6 @@ class Attention(QObject):
 
     def _hide(self) -> None:
         self._end.stop()
-        self._ended.clear()
+        self._told.clear()
         if self._tray is not None:
             self._tray.hide()

@@ -63,16 +63,19 @@ def test_on_a_mac_the_icon_in_the_dock_is_all(begin, window, messages, monkeypat
 
 
 def test_several_that_end_together_are_told_of_together(begin, window, messages):
-    talk = begin("ready take load serve")
+    talk = begin("ready take load take text:half failed serve")
     attention = Attention(talk.answers, windows=lambda: [window], parent=window)
     chosen = []
     attention.chosen.connect(chosen.append)
     for title in ("One", "Two"):
         talk.conversation.new()
         talk.ask(title)
+    talk.ask("And?")
     record = talk.conversation.record
-    assert "2" in messages.shown[-1][0]
-    assert all(title in messages.shown[-1][1] for title in ("One", "Two"))
+    title, lines = messages.shown[-1]
+    assert "2" in title, "conversations"
+    assert [line.partition(": ")[0] for line in lines.splitlines()] == ["One", "Two"]
+    assert lines.splitlines()[0].endswith(messages.shown[0][1]), "it failed"
     attention.findChild(QSystemTrayIcon).messageClicked.emit()
     assert chosen == [record.id], "the one that ended last"
     talk.ask("Three")
