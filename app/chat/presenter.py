@@ -81,6 +81,7 @@ class ConversationPresenter(QObject):
         conversation.changed.connect(self._follow)
         conversation.edits.connect(self._mark_edited)
         answers.happened.connect(self._hear)
+        conversation.failed.connect(self._fetch_traces)  # after one that cannot be read
         answers.activity_changed.connect(self._show_activity)
         answers.stepped.connect(self._on_stepped)
         answers.finished.connect(self._finish)

@@ -47,6 +47,7 @@ class RoundsSide(QWidget):
         self.answer = 0
         self._conversation, self._answers = conversation, answers
         self._live = False
+        self._read = 0  # the answer whose figures the panel has
         self.panel = RoundsPanel()
         self._heading = plain_label(tone="muted")
         self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
@@ -60,6 +61,7 @@ class RoundsSide(QWidget):
         self.setAccessibleName("Answer statistics")
         answers.happened.connect(self._receive)
         answers.finished.connect(self._on_finished)
+        conversation.failed.connect(self._on_failed)
         self.show_answer(0)
 
     def _arrange(self) -> None:
@@ -122,8 +124,14 @@ class RoundsSide(QWidget):
 
     def _take(self, answer: int, trace: Trace) -> None:
         if answer == self.answer and not self._live:
+            self._read = answer
             self._show_hint("" if trace.pieces else _NOT_HERE)
             self.panel.show_stats(trace.stats, trace.last)
+
+    def _on_failed(self) -> None:
+        """If a trace could not be read, show no figures of another answer."""
+        if self.answer and not self._live and self._read != self.answer:
+            self._show_hint(_NOT_HERE)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:

@@ -1,5 +1,7 @@
 """The open conversation in the transcript: what is fetched, and when."""
 
+from concurrent.futures import Future
+
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel
 
@@ -9,6 +11,7 @@ from app.chat.transcript import Transcript
 from app.rounds.trace import TextTally
 from engine.events import Done, Failed, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from engine.stretches import Stretch
+from models.errors import Problem
 from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
@@ -83,6 +86,21 @@ def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
     shown.settle()
     assert 5 in shown.built
     shown.talk.until(lambda: rows[5].shown.pieces)
+
+
+def test_a_trace_that_cannot_be_read_does_not_stop_the_others(shown, monkeypatch):
+    answers = shown.stored(3)
+    trace, damaged = shown.talk.store.trace, Future()
+    damaged.set_exception(Problem("The rounds cannot be shown.", "Regenerate the answer."))
+    monkeypatch.setattr(
+        shown.talk.store, "trace", lambda id: damaged if id == answers[-1].id else trace(id)
+    )
+    shown.transcript.resize(600, 3000)
+    shown.open(answers[0].conversation)
+    shown.presenter.show_provenance(True)
+    assert shown.built == [0, 1, 2]
+    rows = shown.transcript.messages[1::2]
+    shown.talk.until(lambda: all(row.shown.pieces for row in rows[:2]))
 
 
 def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
