@@ -200,20 +200,16 @@ class Answers(QObject):
         if (writing := self._writings.get(message)) is not None:
             self._tool_steps.decide(writing.calling, call, decision, arguments)
 
-    def permit(self, conversation: int, permissions: Permissions) -> None:
-        """Store what the user allows tools in a conversation, from the next call on."""
+    def permit(self, conversation: int, permissions: Permissions) -> Future[None]:
+        """Set what the user allows tools in a conversation, from the next call on. The future is
+        done when that is stored."""
         self._permitted[conversation] = permissions
         for writing in self.unfinished:
             if writing.message.conversation == conversation:
                 trusted = writing.calling.permissions.trusted
                 writing.calling.permissions = replace(permissions, trusted=trusted)
-        self._stepper.run(
-            self._keep_permissions(conversation, permissions), failed=self.unsaved.emit
-        )
         self.permitted.emit(conversation, permissions)
-
-    def _keep_permissions(self, conversation: int, permissions: Permissions) -> Steps:
-        yield self._store.permit(conversation, permissions)
+        return self._store.permit(conversation, permissions)
 
     def cancel_in(self, conversations: Collection[int]) -> None:
         """Stop the answers in these conversations."""
@@ -350,7 +346,11 @@ class Answers(QObject):
     def _on_permitted(self, calling: Calling) -> None:
         if (writing := self._writing_with(calling)) is not None:
             permissions = replace(calling.permissions, trusted=frozenset())
-            self.permit(writing.message.conversation, permissions)
+            stored = self.permit(writing.message.conversation, permissions)
+            self._stepper.run(self._until_stored(stored), failed=self._cannot_save)
+
+    def _until_stored(self, stored: Future[None]) -> Steps:
+        yield stored
 
     def _writing_with(self, calling: Calling) -> Writing | None:
         """Return the answer with these calls, unless it has ended."""

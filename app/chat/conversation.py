@@ -264,7 +264,7 @@ class OpenConversation(QObject):
     @in_steps
     def permit(self, permissions: Permissions) -> Steps:
         """Set what the user allows tools in it, from the next call on."""
-        self._answers.permit((yield from self.stored()), permissions)
+        yield self._answers.permit((yield from self.stored()), permissions)
 
     @property
     def queued(self) -> tuple[str, ...]:

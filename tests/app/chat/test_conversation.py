@@ -50,6 +50,18 @@ def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said
     assert talk.conversation.configured == chosen
 
 
+def test_a_permission_that_cannot_be_stored_is_no_unsaved_answer(begin, monkeypatch):
+    talk = begin(SERVE)
+    talk.ask("one")
+    unsaved, full = [], Future()
+    talk.answers.unsaved.connect(unsaved.append)
+    full.set_exception(Problem("The disk is full.", "Make room."))
+    monkeypatch.setattr(talk.store, "permit", lambda *_: full)
+    talk.conversation.permit(NEVER)
+    talk.until(lambda: talk.problems)
+    assert (unsaved, talk.conversation.permissions) == ([], NEVER)
+
+
 @pytest.mark.parametrize("first", ["say", "configure"])
 def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)
