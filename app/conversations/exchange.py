@@ -29,6 +29,7 @@ from engine.tools.steps import Step, StepCall
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
+_LARGEST_NUMBER = 1 << 53
 NOWHERE = Path("/nonexistent")
 _KINDS = (
     "Choose an export of Slipstream, ChatGPT or Claude, a conversation of LM Studio, or OpenAI "
@@ -111,7 +112,7 @@ def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
     if len(data) > LARGEST_BYTES:
         raise _too_large()
     try:
-        return _chats(json.loads(data.decode("utf-8-sig")))
+        return _chats(json.loads(data.decode("utf-8-sig"), parse_int=_number))
     except UnicodeDecodeError as error:
         raise Problem(f"Byte {error.start:,} of the file is not UTF-8 text.", _KINDS) from error
     except RecursionError as error:
@@ -126,6 +127,11 @@ def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
         ) from error
     except ValueError as error:  # a number of a million digits
         raise Problem("The file contains a number that is too long.", _KINDS) from error
+
+
+def _number(digits: str) -> int:
+    """Return the number, or the nearest that SQLite and floating point have room for."""
+    return max(-_LARGEST_NUMBER, min(int(digits), _LARGEST_NUMBER))
 
 
 def _too_large() -> Problem:

@@ -31,6 +31,8 @@ was cut at the most tokens it might have.
 """
 
 LONGEST_TITLE = 60
+_LONGEST_LINE = 1_000  # characters in which marks are looked for
+_DIGEST = re.compile("[0-9a-f]{64}")
 _LINK = re.compile(r"!?\[([^\[\]]+)\]\([^()\s]*\)")
 _EMPHASIS = re.compile(rf"(?<!{WORD})(\*{{1,3}}|~~|`+)(?=[^\s*])(.+?)(?<=[^\s*])\1(?!\w)")
 _BEFORE_A_LINE = re.compile(r"^(#{1,6}|>|[-*+]|\d{1,3}[.)])\s+")
@@ -205,7 +207,7 @@ def picture_of(document: Document | SentDocument, folder: Path) -> Picture | Non
     """Return the picture that is attached, or was sent; None for a text, and for a picture that is
     no longer in the `folder` of the store's copies, such as in an imported conversation."""
     path = folder / f"{document.digest}.png"
-    if document.pixels is None or not document.digest.isalnum() or not path.exists():
+    if document.pixels is None or not _DIGEST.fullmatch(document.digest) or not path.exists():
         return None
     return Picture(str(path), document.digest, *document.pixels)
 

@@ -111,8 +111,9 @@ def _entry(value: Any, index: int) -> Entry:
     role: Any = value.get("role")
     state: Any = value.get("state")
     parent: Any = value.get("parent")
-    if role not in get_args(Role):
-        raise Unreadable("The role must be one of " + ", ".join(get_args(Role)))
+    roles = [role for role in get_args(Role) if role != "tool"]
+    if role not in roles:
+        raise Unreadable("The role must be one of " + ", ".join(roles))
     states = [state for state in get_args(MessageState) if state != "streaming"]
     if state not in states:
         raise Unreadable("The state must be one of " + ", ".join(states))

@@ -164,6 +164,7 @@ def test_what_cannot_be_read_is_one_clear_line():
         (b'[{"role": "user", "content": {"a": 1}}]', "the content is neither"),
         (b'{"slipstream": 2}', "newer version"),
         (b'{"slipstream": 1, "tree": [{"parent": 0}]}', "In message 1 of the tree: the role"),
+        (b'{"slipstream": 1, "tree": [{"role": "tool"}]}', "In message 1 of the tree: the role"),
         (b'{"slipstream": 1, "tree": [], "leaf": 0}', "leaf"),
         (b'{"mapping": []}', "mapping"),
     ):
@@ -172,6 +173,19 @@ def test_what_cannot_be_read_is_one_clear_line():
         for line in (caught.value.message, caught.value.remedy):
             assert 0 < len(line) < 200, message
             assert len(line.splitlines()) == 1, message
+
+
+def test_absurd_numbers_and_names_end_no_import(store):
+    picture = {
+        "number": 10**30, "name": "a", "ranges": [], "digest": "a" * 999, "pixels": [1, 1],
+    }  # fmt: skip
+    call = {"id": "1", "name": "f", "arguments": "{}", "state": "done", "bytes": 10**400}
+    said = {"role": "user", "sent": {"text": "x", "documents": [picture]}}
+    answer = {"role": "assistant", "parent": 0, "steps": [{"place": 0, "calls": [call]}]}
+    tree = [{"state": "complete", "content": "x", **entry} for entry in (said, answer)]
+    file = {"slipstream": 1, "tree": tree, "leaf": 1}
+    (added,) = store.add(parse(json.dumps(file).encode())).result()
+    assert "{}" in to_markdown(store.chat(added.id).result())
 
 
 def test_a_huge_file_and_none_are_refused(tmp_path, monkeypatch):
