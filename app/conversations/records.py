@@ -355,7 +355,7 @@ def without_marks(line: str) -> str:
 
 def title_from(content: str) -> str:
     """Return a title from the first line of a message, cut at a word."""
-    lines = (one_line(without_marks(line)) for line in content.splitlines())
+    lines = (one_line(without_marks(line.strip()[:_LONGEST_LINE])) for line in content.splitlines())
     line = next(filter(None, lines), "")
     if len(line) <= LONGEST_TITLE:
         return line

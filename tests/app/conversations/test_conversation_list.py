@@ -115,6 +115,7 @@ def test_a_title_has_no_marks_of_markdown():
         ("3. third", "third"),
         ("word " * 30, "word " * 10 + "word…"),
         ("w" * 100, "w" * (LONGEST_TITLE - 1) + "…"),
+        ("*a " * 100_000, "*a " * 18 + "*a…"),  # at once
     ]
     assert [(line, title_from(line)) for line, _ in table] == table
 
