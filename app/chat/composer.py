@@ -240,7 +240,9 @@ class Composer(QWidget):
     def _send(self) -> None:
         if not self.text.strip():
             return
-        if self.answering:
+        if self.answering and self.field.version_of:
+            self._notify("An edited message cannot be queued. Stop the answer, or send it later.")
+        elif self.answering:
             self._notify("Attachments cannot be queued. Stop the answer (Esc), or send them later.")
         elif self.blocked:
             announce(self, self.blocked)
@@ -267,7 +269,7 @@ class Composer(QWidget):
         self.drop_hint.setVisible(on)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape and self.answering:
+        if event.key() == Qt.Key.Key_Escape and self.answering and not self.field.version_of:
             self.stopped.emit()
         else:
             super().keyPressEvent(event)

@@ -102,6 +102,11 @@ def test_what_cannot_be_queued_stays(composer, heard):
     enter(composer)
     assert (heard.sent, composer.text) == ([], "next")
     assert "(Esc)" in shown(composer)[-1]
+    composer.set_text("next", 3)  # another version of a message, which Esc ends
+    QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+    enter(composer)
+    assert (heard.sent, heard.stopped, composer.text) == ([], [], "next")
+    assert "(Esc)" not in shown(composer)[-1]
     composer.set_answering(False)
     assert shown(composer) == []
     enter(composer)
