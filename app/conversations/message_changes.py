@@ -67,7 +67,8 @@ def restore(connection: sqlite3.Connection, change: DeletedMessages) -> None:
         "SELECT taken_parent, spliced, leaf FROM conversations WHERE id = ?", (change.id,)
     ).fetchone()
     if row is None:
-        raise Problem("This message was deleted for good.", "Open another conversation.")
+        gone = "This message was restored already, or deleted for good."
+        raise Problem(gone, "Look for it in its conversation.")
     was_below, spliced, leaf = row
     parent = _parent(connection, change, was_below)
     (among,) = connection.execute(

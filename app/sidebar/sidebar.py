@@ -487,8 +487,9 @@ class Sidebar(QWidget):
         for deletion in found:
             title = one_line(deletion.title)[:_LONGEST_ENTRY].replace("&", "&&")
             entry = menu.addMenu(f"{deletion.when.astimezone():%Y-%m-%d %H:%M}  {title}")
-            entry.addAction("Restore", partial(self.undone.emit, deletion.change))
-            entry.addAction("Delete permanently", partial(self.erased.emit, deletion.change))
+            for words, signal in (("Restore", self.undone), ("Delete permanently", self.erased)):
+                action = entry.addAction(words, partial(self.undo_bar.drop, deletion.change))
+                action.triggered.connect(partial(signal.emit, deletion.change))
         if not found:
             menu.addAction("Nothing deleted in the last 30 days").setEnabled(False)
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))

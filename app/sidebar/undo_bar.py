@@ -61,6 +61,11 @@ class UndoBar(QWidget):
         self._asked = [offer for offer in self._asked if offer[1] is not change]
         self._refresh()
 
+    def drop(self, change: object) -> None:
+        """Offer no more to undo this change, which is undone or made permanent in another way."""
+        self._changes = [offer for offer in self._changes if offer[1] != change]
+        self._refresh()
+
     def forget(self) -> None:
         """Offer nothing more."""
         self._changes.clear()

@@ -269,3 +269,4 @@ def test_what_was_deleted_is_restored_or_erased_in_a_menu(window, until):
     until(lambda: bool(window.conversation.branch) and shown(window) == 3)
     assert [entry.text() for entry in menu().actions()] == ["Nothing deleted in the last 30 days"]
     press(menu(), Qt.Key.Key_Escape)
+    assert not window.sidebar.restore_action.isEnabled(), "the message is there"
