@@ -11,6 +11,7 @@ from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.writing import Writing
 from app.notices import Notices, Offer
+from app.rounds.figures import count
 from engine.conversation.rounds import EventOrRound, Round
 from engine.events import Prefill
 
@@ -80,8 +81,8 @@ class AnswerNotices(QObject):
             where = "at the beginning" if prefill.left_out_from <= 1 else "in the middle"
             self._notices.say(
                 _LEFT_OUT,
-                f"{prefill.left_out:,} messages {where} no longer fit "
-                f"into the context of {prefill.context:,} tokens.",
+                f"Outside the context of {prefill.context:,} tokens: "
+                f"{count(prefill.left_out, 'message')} {where}.",
             )
         else:
             self._notices.take_back(_LEFT_OUT)

@@ -27,6 +27,7 @@ from app.conversations.records import Message
 from app.documents.chips import Chip, chip_of_sent
 from app.markdown.asides import Aside
 from app.markdown.streaming import ReasoningSpan
+from app.rounds.figures import count
 from app.rounds.pace import PaceTimer
 from app.rounds.trace import Piece, PieceKind, Trace
 from app.settings import DraftsInText
@@ -80,8 +81,8 @@ class ConversationPresenter(QObject):
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         conversation.edits.connect(self._mark_edited)
-        answers.happened.connect(self._hear)
         conversation.failed.connect(self._fetch_traces)  # after one that cannot be read
+        answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
         answers.stepped.connect(self._on_stepped)
         answers.finished.connect(self._finish)
@@ -398,8 +399,9 @@ class ConversationPresenter(QObject):
             system_prompt, _ = self._conversation.configured
             behind = figures.left_out_from + figures.left_out - bool(system_prompt)
             counts = accumulate(len(message.as_chat) for message in self._shown)
-            last = sum(count <= behind for count in counts) - 1
-            note = f"{figures.left_out:,} messages above were left out of the latest answer."
+            last = sum(each <= behind for each in counts) - 1
+            left_out = count(figures.left_out, "message")
+            note = f"Left out of the latest answer: {left_out} above."
         for place, row in enumerate(self._transcript.messages):
             said = note if place == last else ""
             if said != row.shown.note:
