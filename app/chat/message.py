@@ -51,7 +51,7 @@ from app.markdown.web import html_of, with_formulas
 from app.rounds.figures import answer_line, gain
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import BESIDE, HoverButton
-from app.theme.labels import PartsLabel, plain_label
+from app.theme.labels import PartsLabel, plain_label, plain_tip
 from app.theme.style import figures_font, small_font
 from engine.request import Role
 from models.in_words import clean
@@ -490,7 +490,7 @@ class MessageWidget(QWidget):
         if self._created is not None:
             local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
             when = QLocale().toString(local, QLocale.FormatType.LongFormat)
-        self._title.setToolTip(f"{self._model}\n{when}".strip())
+        self._title.setToolTip(plain_tip(f"{self._model}\n{when}".strip()))
         self.figures_line.setToolTip(f"{words}\n{when}".strip())
 
     def _show_formats(self) -> None:

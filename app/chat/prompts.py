@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem
 
 from app.conversations.records import title_from
 from app.conversations.stored_json import read_or
+from app.theme.labels import plain_tip
 from models.in_words import one_line
 
 _MOST_SHOWN = 6  # lines
@@ -88,7 +89,7 @@ class PromptList(QListWidget):
                 item = QListWidgetItem(one_line(prompt.name), self)
                 item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
                 item.setData(_PROMPT, prompt)
-                item.setToolTip(prompt.text)
+                item.setToolTip(plain_tip(prompt.text))
         self.setCurrentRow(0)
         line = self.sizeHintForRow(0) + 2 * _GAP
         self.setFixedHeight(line * min(len(found), _MOST_SHOWN) + 4)

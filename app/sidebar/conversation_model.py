@@ -22,6 +22,7 @@ from PySide6.QtGui import QStandardItem, QStandardItemModel
 
 from app.chat.activity import Activity, long_status
 from app.conversations.records import Conversation, Folder, Hit
+from app.theme.labels import plain_tip
 from models.in_words import one_line
 
 type Index = QModelIndex | QPersistentModelIndex
@@ -241,7 +242,8 @@ class ConversationModel(QAbstractListModel):
                 doing = f"\n{long_status(activity)}" if activity else ""
                 if conversation.id in self._elsewhere:
                     doing = f"\nOpen in another window.{doing}"
-                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
+                when = f"{changed.day} {changed:%B %Y, %H:%M}{doing}"
+                return plain_tip(f"{title_of(conversation)}\n{when}")
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:

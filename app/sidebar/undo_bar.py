@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.layout import row_of
 from app.theme.icons import sign_icon
-from app.theme.labels import StatusLine
+from app.theme.labels import StatusLine, plain_tip
 from app.theme.style import colours_of, sign_button
 
 
@@ -86,7 +86,7 @@ class UndoBar(QWidget):
     def _refresh(self) -> None:
         text = self.text
         self._line.say(text)
-        self._line.setToolTip(text)
+        self._line.setToolTip(plain_tip(text))
         self._undo.setAccessibleName(f"Undo. {text}")
         self.setVisible(bool(text))
         self.changed.emit()

@@ -31,6 +31,12 @@ _ROLES: dict[Tone, QPalette.ColorRole] = {  # of the window's palette: see `Them
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
 
 
+def plain_tip(text: str) -> str:
+    """Return a tooltip that shows this text as it is, also if it looks like HTML."""
+    looks_rich = QtGui.Qt.mightBeRichText(text)
+    return f'<p style="white-space: pre-wrap">{escape(text)}</p>' if looks_rich else text
+
+
 def closing(dialog: QDialog) -> QDialogButtonBox:
     """Return the Close button of a dialog, which Esc closes too."""
     # It becomes the dialog's when it is laid out, and so comes after all above it with Tab.

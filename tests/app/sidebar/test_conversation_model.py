@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextDocument
 
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import HIT, SECTION, ConversationModel, HitModel
@@ -44,6 +45,13 @@ def test_a_screen_reader_gets_what_is_drawn(model):
         ("Older", "New conversation"),
         ("", "a b <b>c"),
     ]  # fmt: skip
+
+
+def test_a_tooltip_has_a_title_that_looks_like_html(model):
+    model.set_conversations((conversation(5, "How is a <div> centred?"),), NOW)
+    shown = QTextDocument()
+    shown.setHtml(model.data(model.index(0, 0), Qt.ItemDataRole.ToolTipRole))
+    assert shown.toPlainText().splitlines()[0] == "How is a <div> centred?"
 
 
 def test_a_new_title_is_shown_and_emitted_unless_it_is_empty_or_the_same(model):
