@@ -205,7 +205,7 @@ def _heading(entry: Entry) -> str:
     author = " + ".join(filter(None, (entry.target, entry.drafter)))
     edited = "edited" if entry.edited else ""
     notes = "".join(f" ({note})" for note in (author, _STATES.get(entry.state), edited) if note)
-    return " ".join(f"## {_ROLES[entry.role]}{notes}".split())
+    return unloaded(" ".join(f"## {_ROLES[entry.role]}{notes}".split()))
 
 
 def _chats(value: Any) -> tuple[ExportedChat, ...]:

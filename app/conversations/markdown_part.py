@@ -40,7 +40,7 @@ def part(text: str) -> str:
             case "heading_open" if token.markup[0] == "#":
                 lines[first] = own.replace(token.markup, f"##{token.markup}"[:6], 1)
             case "heading_open" if not token.level:  # underlined
-                lines[first:last] = ["### " + " ".join(own.split("\n")[:-2]) + "\n"]
+                lines[first:last] = ["### " + " ".join(own.splitlines()[:-1]) + "\n"]
             case "fence" if not token.level and last - first < token.content.count("\n") + 2:
                 end = f"\n{token.markup}"
     return "".join(lines)[:-1] + end + "\n\n</details>" * folds

@@ -47,6 +47,7 @@ def test_nothing_is_loaded(text):
         ("1 < 2, <b>c</b>, <br>, <a href='https://e.org'>d</a>",) * 2,
         ("# One\n\n## Two\n###### Six", "### One\n\n#### Two\n###### Six"),
         ("One\n===\n\nTwo\n---\nx", "### One\n\n### Two\nx"),
+        ("One\r===\rx", "### One\nx"),
         ("> # One", "> ### One"),
         ("```py\nopen", "```py\nopen\n```"),
         ("~~~~\n~~~\nopen\n", "~~~~\n~~~\nopen\n\n~~~~"),
@@ -62,7 +63,7 @@ def test_the_rest_is_as_it_was_written(text, expected):
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 @pytest.mark.parametrize("text", ["```", "~~~~ x", "<!--", "<script>", "# Two\n```\nx"])
 def test_every_message_keeps_its_own_heading(role, text):
-    said = (Entry(None, role, text), Entry(0, "assistant", "after"))
+    said = (Entry(None, role, text), Entry(0, "assistant", "after", target="T ![x](y)"))
     written = to_markdown(ExportedChat("T ![x](y)", said, leaf=1, system_prompt=text))
     tokens = MarkdownIt("commonmark").parse(written)
     levels = [token.tag for token in tokens if token.type == "heading_open" and token.tag < "h3"]
