@@ -156,8 +156,9 @@ class ToolsButton(MenuButton):
             menu.addSeparator()
             everything = frozenset((tool.server, tool.name) for tool in self.tools)
             off = menu.addAction("Turn all off here")
-            off.triggered.connect(partial(self.permitted.emit, Permissions(never=everything)))
-            off.setEnabled(not everything <= now.never)
+            never = now.never | everything
+            off.triggered.connect(partial(self.permitted.emit, Permissions(never=never)))
+            off.setEnabled(never != now.never)
             again = menu.addAction("Ask before every call again")
             again.triggered.connect(partial(self.permitted.emit, Permissions(never=now.never)))
             again.setEnabled(bool(now.always))

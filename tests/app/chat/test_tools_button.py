@@ -46,6 +46,8 @@ def test_all_can_be_switched_off_and_asked_about_again(button):
     asked = []
     button.settings_asked.connect(lambda: asked.append(True))
     assert not action(button, "Ask before every").isEnabled()
+    never = Permissions(never=frozenset({(ADD.server, ADD.name)}))
+    button.show_tools(TOOLS[:2], never, set_up=True)  # the server of the third does not run
     action(button, "Turn all off").trigger()
     assert button.permissions.never == {(tool.server, tool.name) for tool in TOOLS}
     assert not action(button, "Turn all off").isEnabled()
