@@ -135,15 +135,17 @@ class SidebarController(QObject):
     @in_steps
     def begin_temporary(self) -> Steps:
         """Open a new conversation that is only in memory."""
+        asked_for = self._conversation.asked_for
         system_prompt, settings = self._conversation.beginning()
         record = yield self._store.create_temporary(system_prompt=system_prompt, settings=settings)
-        self._open(record.id)
+        self._open_made(record.id, asked_for)
 
     @in_steps
     def keep_temporary(self, conversation: int, unsent: Callable[[], str]) -> Steps:
-        """Store the open conversation, which is only in memory, and open that, with the unsent text
-        as it is then. Nothing is sent in it meanwhile."""
+        """Store the open conversation, which is only in memory, and open that, with its documents
+        and text that are unsent then. Nothing is sent in it meanwhile."""
         here, place, text = self._conversation, self._conversation.place, unsent()
+        asked_for = here.asked_for
         here.sends[place] = ""
         try:
             chat = yield self._store.chat(conversation)
@@ -154,7 +156,8 @@ class SidebarController(QObject):
         finally:
             del here.sends[place]
         self._store.keep_unsent(record.id, unsent() if here.is_here(place) else text)
-        self._open(record.id)
+        if not self._open_made(record.id, asked_for):
+            self.reported.emit("The chat is in the list of conversations.")
 
     def _attach_files(self) -> None:
         """Attach the folder's files to a conversation that was begun in it, once it is open."""

@@ -98,7 +98,7 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     use(chat, until, tmp_path)
     assert chat.conversation.settings.private  # a race has these
     assert [one.request.private for one in asked] == [True, True]
-    attach(chat, until, file_in(tmp_path, "more.txt"))
+    attach(chat, until, file_in(tmp_path, "more.txt", "Unsent, too."))
     chat.notices.press("temporary")
     chat.conversation.say("Unsent")  # before it is kept
     until(lambda: chat.conversation.record and not chat.conversation.temporary)
@@ -111,7 +111,8 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     assert CANARY in chat.composer.text
     assert CANARY in chat.conversation.record.title
     assert chat.application.listing.find(chat.conversation.record.id)
-    until(lambda: [chip.partition(",")[0] for chip in chips(chat)] == ["more.txt"])
+    attachments = chat.composer_controller.documents.attachments
+    until(lambda: [document.name for _, document in attachments.ready] == ["more.txt"])
 
 
 def test_what_needs_a_copy_on_the_disk_is_refused(chat, until, tmp_path):

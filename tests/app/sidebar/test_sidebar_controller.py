@@ -199,6 +199,16 @@ def test_a_folder_is_named_and_gives_new_conversations_its_instruction_and_files
     window.show_conversation(7)  # which was begun in the folder before, and not opened
     until(lambda: shown(window) == 7)
     until(lambda: [document.name for _, document in attachments.ready] == ["plan.txt"])
+    window.sidebar_controller.begin_temporary()
+    window.show_conversation(2)
+    until(window.application.listing.refresh().done)
+    QApplication.processEvents()
+    assert window.conversation.shown == 2
+
+
+def test_a_new_folder_is_listed_if_nothing_can_be_moved_there(window, until):
+    window.sidebar.folder_wanted.emit((99,))  # which is gone
+    until(lambda: "problem" in window.notices.texts and window.application.listing.folders)
 
 
 FULL = Problem("The disk is full, so this could not be saved.", "Free some space and try again.")
