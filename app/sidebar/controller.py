@@ -303,10 +303,13 @@ class SidebarController(QObject):
     def _make_folder(self, conversations: tuple[int, ...]) -> Steps:
         """Make a folder, put these into it, and let the user name it."""
         folder = yield self._store.make_folder("New folder")
-        if conversations:
-            change = yield self._store.move(*conversations, folder=folder.id)
-            self._sidebar.offer_undo(change, "Moved")
-        yield self._listing.refresh()
+        try:
+            if conversations:
+                change = yield self._store.move(*conversations, folder=folder.id)
+                self._sidebar.offer_undo(change, "Moved")
+        finally:
+            listed = self._listing.refresh()
+        yield listed
         self._sidebar.begin_folder_rename(folder.id)
 
     @in_steps
