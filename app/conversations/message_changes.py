@@ -146,7 +146,7 @@ def duplicate(
         "INSERT INTO conversations "
         "(title, titled, system_prompt, settings, folder, created_ms, updated_ms) "
         "SELECT ?, titled, system_prompt, settings, folder, ?, ? FROM conversations WHERE id = ?",
-        (f"{found.title} (copy)", now_ms, now_ms, conversation),
+        (found.title and f"{found.title} (copy)", now_ms, now_ms, conversation),
     )
     copy = cursor.lastrowid or 0
     copies: dict[int | None, int] = {}

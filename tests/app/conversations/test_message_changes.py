@@ -89,6 +89,7 @@ def test_a_conversation_is_copied_whole_or_up_to_a_message(store, branch):
     store.edit(branch[3].id, "Two!").result()
     copy = store.duplicate(conversation).result()
     assert copy.title == "One? (copy)"
+    assert store.duplicate(store.create().result().id).result().title == "", "it has none yet"
     whole, other = store.chat(conversation).result(), store.chat(copy.id).result()
     assert (other.entries, other.leaf) == (whole.entries, whole.leaf)
     part = store.duplicate(conversation, message=branch[1].id).result()
