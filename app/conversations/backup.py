@@ -67,7 +67,7 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
     try:
         with disk_problem("No backup could be made", remedy):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for leftover in folder.glob("*.partial"):  # of a killed process
+            for leftover in folder.glob("*.partial*"):  # of a killed process, with its log
                 leftover.unlink()
             _check_room(connection, folder)
             partial.touch(mode=0o600)
