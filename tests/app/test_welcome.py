@@ -39,6 +39,17 @@ def test_an_example_is_sent_and_unsent_text_stays(window, until):
     assert window.composer.text == "not yet"
 
 
+def test_an_example_in_a_stored_conversation_leaves_its_unsent_text_on_the_disk(window, until):
+    id = window.store.create().result().id
+    window.show_conversation(id)
+    until(lambda: window.conversation.record)
+    QTest.keyClicks(window.composer.field, "not yet")
+    window.composer_controller.leave()
+    QTest.mouseClick(window.welcome.examples[1], Qt.MouseButton.LeftButton)
+    until(lambda: window.conversation.branch)
+    assert window.store.conversation(id).result().unsent == window.composer.text == "not yet"
+
+
 def test_a_question_has_its_lines_and_more_is_offered_and_told(window, qtbot):
     card = window.welcome.examples[3]
     window.resize(window.minimumSizeHint().width(), 900)
