@@ -4,7 +4,9 @@ Its words come from the model and the server, and are shown as plain text. Knows
 runs.
 """
 
+import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +21,11 @@ from app.theme.labels import ToneLabel
 from app.theme.widgets import Card
 from engine.tools.steps import StepCall
 from engine.tools.turn import Decision
-from models.in_words import clean, one_line
+from models.in_words import CONTROLS, one_line
 
 _MOST_LINES = 10  # of the arguments, before they scroll
 _PADDING = 8  # pixels: of the field, with its edge
+_HIDDEN = re.compile(f"{CONTROLS.pattern}|\xa0")  # or changed by the field
 _BUTTONS: tuple[tuple[Decision, str, str], ...] = (  # in the order of the Tab key
     ("once", "Run once", "Run this call; ask again next time"),
     ("refuse", "Refuse", "Skip this call; the model continues without it"),
@@ -92,7 +95,8 @@ class ApprovalCard(Card):
         self._about.say(" · ".join(filter(None, (server, reads, again, more))))
         self.setAccessibleName(f"The model wants to call {name}")
         if before is None or before.call.id != call.id:
-            self.arguments.setPlainText(clean(laid_out(call.arguments)))
+            written = _HIDDEN.sub(lambda m: json.dumps(m[0])[1:-1], laid_out(call.arguments))
+            self.arguments.setPlainText(written)
             for button in self.buttons.values():  # a button that was pressed would be pressed again
                 button.clearFocus()
         self._check()

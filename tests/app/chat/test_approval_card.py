@@ -1,5 +1,6 @@
 """The card that asks about a call: decisions, arguments that fit, and what stays."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,17 @@ def test_each_button_decides_with_the_arguments_as_they_are(card):
         button.click()
     ways = ("once", "refuse", "always", "never")
     assert decided == [("a_0", way, '{"path": "other.md"}') for way in ways]
+
+
+def test_no_character_of_the_arguments_is_lost_or_hidden(card):
+    decided = []
+    card.decided.connect(lambda *values: decided.append(values))
+    given = {"path": "\u200f1\xa0000\u2028\U000e0067."}
+    arguments = json.dumps(given, ensure_ascii=False)
+    card.show_approval(replace(APPROVAL, call=replace(CALL, id="a_1", arguments=arguments)))
+    assert card.arguments.toPlainText().isascii()
+    card.buttons["once"].click()
+    assert json.loads(decided[-1][-1]) == given
 
 
 def test_arguments_that_do_not_fit_cannot_run(card):
