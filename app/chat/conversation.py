@@ -273,20 +273,28 @@ class OpenConversation(QObject):
         waiting = self.record.queued if self.record is not None else ()
         return waiting[1:] if waiting[:1] == (self.on_its_way,) else waiting
 
-    def set_queued(self, texts: Sequence[str]) -> None:
-        """Store the messages that wait for the end of an answer."""
-        record, count = self.record, len(self.queued)
+    @in_steps
+    def set_queued(self, texts: Sequence[str]) -> Steps:
+        """Store the messages that wait for the end of an answer. If that fails, new ones are
+        refused."""
+        record, place, count = self.record, self.place, len(self.queued)
         if record is None:
             return
         texts = tuple(texts)
-
-        def steps() -> Steps:
-            yield self._store.keep_queued(record.id, texts, instead_of=count)
-
         sending = record.queued[: len(record.queued) - count]
         self.record = replace(record, queued=(*sending, *texts))
         self.described.emit()
-        self._run(steps())
+        try:
+            yield self._store.keep_queued(record.id, texts, instead_of=count)
+        except Problem as problem:
+            stored: Conversation = yield self._store.conversation(record.id)
+            if self.record is not None and self.record.id == stored.id:
+                self.record = replace(self.record, queued=stored.queued)
+                self.described.emit()
+            new = [text for text in texts if text not in stored.queued]
+            if not new:
+                raise
+            self.refused.emit("\n\n".join(new), problem, place)
 
     # Messages and answers
 

@@ -62,6 +62,20 @@ def test_a_permission_that_cannot_be_stored_is_no_unsaved_answer(begin, monkeypa
     assert (unsaved, talk.conversation.permissions) == ([], NEVER)
 
 
+def test_a_queue_that_cannot_be_stored_is_as_it_was_and_what_is_new_comes_back(begin, monkeypatch):
+    talk = begin(SERVE)
+    talk.ask("one")
+    talk.conversation.set_queued(["two"])
+    talk.listing.refresh()
+    full = Future()
+    full.set_exception(Problem("The disk is full.", "Make room."))
+    monkeypatch.setattr(talk.store, "keep_queued", lambda *_, **__: full)
+    for count, texts in enumerate((["two", "three"], []), start=1):
+        talk.conversation.set_queued(texts)
+        talk.until(lambda count=count: len(talk.problems) == count)
+        assert (talk.conversation.queued, talk.refused) == (("two",), ["three"])
+
+
 @pytest.mark.parametrize("first", ["say", "configure"])
 def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk = begin(SERVE)
