@@ -465,6 +465,7 @@ def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path,
     assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
         *("first", "second", "third")
     ]
+    until(windows.application.listing.refresh().done)  # and no message is looked for any more
     assert store.conversation(1).result().queued == ()
     assert window.conversation.record is None, "and nothing else is shown for it"
     other, finish, saved = store.create().result().id, store.finish_answer, []
