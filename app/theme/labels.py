@@ -34,7 +34,7 @@ _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
 def plain_tip(text: str) -> str:
     """Return a tooltip that shows this text as it is, also if it looks like HTML."""
     looks_rich = QtGui.Qt.mightBeRichText(text)
-    return f'<p style="white-space: pre-wrap">{escape(text)}</p>' if looks_rich else text
+    return escape(text).replace("\n", "<br>") if looks_rich else text
 
 
 def closing(dialog: QDialog) -> QDialogButtonBox:
@@ -56,11 +56,6 @@ def accepting(dialog: QDialog, verb: str) -> QDialogButtonBox:
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)
     return buttons
-
-
-def plain_tip(text: str) -> str:
-    """Return a text as a tooltip: Qt would take one that looks like HTML for HTML."""
-    return escape(text).replace("\n", "<br>") if QtGui.Qt.mightBeRichText(text) else text
 
 
 def set_tone(label: QLabel, tone: Tone) -> None:
