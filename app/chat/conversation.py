@@ -288,7 +288,7 @@ class OpenConversation(QObject):
             yield self._store.keep_queued(record.id, texts, instead_of=count)
         except Problem as problem:
             stored: Conversation = yield self._store.conversation(record.id)
-            if self.record is not None and self.record.id == stored.id:
+            if self.is_here(place) and self.record is not None:
                 self.record = replace(self.record, queued=stored.queued)
                 self.described.emit()
             new = [text for text in texts if text not in stored.queued]
