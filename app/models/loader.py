@@ -63,7 +63,7 @@ class ModelLoader(QObject):
         self._asked = self._wanted  # of the loaded pair
         self._targets: dict[str, str] = {}  # by the ids of requests to the engine
         self._latest = ""  # the id of the request for `pair`; empty while it is prepared
-        self._preparing: set[str] = set()  # targets of which a command makes a model folder
+        self._preparing: set[str] = set()  # targets whose model folder a command makes
         self._next: Pair | None = None  # to be loaded when the answer has finished
         self._opened: dict[str, str] = {}  # kinds of paths that are to be listed when loaded
         self._idle = QTimer(self, singleShot=True)
