@@ -464,7 +464,8 @@ def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path,
     gate.touch()
     store = window.store
     answers = windows.application.answers
-    until(lambda: len(store.branch(1).result()) == 6 and not answers.conversations)
+    ended = ["complete"] * 6
+    until(lambda: [m.state for m in store.branch(1).result()] == ended and not answers.busy)
     until(windows.application.listing.refresh().done)  # and no message is looked for any more
     assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
         *("first", "second", "third")
