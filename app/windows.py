@@ -124,14 +124,9 @@ class Windows(QObject):
         return window
 
     def attach(self, path: Path) -> None:
-        """Attach a file or folder in the last active window, once its conversation is open."""
+        """Attach a file or folder in the last active window."""
         self.come_forward()
-        self._stepper.run(self._attach(self.current, path), failed=lambda problem: None)
-
-    def _attach(self, window: Window, path: Path) -> Steps:
-        while window.conversation.opening or not self.application.begun:
-            yield self.application.listing.refresh()
-        window.composer.files_given.emit([path])
+        self.current.composer.files_given.emit([path])
 
     def come_forward(self) -> None:
         """Bring the last active window to the front."""
