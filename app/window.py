@@ -379,7 +379,7 @@ class Window(QMainWindow):
             self.composer_controller.compose(question)
         else:
             self.conversation.say(question)
-            self.composer_controller.leave()  # a message that is sent empties what is stored
+            self.composer_controller.leave()  # a message that is sent empties the stored text
             self.composer.setFocus()
 
     def _begin_temporary(self) -> None:

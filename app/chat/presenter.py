@@ -81,7 +81,7 @@ class ConversationPresenter(QObject):
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         conversation.edits.connect(self._mark_edited)
-        conversation.failed.connect(self._fetch_traces)  # after one that cannot be read
+        conversation.failed.connect(self._fetch_traces)  # after a trace that cannot be read
         answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
         answers.stepped.connect(self._on_stepped)

@@ -48,7 +48,7 @@ def chart_text(chart: Element) -> str:
 
 
 def _written(title: Element) -> str:
-    """The text of a title: its own, or that of a cell."""
+    """The text of a title: its own, or a cell's."""
     return "".join(each.text or "" for each in title.iter() if local_name(each) in ("t", "v"))
 
 

@@ -476,7 +476,7 @@ class Host:
 
     def _room_with(self, here: Fit | None) -> int:
         """The most tokens of all conversations, with a pair that takes so much memory on this Mac;
-        on several, with the one that was planned last."""
+        on several Macs, with the pair planned last."""
         if self._cluster is not None and self._cluster.plan is not None:
             return room_tokens(self._cluster.plan.fits)
         return room_tokens(() if here is None else (here,))

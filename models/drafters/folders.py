@@ -188,7 +188,7 @@ def module_source(folder: Path) -> Mapping[str, Any]:
 
 
 def module_parts(name: str, revision: str, *, home: Path | None = None) -> Path:
-    """Return the folder of what was received of a module that is not whole yet."""
+    """Return the folder of the received parts of a module that is not whole yet."""
     return data_folder(home) / "drafters" / f".{name.replace('/', '--')}@{revision}{_PARTS}"
 
 

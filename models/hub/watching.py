@@ -57,7 +57,7 @@ class Work:
                 for worker in ended:
                     worker.result()
                 done = sum(self.done.values())
-                if self.total_bytes:  # else what was received before is not counted yet
+                if self.total_bytes:  # else bytes received before are not counted yet
                     meter.tell(time.monotonic(), done)
                 if self.progress is not None:
                     left = meter.seconds_left(self.total_bytes - done)

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -233,7 +234,7 @@ def test_a_hub_that_sends_too_much(client):
 def test_there_must_be_room(client, monkeypatch):
     partly_fetched(client, client.server.repositories[NAME][WEIGHTS], bytes(150_081))  # too long
     with monkeypatch.context() as patch:
-        full = shutil._ntuple_diskusage(10**6, 10**6 - 300_000, 300_000)
+        full = SimpleNamespace(free=300_000)
         patch.setattr(shutil, "disk_usage", lambda path: full)
         assert "Make room" in fails(client, r"needs 320 kB more, .* 300 kB left").remedy
         assert not client.server.requests("/resolve/")
@@ -245,7 +246,7 @@ def test_of_what_is_refused_nothing_is_listed(client, monkeypatch):
     client.server.repositories[NAME]["config.json"] = b'{"model_type": "own"}'
     fails(client, "does not know")
     client.server.repositories[NAME]["config.json"] = config
-    full = shutil._ntuple_diskusage(10**6, 10**6, 0)
+    full = SimpleNamespace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     fails(client, "Make room|0 bytes left")
     assert store.incomplete(home=client.home, cache=client.cache) == []

@@ -4,6 +4,7 @@ import json
 import shutil
 from functools import cache
 from itertools import product, zip_longest
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -167,7 +168,7 @@ def test_a_file_beside_the_model_is_fetched_whole(client, server):
     assert not server.requests("model.safetensors")
 
 
-def test_what_was_received_before_a_stop_is_kept(client, server, tmp_path, monkeypatch):
+def test_what_was_received_before_a_stop_is_kept(client, server, monkeypatch):
     server.repositories[NAME] = published(LAYOUTS[0])
     told = []
 
@@ -183,8 +184,8 @@ def test_what_was_received_before_a_stop_is_kept(client, server, tmp_path, monke
     server.settle()
     before = server.sent_bytes
     server.hold_after = None
-    usage, all_bytes = shutil.disk_usage(tmp_path), told[-1].total_bytes
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2 * all_bytes - 1))
+    free = SimpleNamespace(free=2 * told[-1].total_bytes - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     folder = fetch(client, progress=told.append)
     assert is_right(folder, LAYOUTS[0])
     own_bytes = sum(each.size_bytes for each in describe_drafter(folder).layouts.values())
