@@ -102,6 +102,7 @@ class DocumentsController(QObject):
         self._context = 0  # tokens; 0 until a model was loaded
         self._target, self._sees = "", True
         self._seconds = 0.0  # per token, as last measured
+        self._reused: Prefill | None = None  # until then tokens were reused, some from the disk
         self._in_passages = False  # the user chose passages for the unsent message
         self._plan: Plan | None = None
         # Whether the plan's tokens are estimates, as the target's tokenizer cannot be read, or not
@@ -405,9 +406,14 @@ class DocumentsController(QObject):
 
     def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if isinstance(happening, Prefill):
-            rows = happening.processed - happening.reused
-            if rows >= _ENOUGH_ROWS and happening.seconds > 0:
-                self._seconds = happening.seconds / rows
+            rows, begun = happening.processed - happening.reused, self._reused
+            if not rows:
+                self._reused = happening
+            seconds = happening.seconds
+            if begun is not None and begun.generation == happening.generation:
+                seconds -= begun.seconds
+            if rows >= _ENOUGH_ROWS and seconds > 0:
+                self._seconds = seconds / rows
                 self._settings.keep_read_seconds(self._target, self._seconds)
 
     def _view(self, place: int) -> None:

@@ -330,11 +330,12 @@ def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, watc
 def test_of_a_document_that_is_slow_to_read_passages_can_be_chosen(opened, until, tmp_path):
     window = opened()
     documents = window.composer.documents
-    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 2.5))
+    for processed, seconds in ((100, 0.0), (100, 20.0), (600, 22.5)):  # caches came from the disk
+        window.answers.happened.emit(None, Prefill("g", processed, 1000, 100, seconds))
     attach(window, until, file_in(tmp_path, "a.txt", "word deposit. " * 540))
     assert "whole" in chips(window)[0]
     assert documents.choice.button.text() == ""  # it takes 12 s
-    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 10.0))
+    window.answers.happened.emit(None, Prefill("h", 600, 1000, 100, 10.0))
     window.composer.field.setPlainText("What is the deposit?")
     until(lambda: documents.choice.button.text() == ONLY_PASSAGES)
     assert "to read" in documents.choice.words
