@@ -6,7 +6,6 @@ Knows how a chip looks. What the user asks for is sent as a signal.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
@@ -24,7 +23,7 @@ from app.documents.picture_view import PictureView
 from app.layout import FREE, column_of, menu_on, row_of
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label, set_tone
+from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label, plain_tip, set_tone
 from app.theme.style import colours_of, small_font
 from app.theme.widgets import Card
 from engine.documents.prompt import SentDocument
@@ -212,8 +211,7 @@ class ChipWidget(Card):
         self._words.setText(chip.words)
         self._notes.setText("\n".join(chip.notes))
         self._notes.setVisible(bool(chip.notes))
-        tip = escape(chip.tip or name).replace("\n", "<br>")  # a name may look like HTML
-        self.setToolTip(f"<p>{tip}</p>")
+        self.setToolTip(plain_tip(chip.tip or name))
         self._place_words()
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)

@@ -62,10 +62,9 @@ def left_out(system: int, turns: Sequence[int], *, overflow: Overflow, limit: in
     """The turns that are left out, so that `limit` tokens hold the others and the system prompt.
 
     `system` and `turns` are lengths in tokens. The system prompt and the last turn, which is to be
-    answered, are never left out, even if they do not fit. Empty if all turns fit, and for the
-    `overflow` "stop".
+    answered, are never left out, even if they do not fit. Empty if all turns fit.
     """
-    if overflow == "stop" or not turns:
+    if not turns:
         return range(0)
     first = turns[0]
     if overflow == "middle" and system + first <= limit // _MOST_KEPT:
