@@ -1,4 +1,4 @@
-"""Lines out of bytes, and the lives of a process: real processes, one at a time."""
+"""The lives of a process, its lines, and its silence: real processes, one at a time."""
 
 import sys
 import time
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QTimer
 
 from app.engine_client.child_process import ChildProcess
+from app.engine_client.watchdog import Watchdog
 from engine.pipes import Lines
 from engine.process.supervision import KILLED, Supervisor
 
@@ -198,3 +199,61 @@ def test_the_end_of_patience_with_one_is_not_that_with_the_next(run, until, qtbo
     until(lambda: len(heard.said) == 2)
     qtbot.wait(2_000)
     assert psutil.pid_exists(heard.pids[-1])
+
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def dog(qapp):
+    """A watchdog by hand: its own timer is too slow for a test."""
+    return Watchdog(tick_seconds=HOUR)
+
+
+@pytest.fixture
+def barked(dog):
+    barked = []
+    dog.silent.connect(lambda seconds: barked.append(f"silent {seconds / HOUR:.0f}"))
+    dog.speaking.connect(lambda: barked.append("speaking"))
+    return barked
+
+
+@pytest.fixture
+def tick(dog):
+    timer = dog.findChild(QTimer)
+
+    def tick(count):
+        for _ in range(count):
+            if timer.isActive():
+                timer.timeout.emit()
+
+    return tick
+
+
+def test_it_barks_once(dog, barked, tick):
+    dog.expect(3 * HOUR)
+    tick(2)
+    assert barked == []
+    tick(5)
+    assert barked == ["silent 3"]
+    assert dog.timed_out
+    dog.heard()
+    assert not dog.timed_out
+    tick(2)
+    assert barked == ["silent 3", "speaking"]
+    tick(1)
+    assert barked == ["silent 3", "speaking", "silent 3"]
+
+
+def test_at_rest_it_never_barks_and_asking_for_more_is_not_an_answer(dog, barked, tick):
+    tick(9)
+    dog.expect(3 * HOUR)
+    tick(2)
+    dog.rest()
+    tick(9)
+    for barks in ([], [], ["silent 3"]):
+        dog.expect(3 * HOUR)
+        tick(1)
+        assert barked == barks
+    dog.rest()
+    assert barked == ["silent 3", "speaking"]

@@ -1,7 +1,5 @@
 """The log keeps the engine's complaints, and leaves prompts out."""
 
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from app.engine_client.engine_log import KEPT_LINES, EngineLog, texts_of
 from engine.request import ChatMessage, Prompt, ToolCall
 
 SECRET = "The treasure lies under the third oak, and nobody but us may know of it."
-CALL = ToolCall("1", "read", f'{{"about": "{SECRET}"}}')
 LETTERS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=40)
 
 
@@ -26,7 +23,7 @@ def written(log):
     return log.path.read_text(encoding="utf-8")
 
 
-def test_it_keeps_the_latest_and_writes_all(log):
+def test_it_keeps_the_latest_and_writes_all_also_after_it_was_closed(log):
     for number in range(KEPT_LINES + 50):
         log.complaint(f"line {number}\n".encode())
     log.note("started")
@@ -35,6 +32,9 @@ def test_it_keeps_the_latest_and_writes_all(log):
     assert len(lines) == KEPT_LINES + 51
     assert lines[0].endswith(" stderr: line 0")
     assert lines[-1].endswith(" started")
+    log.close()
+    log.note("again")
+    assert written(log).splitlines()[-1].endswith(" again")
 
 
 def test_it_stays_small(tmp_path, monkeypatch):
@@ -68,8 +68,10 @@ def test_controls_are_left_out(log):
 )
 def test_a_line_that_quotes_a_message_is_left_out(text, line, kept, log):
     log.hide(["something else", text])
-    log.complaint(line.encode())
-    assert (log.tail == (line,)) is kept
+    for _ in range(2):
+        log.complaint(line.encode())
+        log.hide(["another, which is asked for before the line is read"])
+    assert log.tail == ((line if kept else "(a line that quotes a message)"),) * 2
     assert (line in written(log)) is kept
 
 
@@ -79,7 +81,9 @@ def test_a_line_that_quotes_a_message_is_left_out(text, line, kept, log):
         Prompt(text="a", suffix=SECRET),
         Prompt(messages=(ChatMessage("assistant", "", reasoning=SECRET),)),
         Prompt(messages=(ChatMessage("assistant", "", written=SECRET),)),
-        Prompt(messages=(ChatMessage("assistant", "", tool_calls=(CALL,)),)),
+        Prompt(
+            messages=(ChatMessage("assistant", "", tool_calls=(ToolCall("1", "read", SECRET),)),)
+        ),
     ],
 )
 def test_nothing_that_a_prompt_says_is_written(prompt, log):
@@ -102,36 +106,13 @@ def test_no_quotation_of_21_characters_is_written(data, before, after, tmp_path_
         log.close()
 
 
-def test_texts_are_hidden_for_a_while(log):
-    # The error of one generation may be read after the next was asked for.
-    log.hide([SECRET])
-    log.complaint(SECRET.encode())
-    log.hide(["another, which has nothing to do with it"])
-    log.complaint(SECRET.encode())
-    assert set(log.tail) == {"(a line that quotes a message)"}
-
-
-def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path):
+def test_a_folder_that_cannot_be_made_and_a_full_disk_cost_the_file_alone(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    log = EngineLog(tmp_path / "file" / "logs")
-    log.complaint(b"a line\n")
-    log.close()
-    assert log.path is None
-    assert log.tail == ("a line",)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
-def test_a_full_disk_costs_the_file_alone(tmp_path, capsys):
     (tmp_path / "engine.log").symlink_to("/dev/full")
-    log = EngineLog(tmp_path)
-    log.complaint(b"a line\n")
-    log.close()
-    assert log.tail == ("a line",)
-    assert capsys.readouterr().err == ""
-
-
-def test_it_writes_on_after_it_was_closed(log):
-    log.note("one")
-    log.close()
-    log.note("two")
-    assert written(log).split()[2::3] == ["one", "two"]
+    for folder, has_file in ((tmp_path / "file" / "logs", False), (tmp_path, True)):
+        log = EngineLog(folder)
+        log.complaint(b"a line\n")
+        log.close()
+        assert (log.path is not None) == has_file
+        assert log.tail == ("a line",)
+        assert capsys.readouterr().err == ""

@@ -9,7 +9,6 @@ from tokenizers import Tokenizer
 
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter, load_count
 from models.errors import Problem
-from tests.support.app.engine_listener import TIMEOUT_SECONDS
 
 MODEL = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -39,10 +38,10 @@ def test_texts_are_counted(qtbot, counter, counted):
     counter.count(("Once upon a time", "", "there was"))
     counter.count(("Once upon a time", "", "there was a girl"))
     expected = real("Once upon a time", "there was a girl")
-    qtbot.waitUntil(lambda: bool(counted), timeout=TIMEOUT_SECONDS * 1000)
+    qtbot.waitUntil(lambda: bool(counted))
     assert counted == [expected], "only the last"
     counter.count(("Once upon a time",))
-    qtbot.waitUntil(lambda: len(counted) == 2, timeout=TIMEOUT_SECONDS * 1000)
+    qtbot.waitUntil(lambda: len(counted) == 2)
     assert counted[1] == real("Once upon a time")
 
 
@@ -59,7 +58,7 @@ def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, cou
         counter.count((question,), written=written)
         return len(counted) >= 3
 
-    qtbot.waitUntil(write, timeout=TIMEOUT_SECONDS * 1000)
+    qtbot.waitUntil(write)
     assert real(question) <= counted[0] < counted[1] < counted[2] <= real(question) + written
 
 
@@ -70,7 +69,7 @@ def test_a_model_without_a_tokenizer_is_passed_over(qtbot, counter, counted, tmp
     qtbot.wait(200)
     assert counted == []
     counter.use(MODEL)
-    qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)
+    qtbot.waitUntil(lambda: counted == [real("a")])
     with pytest.raises(Problem, match="no tokenizer"):
         load_count(tmp_path)
     looks, other = [], Event()

@@ -13,7 +13,7 @@ and so on; the last is repeated. Each word is one step:
     waiting:AHEAD | reading:DONE:TOTAL | counted:TOKENS   the same
     ranks:STATE:STATE...   tell the states of several Macs
     lost                   end as the engine does where the second of two Macs is lost
-    stale | refused        say something of a generation that is over, of nothing at all
+    refused                say that nothing in particular does not work
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
     race:FILE:FILE         those of the plain answer, then those of the other one
@@ -95,10 +95,6 @@ def do(step, word, command):
             fail(id, *problem)
             fail("", *problem)
             os._exit(1)
-        case "stale":
-            say("text", generation="old", delta="stale")
-            finish("old")
-            fail("old", "m", "r")
         case "play" | "part":
             number, _, path = word.rpartition(":")
             play(id, path, int(number) if step == "part" else None)
