@@ -4,15 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QTextDocument
 
 from app.markdown.asides import Aside, number_of
 from app.markdown.copying import fragments
-from app.markdown.document import TextDocument
 from app.markdown.page import RejectedSpan
-from app.markdown.streaming import StreamingMarkdown
 from engine.stretches import Stretch
 from tests.support.app.markdown_texts import cut_places, markdown, split
+from tests.support.app.text_documents import at_once, blocks, content, empty, lines
 from tests.support.mostly_slow import examples
 
 CALL = '<tool_call>{"path": "notes.md"}</tool_call>'
@@ -23,45 +21,23 @@ reusing = settings(
 
 
 def answer(*parts):
-    """An answer of these parts, with a call and an aside between any two of them."""
-    text, stretches, asides = parts[0], [Stretch("content", len(parts[0]))], list[Aside]()
+    """The text, stretches and asides of these parts, with a call between any two of them."""
+    text, stretches, asides = parts[0], [Stretch("content", len(parts[0]))], []
     for number, part in enumerate(parts[1:]):
         text += CALL
         asides.append(Aside(len(text), f"read_file {number}", ASIDE.texts))
         text += part
         stretches += [Stretch("call", len(CALL)), Stretch("content", len(part))]
-    return text, tuple(one for one in stretches if one.length), tuple(asides)
-
-
-def at_once(formats, text, stretches, asides):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.set_stretches(stretches)
-    made.set_asides(asides)
-    made.append(text)
-    made.settle()
-    return made
-
-
-def content(document):
-    found, block = list[tuple[object, ...]](), document.begin()
-    while block.isValid():
-        parts = [(part.text(), part.charFormat()) for part in fragments(block)]
-        found.append((block.blockFormat(), parts))
-        block = block.next()
-    return found
-
-
-def lines(made):
-    return [line for line in made.document.toPlainText().split("\n") if line]
+    stretches = tuple(one for one in stretches if one.length)
+    return text, {"stretches": stretches, "asides": tuple(asides)}
 
 
 @reusing
 @given(first=markdown, second=markdown, cuts=cut_places, late=st.booleans())
 def test_growing_as_at_once(formats, first, second, cuts, late):
-    text, stretches, asides = answer(f"a{first}", "", second)
-    whole = at_once(formats, text, stretches, asides)
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    growing.set_stretches(stretches)
+    text, given = answer(f"a{first}", "", second)
+    whole, asides = at_once(text, formats, **given), given["asides"]
+    growing = empty(formats, stretches=given["stretches"])
     for piece in split(text, cuts):
         growing.append(piece)
         if not late:
@@ -77,7 +53,8 @@ def test_growing_as_at_once(formats, first, second, cuts, late):
 
 
 def test_a_call_is_a_line_in_its_place_that_unfolds(formats):
-    made = at_once(formats, *answer("Before.", "Between.", ""))
+    text, given = answer("Before.", "Between.", "")
+    made = at_once(text, formats, **given)
     folded = ["Before.", "▸ read_file 0", "Between.", "▸ read_file 1"]
     assert lines(made) == folded
     for number, opened in (
@@ -86,40 +63,33 @@ def test_a_call_is_a_line_in_its_place_that_unfolds(formats):
         (0, ["Before.", "▾ read_file 0", "Arguments", ASIDE.texts[0][1], *folded[2:]]),
     ):
         made.fold(number_of(number))
-        made.settle()
         assert lines(made) == opened
         assert len(made.panels()) == (opened != folded)
 
 
-def test_asides_divide_the_text_in_which_they_are(formats):
-    text, stretches, asides = answer("Before.", "After.")
-    made = at_once(formats, text, stretches, (*asides, Aside(asides[0].place, "add 1, 2")))
+def test_asides_divide_the_text_in_which_they_are_and_hide_what_was_rejected_in_it(formats):
+    text, given = answer("Before.", "After.")
+    asides = (*given["asides"], Aside(given["asides"][0].place, "add 1, 2"))
+    made = at_once(text, formats, stretches=given["stretches"], asides=asides)
     assert lines(made) == ["Before.", "▸ read_file 0", "▸ add 1, 2", "After."]
-    made = at_once(formats, *answer("```py\nx = 1", "- *a", "b*\n"))
+    made.set_rejected([RejectedSpan(3, " no", 0), RejectedSpan(20, " never", 1)])
+    assert "no" in lines(made)[0]
+    assert "never" not in made.document.toPlainText()
+    text, given = answer("```py\nx = 1", "- *a", "b*\n")
+    made = at_once(text, formats, **given)
     assert lines(made)[1:] == ["x = 1", "▸ read_file 0", "\u2022\t*a", "▸ read_file 1", "b*"]
 
 
 def test_reasoning_behind_an_aside_has_a_header_without_figures(formats):
     text = f"<think>One.</think>{CALL}<think>Two.</think>The end."
     think, call = [Stretch("mark", 7), Stretch("reasoning", 4), Stretch("mark", 8)], len(CALL)
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.set_stretches((*think, Stretch("call", call), *think))
+    made = empty(formats, stretches=(*think, Stretch("call", call), *think))
     made.set_asides((Aside(19 + call, "add"),))
     made.append(text)
     made.set_reasoning_figures(tokens=3, seconds=0.5)
-    made.settle()
     expected = ["▸ Thinking, 3 tokens, 0.5 s", "▸ add", "▸ Thinking", "The end."]
     assert lines(made) == expected
     assert (made.reasoning.start, made.reasoning.end) == (7, 11)
-
-
-def test_rejected_tokens_of_a_call_are_not_shown(formats):
-    text, stretches, asides = answer("Before.", "After.")
-    made = at_once(formats, text, stretches, asides)
-    made.set_rejected([RejectedSpan(3, " no", 0), RejectedSpan(20, " never", 1)])
-    made.settle()
-    assert "no" in lines(made)[0]
-    assert "never" not in made.document.toPlainText()
 
 
 @pytest.mark.parametrize(
@@ -127,22 +97,20 @@ def test_rejected_tokens_of_a_call_are_not_shown(formats):
 )
 def test_a_text_is_shown_as_it_is(formats, nasty):
     aside = Aside(0, f"read {nasty}\nmore", (("Result", nasty),))
-    made = at_once(formats, "", (), (aside,))
+    made = at_once("", formats, asides=(aside,))
     made.fold(number_of(0))
     made.settle()
-    links, block = [], made.document.begin()
-    while block.isValid():
-        links += [part.charFormat().anchorHref() for part in fragments(block)]
-        block = block.next()
+    parts = (part for block in blocks(made.document) for part in fragments(block))
+    links = [part.charFormat().anchorHref() for part in parts]
     assert {link for link in links if link} == {f"fold:{number_of(0)}"}
     assert not {"\u202e", "\x1b"} & set(made.document.toPlainText())
     assert made.code(next(iter(made.panels()))) == nasty
 
 
 def test_lines_of_a_text_may_end_as_on_any_system(formats):
-    made = at_once(formats, "", (), (Aside(0, "read", (("Result", "one\r\n\r\ntwo\rthree\r\n"),)),))
+    aside = Aside(0, "read", (("Result", "one\r\n\r\ntwo\rthree\r\n"),))
+    made = at_once("", formats, asides=(aside,))
     made.fold(number_of(0))
-    made.settle()
     assert lines(made)[2:] == ["one", "two", "three"]
 
 

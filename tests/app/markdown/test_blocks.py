@@ -1,10 +1,12 @@
-"""Each construct of Markdown as the lines, styles and places that it becomes."""
+"""Each construct of Markdown as the lines, styles and places, and as the HTML that it becomes."""
 
+import re
 from ast import literal_eval
 from dataclasses import fields
 
 from app.markdown.blocks import BlockReader
 from app.markdown.page import Table, TextLine, all_runs
+from app.markdown.web import html_of
 from tests.support.app.kept import kept
 
 MARK = "@@@ "
@@ -64,44 +66,12 @@ def test_deep_nesting_is_shown_as_it_is():
         assert "".join(words(item) for item in items if isinstance(item, TextLine)) == deep
 
 
-def formulas(text):
-    """The source of each formula, as it is laid out and where the text has it."""
-    runs = [run for run in all_runs(read(text)) if run.style.formula]
-    assert all(text[run.source : run.end].strip() == run.style.formula for run in runs)
-    return [run.style.formula for run in runs]
-
-
-def test_formulas_in_a_paragraph():
-    for formula in (
-        "$x$",
-        "$x_1 * y_2 * z$",
-        "$$x$$",
-        r"\(a_b\)",
-        r"\[a_b\]",
-        r"$\$5$",
-        r"$a \\ b$",
-        r"\(\left(a\right)\)",
-        "$a\nb$",
-    ):
-        assert formulas(f"so {formula}, then") == [formula]
-        assert formulas(f"**so {formula}**") == [formula]
-
-
-def test_what_is_no_formula():
-    texts = (
-        "It costs $5 and $10.",
-        "Between $5-$10 or ($5/$6), US$7.",
-        "$ x $ and $x $ and $ x$",
-        r"\$x\$ \\(x\\)",
-        "`$x$` `\\(x\\)`",
-        "$",
-        "$$",
-        "$$$$",
-        "$x",
-        "\\(x",
-        "$a\n\nb$",
-        "$$\na\n\nb\n$$",
-        "$\u202ex$",
-        "PATH=$HOME/bin:$PATH, $USER@$HOST and ${A}/b:${C}",
-    )
-    assert {text: seen for text in texts if (seen := formulas(text))} == {}
+def test_what_models_write_becomes_html_that_loads_and_runs_nothing():
+    texts = [line for line in kept("markdown_web.txt").splitlines() if line.startswith(MARK)]
+    pages = [html_of(literal_eval(text.removeprefix(MARK))) for text in texts]
+    found = "".join(f"{text}\n{page.rstrip()}\n" for text, page in zip(texts, pages, strict=True))
+    assert found == kept("markdown_web.txt", found)
+    coloured = html_of("```html\n<script src='x'></script>\n```")
+    assert "<span style=" in coloured
+    for page in (*pages, coloured):
+        assert not re.findall(r"<(img|script|source)|style=.back|href=.javascript", page.lower())

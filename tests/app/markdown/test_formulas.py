@@ -1,16 +1,52 @@
-"""Formulas in a document: laid out by a process, drawn on the line, copied as their source."""
+"""Formulas: laid out by a process or known to be malformed, drawn on the line, copied as source."""
 
+import json
 import sys
+from itertools import product
 
 import pytest
 from PySide6.QtGui import QColor, QImage, QTextCursor
 
 from app.markdown.copying import written_text
 from app.markdown.formats import Formats
-from app.markdown.formulas import FormulaLayouts, FormulaOutline
+from app.markdown.formula_layout import LONGEST, answer, lay_out
+from app.markdown.formulas import FormulaLayouts
 from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
+from tests.support.app.kept import kept
+
+FORMULAS = kept("formulas.txt").splitlines()
+MALFORMED = ["", " ", "x" * (LONGEST + 1), "{" * 1_000 + "}" * 1_000]
+
+
+def test_what_models_write_is_laid_out_with_numbers_and_without_labels():
+    inline, apart = (lay_out(r"\sum_{i=1}^n \frac{1}{i}", display=apart) for apart in (False, True))
+    assert inline["ascent"] + inline["descent"] < apart["ascent"] + apart["descent"]
+    for latex, display in (*product(FORMULAS, (True,)), *product(FORMULAS[::4], (False,))):
+        made = lay_out(latex, display=display)
+        assert made["width"] > 0, latex
+        assert made["ascent"] + made["descent"] > 0, latex
+        assert made["shapes"], latex
+        for path, stroke, _ in made["shapes"]:
+            assert path.startswith("M "), latex
+            assert set("".join(path.split())) <= set("MLQCZ0123456789.-+e"), latex
+            assert stroke >= 0, latex
+    bare, numbered, labelled = (
+        lay_out(f"x = 1{end}", display=True)["width"] for end in ("", r"\tag{7}", r"\label{eq}")
+    )
+    assert numbered > bare == labelled
+    lines = r"\begin{align} x &= 1 \nonumber \\ y &= 2 \end{align}"
+    starred = lines.replace("{align}", "{align*}")
+    assert lay_out(lines, display=True) == lay_out(starred, display=True)
+
+
+def test_an_answer_says_what_was_asked_and_malformed_formulas_have_no_outlines():
+    for latex in ("x", *MALFORMED, *kept("formulas_malformed.txt").splitlines()):
+        asked = {"latex": latex, "display": True, "written": f"$${latex}$$"}
+        given = json.loads(answer(json.dumps(asked)))
+        assert given.items() >= asked.items()
+        assert bool(given["shapes"]) == (latex == "x"), latex
 
 
 @pytest.fixture
@@ -64,7 +100,6 @@ def test_outlines_come_from_a_process(layouts, until):
     assert layouts.waiting
     until(lambda: not layouts.waiting)
     outline = layouts.find("$x$")
-    assert isinstance(outline, FormulaOutline)
     assert outline.width > 0
     assert layouts.find(r"$$\frac{a$$") is None
     assert not layouts.waiting  # a malformed one is not asked about again

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QFont, QTextCursor, QTextDocument, QTextFormat
+from PySide6.QtGui import QFont, QTextCursor
 
-from app.conversations.think_tags import stretches_in
-from app.markdown.copying import fragments, written_text
-from app.markdown.document import REASONING, TextDocument
+from app.markdown.copying import written_text
+from app.markdown.document import REASONING
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
-from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
+from app.markdown.streaming import StreamingPlainText
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_samples import samples
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
+from tests.support.app.text_documents import at_once, blocks, content, empty, grown, lines, write
 from tests.support.mostly_slow import examples
 
 reusing = settings(
@@ -22,93 +22,52 @@ reusing = settings(
 )
 
 
-def blocks(document):
-    found, block = [], document.begin()
-    while block.isValid():
-        found.append(block)
-        block = block.next()
-    return found
-
-
-def cell_format(block):
-    """How the cell that a block is in looks, whichever table it is of."""
-    table = QTextCursor(block).currentTable()
-    if table is None:
-        return None
-    properties = table.cellAt(block.position()).format().properties()
-    return {key: value for key, value in properties.items() if key != QTextFormat.ObjectIndex}
-
-
-def content(document):
-    """All that can be seen: each stretch with its format, each block with its own."""
-    return [
-        (
-            block.blockFormat(),
-            cell_format(block),
-            [(part.text(), part.charFormat()) for part in fragments(block)],
-        )
-        for block in blocks(document)
-    ]
-
-
-def at_once(text, formats, rejected=None):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.set_stretches(stretches_in(text))
-    made.append(text)
-    made.set_rejected(rejected or [])
-    made.settle()
-    return made
-
-
-def characters(view, text):
-    """The font of this text, where it first stands."""
-    return view.document().find(text).charFormat().font()
-
-
-def test_each_style_has_its_format(show):
-    view = show("plain **bold** *it* ~~gone~~ `code`\n# big\n")
-    assert characters(view, "bold").bold()
-    assert characters(view, "it").italic()
-    assert characters(view, "gone").strikeOut()
-    assert characters(view, "code").fixedPitch() or characters(view, "code").family() != (
-        characters(view, "plain").family()
-    )
-    assert characters(view, "big").pointSizeF() > characters(view, "plain").pointSizeF()
-    assert not characters(view, "plain").bold()
-
-
-def test_plain_text_of_a_page(show):
+def test_a_page_has_its_lines_and_each_construct_its_format(show):
     view = show(
-        "# H\n\npara\nline\n\n- a\n- b\n\n> q\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
+        "# big\n\nplain **bold** *it* ~~gone~~ `code`\nline\n\n- a\n- b\n\n> q\n\n"
+        "```py\nx = 1\n```\n\n|c|d|\n|-|-|\n|[link](https://b.c)|2|\n"
     )
+    document = view.document()
     assert view.toPlainText().split("\n") == [
-        *("H", "para", "line", "\u2022\ta", "\u2022\tb", "q", "py", "x = 1", "a", "b", "1", "2", "")
+        *("big", "plain bold it gone code", "line", "\u2022\ta", "\u2022\tb", "q", "py", "x = 1"),
+        *("c", "d", "link", "2", ""),
     ]
-
-
-def test_links_and_tables_and_code(show):
-    view = show("[a](https://b.c)\n\n|x|\n|-|\n|y|\n\n```\ncode\n```\n")
-    link = view.document().find("a").charFormat()
-    assert link.isAnchor()
-    assert link.anchorHref() == "https://b.c"
-    table = view.document().find("y").currentTable()
-    assert (table.rows(), table.columns()) == (2, 1)
-    panel = [b.blockFormat().property(PANEL) for b in blocks(view.document())]
+    fonts = {
+        text: document.find(text).charFormat().font()
+        for text in ("big", "plain", "bold", "it", "gone", "code")
+    }
+    assert fonts["bold"].bold()
+    assert fonts["it"].italic()
+    assert fonts["gone"].strikeOut()
+    assert fonts["code"].fixedPitch() or fonts["code"].family() != fonts["plain"].family()
+    assert fonts["big"].pointSizeF() > fonts["plain"].pointSizeF()
+    assert not fonts["plain"].bold()
+    link = document.find("link")
+    assert (link.charFormat().isAnchor(), link.charFormat().anchorHref()) == (True, "https://b.c")
+    table = link.currentTable()
+    assert (table.rows(), table.columns()) == (2, 2)
+    panel = [b.blockFormat().property(PANEL) for b in blocks(document)]
     assert sum(n is not None for n in panel) == 2
+    assert [show(text).toPlainText() for text in ("", "\n", "\n\n")] == [""] * 3
 
 
-def grown(formats, text, cuts, *, steps):
-    """The document of a text that came piece by piece, each shown in steps or at once."""
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    growing.set_stretches(stretches_in(text))
-    for piece in split(text, cuts):
-        growing.append(piece)
-        if steps:
-            growing.step()
-        else:
-            growing.settle()
-    growing.settle()
-    return growing
+@pytest.mark.parametrize(
+    ("start", "rest"),
+    [
+        ("para\n#", "tag\n"),  # a heading, then none
+        ("para\n| a |\n|-", "x\n"),  # a table, then none
+        ("para\n| a |\n|-", "|\n"),
+        ("para\n-", "--\n"),
+        ("- a\n-", "--\n"),
+        ("- a\n\n\n ", " b\n"),
+        ("> a\n`", "``\ncode\n"),
+        ("para\r", "\n\nnext\n\n\n"),
+    ],
+)
+def test_a_line_that_becomes_something_else(formats, start, rest):
+    text = start + rest
+    growing = grown(formats, text, [len(start)], steps=False)
+    assert content(growing.document) == content(at_once(text, formats).document)
 
 
 @reusing
@@ -123,10 +82,27 @@ def test_growing_as_at_once(formats, text, cuts, steps):
 
 
 @reusing
+@given(text=markdown, cut=st.integers(0, 10_000), finished=st.booleans())
+def test_a_cut_text_is_a_shorter_one_and_goes_on(formats, text, cut, finished):
+    cut = cut % (len(text) + 1)
+    made = at_once(text, formats, stretches=())
+    whole = content(made.document)
+    if finished:
+        made.finish()
+        made.settle()
+    made.cut(cut)
+    made.settle()
+    assert made.given == text[:cut]
+    assert content(made.document) == content(at_once(text[:cut], formats, stretches=()).document)
+    write(made, text[cut:])
+    assert content(made.document) == whole
+
+
+@reusing
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=5), cuts=cut_places)
 def test_rejected_tokens_come_and_go(formats, text, places, cuts):
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(sorted(places))]
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    growing = empty(formats)
     for piece in split(text, cuts):
         growing.append(piece)
         here = [span for span in rejected if span.source <= len(growing.given)]
@@ -135,7 +111,8 @@ def test_rejected_tokens_come_and_go(formats, text, places, cuts):
     growing.set_rejected(rejected)
     growing.settle()
     bare = at_once(text, formats)
-    assert content(growing.document) == content(at_once(text, formats, rejected).document)
+    whole = at_once(text, formats, rejected=rejected)
+    assert content(growing.document) == content(whole.document)
     written = written_text(growing.document, 0, growing.document.characterCount())
     assert (
         written.rstrip() == written_text(bare.document, 0, bare.document.characterCount()).rstrip()
@@ -149,7 +126,7 @@ def test_rejected_tokens_come_and_go(formats, text, places, cuts):
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=3))
 def test_every_character_stands_where_the_map_says(formats, text, places):
     rejected = [RejectedSpan(place, "no", number) for number, place in enumerate(sorted(places))]
-    made = at_once(text, formats, rejected)
+    made = at_once(text, formats, rejected=rejected)
     end = 0
     for place, character in enumerate(text):
         for start, stop in made.ranges(place, place + 1):
@@ -166,18 +143,15 @@ def test_every_character_stands_where_the_map_says(formats, text, places):
 
 
 def test_the_front_stays_while_the_end_grows(formats):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made = empty(formats)
     made.document.documentLayout()  # without one, no changes are told
-    made.append("first\n\nsecond\n\nthird *par")
-    made.settle()
+    write(made, "first\n\nsecond\n\nthird *par")
     changes = []
     made.document.contentsChange.connect(lambda position, *_: changes.append(position))
-    made.append("a* more")
-    made.settle()
+    write(made, "a* more")
     assert min(changes) >= len("first second ")
     changes.clear()
-    made.append(" and more")
-    made.settle()
+    write(made, " and more")
     assert min(changes) >= len("first second third para more")
 
 
@@ -186,16 +160,14 @@ def test_a_table_grows_by_its_rows(formats):
         "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two wide |\n"
         "| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
     )
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made = empty(formats)
     made.document.documentLayout()
-    made.append(text[: text.index("| 3")])
-    made.settle()
+    write(made, text[: text.index("| 3")])
     table = made.document.find("two").currentTable()
     changes = []
     made.document.contentsChange.connect(lambda position, *_: changes.append(position))
     for end in range(text.index("| 3"), text.index("after")):
-        made.append(text[end])
-        made.settle()
+        write(made, text[end])
         assert content(made.document) == content(at_once(text[: end + 1], formats).document)
     assert made.document.find("four").currentTable() == table
     assert min(changes) >= made.document.find("two").selectionStart()
@@ -204,45 +176,75 @@ def test_a_table_grows_by_its_rows(formats):
         assert found == at_once(text, formats).ranges(place, place + 1)
 
 
-def test_other_colours_and_fonts(formats, show):
-    view = show("a **b**\n\n```py\ndef f(): pass\n```\n")
-    before = view.toPlainText()
-    view.set_formats(Formats(formats.font, DARK))
-    view.text.settle()
-    assert view.toPlainText() == before
-    assert view.document().find("b").charFormat().foreground().color().name() == DARK.text
+def test_what_later_text_decides_is_shown_then_and_undone_when_it_is_cut(formats):
+    begin = "See [it][a].\n\n<details>\n<summary>More</summary>\n\nhidden\n"
+    end = "\n</details>\n\nafter\n\n[a]: https://b.c/d\n"
+    made, at_first = empty(formats), ["See [it][a].", "\u25be More", "hidden"]
+    write(made, *begin)
+    assert lines(made) == at_first
+    for _ in range(2):
+        write(made, *end)
+        assert lines(made) == ["See it.", "\u25b8 More", "after", "a: https://b.c/d"]
+        assert made.document.find("it").charFormat().anchorHref() == "https://b.c/d"
+        assert content(made.document) == content(at_once(begin + end, formats).document)
+        made.cut(len(begin))
+        assert lines(made) == at_first
+        assert content(made.document) == content(at_once(begin, formats).document)
+    write(made, end)
+    assert made.hides(begin.index("hidden"))
+    made.reveal(begin.index("hidden"))
+    assert lines(made)[:4] == ["See it.", "\u25be More", "hidden", "after"]
 
 
 def colours(block):
     return {found.format.foreground().color().name() for found in block.layout().formats()}
 
 
-def code_block(document):
-    return next(b for b in blocks(document) if b.blockFormat().property(SHAPE) == "code")
-
-
-def test_code_is_coloured_when_it_closes(formats, show):
-    growing = at_once("```python\ndef f():\n", formats)
-    assert not colours(code_block(growing.document))
-    growing.append("    pass\n```\n")
-    growing.settle()
-    assert len(colours(code_block(growing.document))) > 1
-    assert colours(
-        code_block(show("```python\ndef f(): pass").document())
-    )  # never closed, but over
-    assert not colours(code_block(show("```nonsense\ndef f(): pass\n```\n").document()))
+def code_lines(document):
+    return [b for b in blocks(document) if b.blockFormat().property(SHAPE) == "code"]
 
 
 def coloured_lines(document):
-    return [colours(b) for b in blocks(document) if b.blockFormat().property(SHAPE) == "code"]
+    return [colours(line) for line in code_lines(document)]
+
+
+def test_other_colours_and_fonts_and_no_colours_of_code_where_all_is_written_anew(formats):
+    made = at_once("a **b**\n\n```python\ndef f(): return 1", formats)
+    made.finish()
+    before = lines(made)
+    made.set_formats(Formats(formats.font, DARK))
+    assert lines(made) == before
+    assert made.document.find("b").charFormat().foreground().color().name() == DARK.text
+    assert not colours(made.document.firstBlock())
+
+
+def test_code_is_coloured_on_its_words_when_it_closes_or_is_over(formats, show):
+    growing = at_once("```python\ndef f():\n", formats)
+    assert not any(coloured_lines(growing.document))
+    write(growing, '    x = "\U0001f600" # y\n```\n')
+    first, last = code_lines(growing.document)
+    assert len(colours(first)) > 1
+    text = last.text().encode("utf-16-le")
+    words = {
+        text[2 * f.start : 2 * (f.start + f.length)].decode("utf-16-le")
+        for f in last.layout().formats()
+    }
+    assert "# y" in words
+    assert all(coloured_lines(show("```python\ndef f(): pass").document()))  # it is over
+    assert not any(coloured_lines(show("```nonsense\ndef f(): pass\n```\n").document()))
+    # The lexer of diffs knows only lines that end.
+    view = show("```diff\n+ a\n- b\n```\n")
+    syntax = LIGHT.syntax
+    assert coloured_lines(view.document()) == [{syntax["inserted"]}, {syntax["deleted"]}]
 
 
 LONG_CODE = "```python\n" + "value = other(1, 2)  # why\n" * 120 + "```\n"
 
 
-def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats):
-    """A tail that was written anew used to end the colouring of the block before."""
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+def test_code_is_coloured_to_its_end_while_a_second_block_is_written_and_when_written_anew(formats):
+    """A tail that was written anew used to end the colouring of the block before; rejected tokens
+    in a long block rewind it to its middle."""
+    growing = empty(formats)
     growing.append(LONG_CODE)
     while growing._colouring is None:
         assert growing.step()
@@ -256,38 +258,16 @@ def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats):
     wanted.settle()
     assert all(coloured_lines(growing.document))
     assert coloured_lines(growing.document) == coloured_lines(wanted.document)
+    growing.set_rejected([RejectedSpan(len(LONG_CODE) - 30, "no", 0)])
+    growing.settle()
+    assert all(coloured_lines(growing.document))
 
 
-def test_code_that_is_written_anew_in_part_is_coloured_again(formats):
-    """Rejected tokens in a long block rewind it to its middle."""
-    made = at_once(LONG_CODE, formats)
-    assert all(coloured_lines(made.document))
-    made.set_rejected([RejectedSpan(len(LONG_CODE) - 30, "no", 0)])
-    made.settle()
-    assert all(coloured_lines(made.document))
-
-
-def test_the_last_line_of_code_is_coloured_as_the_others(show):
-    """The lexer of diffs knows only lines that end."""
-    view = show("```diff\n+ a\n- b\n```\n")
-    syntax = LIGHT.syntax
-    assert coloured_lines(view.document()) == [{syntax["inserted"]}, {syntax["deleted"]}]
-
-
-def test_colours_lie_on_their_words(show):
-    view = show('```python\nx = "\U0001f600" # y\n```\n')
-    block = code_block(view.document())
-    text = block.text().encode("utf-16-le")
-    found = {
-        text[2 * f.start : 2 * (f.start + f.length)].decode("utf-16-le")
-        for f in block.layout().formats()
-    }
-    assert "# y" in found
-
-
-@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
-def test_nothing_is_nothing(show, text):
-    assert show(text).toPlainText() == ""
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_code_is_coloured_however_its_language_arrives(formats, size):
+    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
+    growing = grown(formats, text, range(0, len(text), size), steps=False)
+    assert all(coloured_lines(growing.document))
 
 
 def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show):
@@ -301,14 +281,11 @@ def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show):
     assert background("in_line") == Qt.BrushStyle.SolidPattern
 
 
-def test_copying_code(show):
+def test_copying_code_and_a_selection(show):
     view = show("- ```py\n  a\n\n    b\u202e\n  ```\n\n```\n" + "x" * 2_500 + "\ny\n```\n")
     first, second = view.text.panels()
     assert view.text.code(first) == "a\n\n  b"
     assert view.text.code(second) == "x" * 2_500 + "\ny"
-
-
-def test_copying_a_selection(show):
     long = "It is long. " * 900
     view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000 + "\n\n" + long)
     view.text.set_rejected([RejectedSpan(3, "no", 0), RejectedSpan(9, "no", 1)])
@@ -324,10 +301,7 @@ def test_copying_a_selection(show):
 
 @pytest.mark.parametrize("text", ["```py\nx = 1\n```\n", "Words\n\n```py\nx = 1\n```\n"])
 def test_code_has_the_same_room_on_top_of_a_page(formats, text):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    for character in text:
-        made.append(character)
-        made.settle()
+    made = grown(formats, text, range(len(text)), steps=False)
     (panel,) = made.panels().values()
     label = made.document.findBlock(panel)
     top = made.document.documentLayout().blockBoundingRect(label).top()
@@ -335,82 +309,56 @@ def test_code_has_the_same_room_on_top_of_a_page(formats, text):
     assert top - before >= label.blockFormat().topMargin() > 0
 
 
-REASONED = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
-
-
-def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.set_stretches(stretches_in(REASONED))
-    made.append(REASONED[: REASONED.index("\n</think>")])
-    made.settle()
-    assert made.document.toPlainText().split("\n") == [
-        *("\u25be Thinking\u2026", "first this", "py", "x = 1")
-    ]
-    made.append(REASONED[REASONED.index("\n</think>") :])
-    made.settle()
-    made.set_reasoning_figures(tokens=1_212, seconds=9.4)
-    made.settle()
-    assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Thinking, 1,212 tokens, 9.4 s", "The answer")
-    ]
-    assert made.panels() == {}
+THOUGHT = "<think>\nfirst *this*\n\n```py\nx = 1\n```"
+THOUGHTS = ["first this", "py", "x = 1"]
+REASONED = f"{THOUGHT}\n</think>\n\nThe **answer**"
 
 
 def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats):
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    made.set_stretches(stretches_in(REASONED))
-    made.append(REASONED[: REASONED.index("\n</think>")])
+    made = empty(formats, REASONED)
+    made.append(THOUGHT)
+    assert lines(made) == ["\u25be Thinking\u2026", *THOUGHTS]
     made.set_reasoning_figures(tokens=7)
     made.settle()
     place = REASONED.index("this")
     before, written = made.ranges(place, place + 4), made.rewritten
     for tokens in (8, 212, 1_000_000):
         made.set_reasoning_figures(tokens=tokens)
-        made.settle()
-        header, *rest = made.document.toPlainText().split("\n")
+        header, *rest = lines(made)
         assert header.rstrip() == f"\u25be Thinking, {tokens:,} tokens\u2026"
-        assert rest == ["first this", "py", "x = 1"]
+        assert rest == THOUGHTS
         assert (made.ranges(place, place + 4), made.rewritten) == (before, written)
     made.fold(REASONING)
-    made.settle()
-    assert made.document.toPlainText().rstrip() == "\u25b8 Thinking, 1,000,000 tokens\u2026"
-    made.append(REASONED[REASONED.index("\n</think>") :])
-    made.set_reasoning_figures(tokens=9, seconds=1.0)
-    made.settle()
-    assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Thinking, 9 tokens, 1.0 s", "The answer")
-    ]
+    assert [line.rstrip() for line in lines(made)] == ["\u25b8 Thinking, 1,000,000 tokens\u2026"]
+    made.append(REASONED.removeprefix(THOUGHT))
+    made.set_reasoning_figures(tokens=1_212, seconds=9.4)
+    assert lines(made) == ["\u25b8 Thinking, 1,212 tokens, 9.4 s", "The answer"]
+    assert made.panels() == {}
 
 
-def test_reasoning_opens_and_closes(formats):
-    made = at_once(REASONED, formats)
+def test_reasoning_opens_and_closes_with_what_was_rejected_in_it(formats):
+    place = REASONED.index("this")
+    places = (place, REASONED.index("</think>") + 3, REASONED.index("answer"))
+    rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
+    made = grown(formats, REASONED, [len(THOUGHT)], steps=False)
+    assert (lines(made), made.panels()) == (["\u25b8 Thinking", "The answer"], {})
+    made.set_rejected(rejected)
+    assert lines(made)[1:] == ["The  no\u200aanswer"]
     folded = content(made.document)
     made.fold(REASONING)
-    made.settle()
-    assert made.document.toPlainText().split("\n")[1:4] == ["first this", "py", "x = 1"]
-    place = REASONED.index("this")
+    assert "".join(lines(made)).count(" no") == len(rejected)
+    made.set_rejected([])
+    assert lines(made)[1:4] == THOUGHTS
     ((start, _),) = made.ranges(place, place + 4)
     assert made.source_at(start) == place
+    made.set_rejected(rejected)
     made.fold(REASONING)
     made.settle()
     assert content(made.document) == folded
     assert made.ranges(place, place + 4) == []
 
 
-def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats):
-    places = (REASONED.index("this"), REASONED.index("</think>") + 3, REASONED.index("answer"))
-    rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
-    made = at_once(REASONED, formats, rejected)
-    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
-    made.fold(REASONING)
-    made.settle()
-    assert made.document.toPlainText().count(" no") == len(rejected)
-    made.fold(REASONING)
-    made.settle()
-    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
-
-
-def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(show, until):
+def test_reasoning_has_a_header_that_is_a_link_and_stays_in_sight_where_it_was_cut(show, until):
     view = show(REASONED)
     asked = []
     view.link_asked.connect(asked.append)
@@ -420,10 +368,7 @@ def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(show, until):
     assert asked == []
     whole = written_text(view.document(), 0, view.document().characterCount())
     assert "Thinking" not in whole  # which nobody wrote
-
-
-def test_reasoning_that_was_cut_stays_in_sight(show):
-    assert "first this" in show(REASONED[: REASONED.index("\n</think>")]).toPlainText()
+    assert "first this" in show(THOUGHT).toPlainText()
 
 
 @reusing
@@ -452,72 +397,26 @@ def test_the_lines_of_an_entry_begin_below_each_other(show, points):
 
 def test_a_long_line_is_cut_between_words(formats):
     words = "word salad again " * 700
-    made = TextDocument(QTextDocument(), formats, StreamingPlainText())
+    made = empty(formats, stream=StreamingPlainText())
     made.append(words)
-    made.settle()
-    lines = made.document.toPlainText().split("\n")
-    assert len(lines) > 2
-    assert "".join(lines) == words
-    assert all(line.endswith(" ") and not line.startswith(" ") for line in lines)
+    found = lines(made)
+    assert len(found) > 2
+    assert "".join(found) == words
+    assert all(line.endswith(" ") and not line.startswith(" ") for line in found)
 
 
-@pytest.mark.parametrize("size", [1, 3, 7])
-def test_code_is_coloured_however_its_language_arrives(formats, size):
-    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    for begin in range(0, len(text), size):
-        growing.append(text[begin : begin + size])
-        growing.settle()
-    assert all(coloured_lines(growing.document))
-
-
-def test_there_is_room_between_a_table_and_code(formats):
+def test_a_table_has_room_before_code_and_is_painted_beside_short_lines_of_prose(formats, show):
     made = at_once("| a |\n|---|\n| one |\n\n```python\ntwo\n```\n", formats)
     made.document.setTextWidth(500)
     layout = made.document.documentLayout()
     cell, label = (made.document.find(text).block() for text in ("one", "python"))
     between = layout.blockBoundingRect(label).top() - layout.blockBoundingRect(cell).bottom()
     assert between > 6 + 12  # the cell's own room, and that of the code's paper
-
-
-def test_a_table_is_painted_beside_short_lines_of_prose(show):
-    """Qt paints no table whose width is less than the room that it may use at its right."""
+    # Qt paints no table whose width is less than the room that it may use at its right.
     view = show("|a|\n|-|\n|b|\n")
     view.resize(1_600, 400)
     table = view.document().find("b").currentTable()
     assert view.document().documentLayout().frameBoundingRect(table).width() > 0
-
-
-def test_colours_of_code_go_with_it_when_all_is_written_anew(formats):
-    made = at_once("first words\n\n```python\ndef f(): return 1", formats)
-    made.finish()
-    made.settle()
-    made.set_formats(Formats(formats.font, DARK))
-    made.settle()
-    assert not colours(made.document.firstBlock())
-
-
-def test_details_fold_when_they_end(formats):
-    text = "<details>\n<summary>More</summary>\n\nhidden\n\n</details>\n\nafter\n"
-    made = at_once(text[: text.index("</details>")], formats)
-    assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden"]
-    made.append(text[text.index("</details>") :])
-    made.settle()
-    assert made.document.toPlainText().split("\n") == ["\u25b8 More", "after"]
-    assert made.hides(text.index("hidden"))
-    made.reveal(text.index("hidden"))
-    made.settle()
-    assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden", "after"]
-
-
-def test_a_definition_that_comes_later_makes_links(formats):
-    text = "See [it][a].\n\nMore.\n\nAnd more.\n\n[a]: https://b.c/d\n"
-    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    for character in text:
-        made.append(character)
-        made.settle()
-    assert made.document.find("it").charFormat().anchorHref() == "https://b.c/d"
-    assert content(made.document) == content(at_once(text, formats).document)
 
 
 def test_long_tables_and_quotes_are_shown_as_such(formats):
@@ -530,5 +429,5 @@ def test_long_tables_and_quotes_are_shown_as_such(formats):
 @pytest.mark.parametrize("name", samples())
 def test_samples_grow_as_at_once(formats, name):
     text = samples()[name][:2_500]
-    growing = grown(formats, text, list(range(0, len(text), 61)), steps=True)
+    growing = grown(formats, text, range(0, len(text), 61), steps=True)
     assert content(growing.document) == content(at_once(text, formats).document)

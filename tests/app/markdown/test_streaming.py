@@ -1,4 +1,4 @@
-"""A growing text: the same page however it arrives, every character at its place, bounded work."""
+"""A growing text: bounded work, every character at its place, rejected tokens among its runs."""
 
 from itertools import product
 
@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.think_tags import stretches_in
-from app.markdown.page import Item, TextLine, all_runs
+from app.markdown.page import (
+    BlockStyle,
+    RejectedSpan,
+    SourceMap,
+    Style,
+    TextLine,
+    TextRun,
+    all_runs,
+    shown,
+    utf16,
+    with_rejected,
+)
 from app.markdown.streaming import (
     LONGEST_BLOCK,
     ReadingPlace,
@@ -15,13 +26,14 @@ from app.markdown.streaming import (
     StreamingPlainText,
 )
 from engine.stretches import Stretch
-from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
+from models.in_words import clean
+from tests.support.app.markdown_texts import cut_places, markdown, split
 from tests.support.mostly_slow import mostly_slow
 
 
 def read(pieces, stream):
     """The page of a text that came in pieces, the size of each part, and the place of reading."""
-    place, items, sizes = ReadingPlace(), list[Item](), list[int]()
+    place, items, sizes = ReadingPlace(), [], []
     stream.set_stretches(stretches_in("".join(pieces)))
     for piece in pieces:
         stream.append(piece)
@@ -36,14 +48,6 @@ def read(pieces, stream):
             place = part.next
         tail = stream.tail(place)
     return [*items, *tail], sizes, place
-
-
-@given(markdown | reasoning, cut_places)
-def test_a_text_is_the_same_however_it_arrives(text, cuts):
-    whole, _, end = read([text], StreamingMarkdown())
-    pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
-    assert pieces == whole
-    assert same_end == end
 
 
 def test_reasoning_is_told_from_the_answer():
@@ -62,7 +66,7 @@ def test_reasoning_is_told_from_the_answer():
         span = stream.reasoning
         assert span is not None, text
         assert ((span.start, span.end), span.closed, stream.answer) == (place, closed, answer)
-        place_in, shown = ReadingPlace(), list[Item]()
+        place_in, shown = ReadingPlace(), []
         while part := stream.finished(place_in):
             shown += part.items
             place_in = part.next
@@ -70,21 +74,6 @@ def test_reasoning_is_told_from_the_answer():
         thoughts = [item.block.shape for item in shown if item.block.reasoning]
         assert thoughts == ["reasoning", *("text" for _ in thoughts[1:])], text
         assert "#" not in "".join(run.text for run in all_runs(shown))
-
-
-def test_a_line_that_becomes_something_else():
-    for start, rest in (
-        ("para\n#", "tag\n"),  # a heading, then none
-        ("para\n| a |\n|-", "x\n"),  # a table, then none
-        ("para\n| a |\n|-", "|\n"),
-        ("para\n-", "--\n"),
-        ("- a\n-", "--\n"),
-        ("- a\n\n\n ", " b\n"),
-        ("> a\n`", "``\ncode\n"),
-        ("para\r", "\n\nnext\n\n\n"),
-    ):
-        whole, _, _ = read([start + rest], StreamingMarkdown())
-        assert read([start, rest], StreamingMarkdown())[0] == whole, start
 
 
 LONG = {
@@ -119,15 +108,12 @@ def test_long_blocks_are_the_same_however_they_arrive(name, step):
     )
 
 
-def test_the_work_for_a_part_and_for_the_tail_is_limited():
+def test_the_work_for_a_part_and_the_tail_is_limited_and_a_line_is_cut_after_a_sentence():
     for name, text in ((name, long[: LONGEST_BLOCK + 1_000]) for name, long in LONG.items()):
         items, sizes, end = read([text], StreamingMarkdown())
         assert max(*sizes, len(text) - end.source) <= LONGEST_BLOCK, name
         lines = [len(item.runs) for item in items if isinstance(item, TextLine)]
         assert max(lines, default=0) < LONGEST_BLOCK, name
-
-
-def test_a_long_line_is_cut_after_a_sentence():
     items, _, _ = read([LONG["sentences"]], StreamingMarkdown())
     assert [(item.block.shape, item.block.joined) for item in items] == [
         *(("text", False), ("text", True), ("text", True))
@@ -160,7 +146,6 @@ def test_plain_text_is_shown_as_it_is(text, cuts):
     items, _, _ = read(split(text, cuts) or [""], stream)
     rows = []
     for item in items:
-        assert isinstance(item, TextLine)
         row = "".join(stream.text[run.source : run.end] for run in item.runs)
         if item.block.joined:
             rows[-1] += row
@@ -193,3 +178,98 @@ def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts):
         assert stream.given == whole
         given = whole.removesuffix("\r")  # the last one may be the first half of a line end
         assert stream.text == given.replace("\r\n", "\n").replace("\r", "\n")
+
+
+PLAIN = Style()
+
+
+def line(*runs):
+    return TextLine(BlockStyle(), runs)
+
+
+def text_with_rejected(items, rejected):
+    placed = with_rejected(items, rejected)
+    return [
+        "".join(
+            f"<{run.text}>" if run.style.role == "rejected" else run.text
+            for run in item.runs
+            if run.style.role != "label"
+        )
+        for item in placed
+        if isinstance(item, TextLine)
+    ]
+
+
+def test_rejected_tokens_are_behind_what_they_followed():
+    marker = Style(role="marker")
+    entry = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
+    for items, rejected, expected in (
+        (
+            [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))],
+            ((0, "v"), (2, "w"), (3, "x"), (4, "y"), (7, "z")),
+            ["<v>ab<w>c<x>", "<y>de<z>"],
+        ),
+        ([TextLine(BlockStyle("rule"), ())], ((0, "a"),), ["", "<a>"]),
+        ([], ((9, "a\nb"),), ["<a\u21b5b>"]),
+        ([], ((9, ""),), ["<\u2205>"]),
+        ([entry], ((1, "x"), (3, "y")), ["-\t<x><y>a"]),
+    ):
+        spans = [RejectedSpan(*token, number) for number, token in enumerate(rejected)]
+        assert text_with_rejected(items, spans) == expected
+
+
+@given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
+def test_every_rejected_token_is_placed_once_and_nothing_lost(text, places):
+    rows, start = [], 0
+    for row in text.split("\n"):
+        rows.append(line(TextRun(row, PLAIN, start, len(row))) if row else line())
+        start += len(row) + 1
+    rejected = [RejectedSpan(place, "x", number) for number, place in enumerate(sorted(places))]
+    runs = [
+        run
+        for item in with_rejected(rows, rejected)
+        if isinstance(item, TextLine)
+        for run in item.runs
+    ]
+    assert [run.style.rejected for run in runs if run.style.role == "rejected"] == list(
+        range(len(places))
+    )
+    assert "".join(run.text for run in runs if run.length) == text.replace("\n", "")
+
+
+@given(st.lists(st.tuples(st.text("a😀é", min_size=1, max_size=5), st.integers(0, 3)), max_size=8))
+def test_every_character_is_found(parts):
+    spans, document, source = SourceMap(), "", 0
+    for text, hidden in parts:
+        source += hidden  # marks that are not shown
+        spans.append(TextRun(text, PLAIN, source, len(text)), utf16(document))
+        for place, character in enumerate(text):
+            (found,) = spans.ranges(source + place, source + place + 1)
+            start = utf16(document + text[:place])
+            assert found == (start, start + utf16(character))
+            assert spans.source_at(start) == source + place
+        document += text
+        source += len(text)
+    assert spans.source_at(utf16(document)) is None
+
+
+def test_what_is_one_for_several_is_found_whole():
+    spans = SourceMap()
+    spans.append(TextRun("&", PLAIN, 0, 5), 10)
+    spans.append(TextRun("a", PLAIN, 5, 1), 11)
+    assert spans.ranges(2, 3) == [(10, 11)]
+    assert spans.ranges(4, 6) == [(10, 12)]
+    assert spans.source_at(10) == 0
+    assert [spans.source_before(place) for place in (9, 10, 11, 12, 99)] == [0, 0, 5, 6, 6]
+    assert spans.ranges(6, 9) == []
+    spans.drop(1)
+    assert len(spans) == 1
+    assert spans.ranges(0, 9) == [(10, 11)]
+
+
+@given(st.text(st.characters()))  # halves of characters, too
+def test_shown_text_is_neutral_and_whole(text):
+    runs = list(shown(text, PLAIN, 3, len(text)))
+    assert all(clean(run.text) == run.text for run in runs)
+    assert sum(run.length for run in runs) == len(text)
+    assert "".join(run.text for run in runs if run.style.role == "text") == clean(text)

@@ -1,15 +1,67 @@
-"""Wide code and wide tables scroll sideways by themselves: nothing else moves, and nothing is cut
-for good."""
+"""The view gives no resource and opens no link; wide code and tables scroll by themselves."""
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QImage, QTextDocument, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QScrollBar
 
 from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
 from app.markdown.page import RejectedSpan
 from app.theme.palette import DARK
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """A picture that would be as high as a house, were it shown."""
+    path = tmp_path / "canary.png"
+    picture = QImage(10, 3_000, QImage.Format.Format_RGB32)
+    assert picture.save(str(path))
+    return path
+
+
+def test_asked_for_a_resource_it_gives_nothing(show, canary):
+    view = show("text")
+    for name in (QUrl.fromLocalFile(str(canary)), str(canary), QUrl("http://127.0.0.1/")):
+        assert [view.loadResource(kind, name) for kind in (1, 3, 4)] == [b""] * 3
+        picture = view.loadResource(QTextDocument.ResourceType.ImageResource.value, name)
+        assert picture.size() == QSize(1, 1)
+    view.document().setHtml(f"<img src='{canary}'>")  # as if the writer had let it through
+    assert view.document().size().height() < 3_000
+
+
+def test_a_link_is_only_asked_about(show, monkeypatch):
+    opened = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    view = show("[good.org](https://b\u00fccher.example/a%20b?q=<x>)")
+    asked = []
+    view.link_asked.connect(asked.append)
+    view.anchorClicked.emit(QUrl(view.document().find("good").charFormat().anchorHref()))
+    assert asked == ["https://xn--bcher-kva.example/a%20b?q=%3Cx%3E"]
+    assert opened == []
+    assert view.toPlainText() == "good.org"
+
+
+def test_the_question_shows_the_address(show):
+    view = show("")
+    opened = []
+    address = f"https://a.b.{'c' * 200}.d/<b>e</b>"
+    for button in ("Cancel", "Open"):
+        question = ask_to_open(view, address, opening=opened.append)
+        lines = question.informativeText().split("\n")
+        assert ("".join(lines), len(max(lines, key=len))) == (address, 60)
+        assert question.textFormat().name == "PlainText"
+        assert question.defaultButton().text() != "Open"
+        assert opened == []
+        next(b for b in question.buttons() if b.text().replace("&", "") == button).click()
+    assert opened == [address]
+    endless = ask_to_open(view, f"{address}{'f' * 9_000}g", opening=pytest.fail)
+    *_, cut, before, end = endless.informativeText().split("\n")
+    assert (cut, len(before), end[-1:]) == ("\u2026", 60, "g")
+    for other in ("file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"):
+        assert ask_to_open(view, other, opening=pytest.fail) is None
+
 
 WIDE = "wide = " + " + ".join(f"name_{number}" for number in range(40))
 TEXT = f"before\n\n```python\n{WIDE}\nshort\n```\n\n- item\n  ```\n  {WIDE}\n  ```\n\nend"
@@ -52,7 +104,7 @@ def wheel(view, at, across, down=0):
     return event
 
 
-def test_each_block_scrolls_by_itself(show):
+def test_each_block_scrolls_by_itself_by_bar_wheel_and_cursor(show):
     view = placed(show(TEXT))
     first, second = bars(view)
     assert block(view, "wide").layout().lineCount() == 1
@@ -65,43 +117,30 @@ def test_each_block_scrolls_by_itself(show):
     assert line.x() + line.naturalTextWidth() <= view.width()  # its end is in sight
     first.setValue(0)
     assert left(view, "wide") == begin
-    assert bars(placed(show("```\nshort\n```"))) == []
-
-
-def test_what_is_under_the_pointer_is_what_is_seen(show):
-    view = placed(show(TEXT))
-    bar, _ = bars(view)
-    point = view.cursorRect(view.document().find("wide")).center() + QPoint(20, 0)
+    # What is under the pointer is what is seen.
+    inside = view.cursorRect(view.document().find("wide")).center()
+    point = inside + QPoint(20, 0)
     before = view.position_at(point)
-    bar.setValue(100)
+    first.setValue(100)
     view.grab()
     assert view.position_at(point + QPoint(-100, 0)) == before
     assert view.position_at(point) > before
-
-
-def test_the_wheel_scrolls_code_sideways_and_nothing_else(show):
-    view = placed(show(TEXT))
-    bar, _ = bars(view)
-    inside = view.cursorRect(view.document().find("wide")).center()
+    first.setValue(0)
     assert wheel(view, inside, -50).isAccepted()
-    assert bar.value() == 50
-    ignored = ((view, inside, 0, -50), (view, QPoint(5, 5), -50), (bar, QPoint(5, 3), 0, -50))
+    ignored = ((view, inside, 0, -50), (view, QPoint(5, 5), -50), (first, QPoint(5, 3), 0, -50))
     assert not any(wheel(*turned).isAccepted() for turned in ignored)  # the page scrolls
-    assert bar.value() == 50
-
-
-def test_the_cursor_stays_in_sight(show):
-    view = placed(show(TEXT))
-    bar, _ = bars(view)
+    assert first.value() == 50
+    first.setValue(0)
     view.setTextCursor(view.document().find("wide"))
     QTest.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ShiftModifier)
     view.grab()
-    assert bar.value() > 0
+    assert first.value() > 0
     assert 0 <= view.cursorRect().right() <= view.width()
     assert "name_39" in view.textCursor().selectedText()
     QTest.keyClick(view, Qt.Key.Key_Home, Qt.KeyboardModifier.ShiftModifier)
-    assert bar.value() == 0
+    assert first.value() == second.value() == 0
     assert view.horizontalScrollBar().maximum() == 0
+    assert bars(placed(show("```\nshort\n```"))) == [], "it fits"
 
 
 def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show):
