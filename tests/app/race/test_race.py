@@ -1,11 +1,11 @@
-"""A race compares token by token, leaves the drafting as it was, and can be stopped."""
+"""A race compares token by token, is fair, and can be stopped."""
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from markdown_it import MarkdownIt
-from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
 
@@ -13,19 +13,16 @@ from app.chat.draft_ahead import DraftAhead
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.view import TextView
-from app.models.loader import ModelLoader
 from app.race.dialog import RaceDialog, result_text, verdict_text
 from app.race.race import Race, RaceResult, compare_answers
 from app.rounds.trace import Trace
-from app.settings import Pair, Settings
 from app.theme.palette import LIGHT
 from engine.conversation.rounds import Token
 from engine.conversation.stats import NoRatio, tally
-from engine.events import Done, Draft, Event, Verdict
+from engine.events import Done, Draft, Verdict
 from engine.near_ties import Fork
 from engine.request import ChatMessage, Picture, Request, Sampling
 from models.errors import Problem
-from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import ROUND_SECONDS, made_trace
 from tests.support.app.window_maker import events_file, fake_host
@@ -50,7 +47,6 @@ def differing(fork):
     """Of answers whose fifth tokens differ, with what the engine measured there."""
     at = next(n for n, e in enumerate(PLAIN) if isinstance(e, Verdict) and e.round == 5)
     event = PLAIN[at]
-    assert isinstance(event, Verdict)
     other = replace(event, next=replace(event.next, id=-1, text=" x", p=0.5))
     drafted = [replace(e, fork=fork) if isinstance(e, Done) else e for e in SPECULATIVE]
     return compare_answers(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(drafted))
@@ -94,7 +90,7 @@ def test_without_a_draft_there_is_no_speed_to_compare_and_an_early_end_is_a_diff
 
 def slowed(events, load):
     """The same rounds, `load` times as slow at the moment (of their own clock) when they began."""
-    now, found = 0.0, list[Event]()
+    now, found = 0.0, []
     for event in events:
         if isinstance(event, Verdict):
             times = load(now)
@@ -125,7 +121,6 @@ def test_the_verdict_is_fair_where_the_load_changes():
 
     both = compare_answers(Trace(slowed(plain, first_half)), Trace(slowed(fast, first_half)))
     alone = compare_answers(Trace(slowed(plain, tail)), Trace(fast))
-    assert isinstance(quiet.ratio, float)
     assert alone.ratio == pytest.approx(quiet.ratio, rel=0.02)
     length = both.speculative.acceptance_length
     assert isinstance(both.ratio, NoRatio) or both.ratio <= length
@@ -134,40 +129,25 @@ def test_the_verdict_is_fair_where_the_load_changes():
     assert result_text(one_after_the_other).count(":") == 2  # one after each of its two subjects
 
 
-class RaceSetup:
-    """Attributes: `race`, `engine`, `loader`; `ends`, the results and problems so far."""
-
-    def __init__(self, folder, steps, qtbot):
-        self._qtbot = qtbot
-        stored = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
-        self.settings = Settings(stored)
-        self.settings.pair = Pair("/models/tiny", "lookup", "4")
-        self.engine = EngineProcess(
-            EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
-        )
-        self.loader = ModelLoader(self.engine, self.settings)
-        self.race = Race(self.engine)
-        self.ends = []
-        self.race.finished.connect(self.ends.append)
-        self.race.failed.connect(self.ends.append)
-        self.loader.begin()
-        self.until(lambda: self.loader.loaded)
-
-    def until(self, holds):
-        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
-
-
 @pytest.fixture
-def course(qtbot, tmp_path):
-    courses = []
+def course(qapp, tmp_path):
+    """A race and its engine, which takes these steps; `ends`, its results and problems so far."""
+    engines = []
 
     def course(steps):
-        courses.append(RaceSetup(tmp_path, steps, qtbot))
-        return courses[-1]
+        engine = EngineProcess(
+            EngineLog(tmp_path), command=fake_host(tmp_path, steps), delays_seconds=(0.0,)
+        )
+        engines.append(engine)
+        race, ends = Race(engine), []
+        race.finished.connect(ends.append)
+        race.failed.connect(ends.append)
+        engine.load(Path("/models/tiny"))
+        return SimpleNamespace(race=race, engine=engine, ends=ends)
 
     yield course
-    for one in courses:
-        one.engine.stop()
+    for engine in engines:
+        engine.stop()
 
 
 def race_steps(folder):
@@ -176,46 +156,35 @@ def race_steps(folder):
     return f"take race:{plain}:{speculative}"
 
 
-def test_one_request_runs_both_and_always_takes_the_likeliest_token(course, tmp_path, monkeypatch):
-    one = course(f"ready take load {race_steps(tmp_path)} serve")
-    asked = []
-    ask = one.engine._ask
-    monkeypatch.setattr(
-        one.engine, "_ask", lambda command: (asked.append(command), ask(command))[1]
-    )
-    penalized = Sampling(temperature=1.0, repetition_penalty=1.3)
-    one.race.start(LINES, Request(sampling=penalized, max_tokens=9999))
-    one.until(lambda: one.ends)
-    assert isinstance(one.ends[0], RaceResult)
-    assert one.ends[0].difference is None
-    (command,) = asked
-    assert command.race
-    assert command.request.sampling == Sampling(temperature=0.0)
-    assert command.request.max_tokens == 400
-    assert not one.race.running
-
-
 @pytest.mark.parametrize(
     "steps", ["take kill -- ready serve", "take failed serve"], ids=["dead", "failed"]
 )
-def test_an_engine_that_fails_ends_the_race(course, steps):
+def test_an_engine_that_fails_ends_the_race(course, until, steps):
     one = course(f"ready take load {steps}")
     one.race.start(LINES, Request())
-    one.until(lambda: one.ends)
+    until(lambda: one.ends)
     assert isinstance(one.ends[0], Problem)
     assert not one.race.running
 
 
-def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
+def test_the_dialog_shows_both_answers_which_take_the_likeliest_tokens_and_the_result(
+    course, until, qtbot, watch, tmp_path
+):
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
+    asked = watch(one.engine)
+    penalized = Sampling(temperature=1.0, repetition_penalty=1.3)
+    request = Request(sampling=penalized, max_tokens=9999)
+    dialog = RaceDialog(one.race, LINES, request, names=NAMES)
     qtbot.addWidget(dialog)
     assert dialog.report() == ""
     assert not one.race.running, "it asks first"
     dialog.question.setPlainText("Another question")
     dialog.show()
     dialog.start()
-    one.until(lambda: one.ends)
+    until(lambda: one.ends)
+    assert not one.race.running
+    (given,) = (one.request for one in asked)
+    assert (given.sampling, given.max_tokens) == (Sampling(temperature=0.0), 400)
     assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
     assert {"Tiny, without drafts", "Tiny, drafts by Lookup"} <= set(titles)
@@ -225,14 +194,14 @@ def test_the_dialog_shows_both_answers_and_the_result(course, qtbot, tmp_path):
     clocks = [track.clock.text() for track in dialog.tracks.values()]
     assert len(set(clocks)) == 2
     result = one.ends[0]
-    assert isinstance(result, RaceResult)
+    assert result.difference is None
     next(each for each in dialog.findChildren(QPushButton) if each.text() == "Copy result").click()
     copied = QGuiApplication.clipboard().text()
     assert result_text(result) in copied
     assert all(clock in copied for clock in clocks)
     for racer, ink in (("plain", LIGHT.plain), ("speculative", LIGHT.accepted)):
         view = dialog.tracks[racer].answer.findChild(TextView)
-        one.until(lambda ink=ink, view=view: ink in inks_over(view))
+        until(lambda ink=ink, view=view: ink in inks_over(view))
         assert "*" not in view.toPlainText()  # it is rendered
     assert dialog.picture().height() < dialog.height()  # without the buttons
     report = dialog.report()
@@ -245,25 +214,24 @@ def inks_over(view):
     return {look.foreground().color().name() for _, look in laid_over(view.document())}
 
 
-class Acted:
-    """A dialog whose race is acted. Attributes: `dialog`, `race`; `asked`, the messages of each
-    start."""
-
-    def __init__(self, folder, qtbot, message):
-        self.race = Race(EngineProcess(EngineLog(folder), command=("no", "such", "engine")))
-        self.asked = []
-        self.race.start = lambda messages, request: self.asked.append(messages)
-        self.dialog = RaceDialog(self.race, (message,), Request(), names=NAMES)
-        qtbot.addWidget(self.dialog)
-
-    def play(self, racer, events):
-        for event in events:
-            self.race.happened.emit(racer, self.race.traces[racer].push(event))
-
-
 @pytest.fixture
 def act(qtbot, tmp_path):
-    return lambda message: Acted(tmp_path, qtbot, message)
+    """A dialog whose race is acted; `asked`, the messages of each start; `play(racer, events)`."""
+
+    def act(message):
+        race = Race(EngineProcess(EngineLog(tmp_path), command=("no", "such", "engine")))
+        asked = []
+        race.start = lambda messages, request: asked.append(messages)
+        dialog = RaceDialog(race, (message,), Request(), names=NAMES)
+        qtbot.addWidget(dialog)
+
+        def play(racer, events):
+            for event in events:
+                race.happened.emit(racer, race.traces[racer].push(event))
+
+        return SimpleNamespace(dialog=dialog, race=race, asked=asked, play=play)
+
+    return act
 
 
 def test_a_question_keeps_its_documents_and_pictures(act):
@@ -316,7 +284,7 @@ def test_a_picture_that_cannot_be_written_leaves_the_one_before(act, tmp_path, m
     assert [each.read_bytes() for each in tmp_path.glob("*Race*")] == [b"whole"]
 
 
-def test_a_race_waits_until_it_is_alone(course, qtbot):
+def test_a_race_waits_until_it_is_alone(course, until, qtbot):
     one = course("ready take load take text:a take as:3 reading:1:9 take")
     one.engine.generate("chat", LINES, Request())
     dialog = RaceDialog(one.race, LINES, Request(), names=NAMES)
@@ -324,11 +292,11 @@ def test_a_race_waits_until_it_is_alone(course, qtbot):
     dialog.start()
     assert one.race.waits
     at_first = dialog.verdict.text
-    one.until(lambda: dialog.verdict.text != at_first)
+    until(lambda: dialog.verdict.text != at_first)
     dialog.close()
 
 
-def test_a_race_belongs_to_one_dialog(course, qtbot, tmp_path):
+def test_a_race_belongs_to_one_dialog(course, until, qtbot, tmp_path):
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     dialogs = [RaceDialog(one.race, LINES, Request(), names=NAMES) for _ in range(2)]
     for dialog in dialogs:
@@ -337,7 +305,7 @@ def test_a_race_belongs_to_one_dialog(course, qtbot, tmp_path):
     assert dialogs[1].result_line.text
     dialogs[1].stop()
     dialogs[1].close()
-    one.until(lambda: one.ends)
+    until(lambda: one.ends)
     assert isinstance(one.ends[0], RaceResult)
     assert [bool(dialog.report()) for dialog in dialogs] == [True, False]
     assert {track.answer.text for track in dialogs[1].tracks.values()} == {""}

@@ -1,24 +1,22 @@
 """Text and drafts are handed on together, at a rate that can be followed."""
 
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rounds.pace import GATHER_SECONDS, SHOWN_SECONDS, Pace, PaceTimer
-from engine.conversation.rounds import Round
 from engine.events import Text
 from tests.support.app.traces import made_round
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Each time of handing on, with all text so far and the round after it."""
+class Shown(NamedTuple):
+    """A time of handing on, with all text so far and the round after it."""
 
     at: float
     text: str
-    round: Round | None
+    round: object
 
 
 def text_of(number):
@@ -93,16 +91,13 @@ def test_of_fast_rounds_the_newest_draft_is_shown():
     assert all(later - earlier > 5 for earlier, later in pairwise(drafts[1:]))
 
 
-def test_text_without_drafts_does_not_wait():
+def test_text_without_drafts_does_not_wait_and_the_timer_sends_what_is_due_and_then_all(qtbot):
     pace = Pace()
     pace.push(Text("g", "a", ()), 5.0)
     assert pace.due() == 5.0
     assert pace.take(5.0) == ("a", None)
     pace.push(Text("g", "b", ()), 5.01)
     assert pace.due() == 5.01
-
-
-def test_the_timer_sends_what_is_due_and_the_rest_at_the_end(qtbot):
     timer = PaceTimer()
     sent = []
     timer.due.connect(lambda text, shown: sent.append((text, shown)))

@@ -1,4 +1,4 @@
-"""The panel shows an answer's figures, calmly, and its charts can be read in words."""
+"""The panel says what the stats say, calmly, in words and charts that can be read."""
 
 import unicodedata
 from dataclasses import replace
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
+from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import (
     FIGURE_NAMES,
@@ -27,11 +28,113 @@ from app.rounds.panel import FigureView, RoundsPanel
 from app.rounds.trace import PieceKind
 from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
-from tests.support.app.traces import recorded
+from engine.draft_length import Reason, Why
+from engine.events import Prefill, Stats
+from tests.support.app.kept import kept
+from tests.support.app.traces import forced_round, made_round, recorded, traces, tree_round
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 from tests.support.app.window_use import figure
 
-TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
+BY_HAND = Stats(
+    prompt_tokens=1204,
+    reused_tokens=1100,
+    prefill_seconds=0.25,
+    rounds=10,
+    proposed=20,
+    accepted=14,
+    rejected=2,
+    discarded=4,
+    corrections=2,
+    bonuses=3,
+    plain=5,
+    plain_seconds=1.0,
+    draft_seconds=0.5,
+    verify_seconds=1.0,
+    decode_seconds=2.0,
+    proposed_by_position=(5, 5, 5, 5),
+    accepted_by_position=(5, 4, 3),
+)
+
+
+def said(stats, last=None, *, ended=True):
+    """A line for each figure and chart."""
+    shown = {
+        "speed": figures.speed(stats),
+        "plain": figures.against_plain(stats, ended=ended),
+        "guessed": figures.guessed(stats),
+        "length": figures.acceptance_length(stats),
+        "draft": figures.draft_length(last),
+        "cache": figures.cache_reuse(stats),
+    }
+    for name, each in shown.items():
+        yield f"{name}: {each.value}: {each.remark!r}"
+    rates = (f"{n.position}: {n.accepted} of {n.proposed}" for n in figures.positions(stats))
+    yield f"positions: {', '.join(rates)}"
+    shares = (f"{part.name} {part.share:.1%}" for part in figures.time_split(stats))
+    yield f"time: {', '.join(shares)}"
+
+
+def cases():
+    yield "nothing", said(Stats())
+    yield "a prompt that is being read", said(tally([Prefill("", 1920, 5447, 128, 26.0)]))
+    yield "by hand", said(BY_HAND)
+    long = {"proposed_by_position": (5,) * 40, "accepted_by_position": (4,) * 30}
+    yield "40 positions", said(replace(BY_HAND, **long))
+    for name in ("lookup", "plain"):
+        events = recorded(f"stories_{name}.jsonl")
+        yield name, said(tally(events), judged(events)[0])
+    events = recorded("stories_early_exit.jsonl")
+    early, first = tally(events), judged(events)[0]
+    yield "of an earlier version", said(early, first)
+    yield "not at its end", said(early, first, ended=False)
+    passes = (0.9 * early.verify_seconds / early.rounds,) * 8
+    yield "measured", said(replace(early, reference_seconds=passes))
+    yield "measured while the Mac was busier", said(replace(early, reference_seconds=(60.0,) * 8))
+    reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
+    named = replace(first, verdict=replace(first.verdict, reason=reason))
+    yield "a reason that names the drafter", said(Stats(), named)
+    tokens = ((" a", -1, 0.5), (" the", -1, 0.3), (" cat", 1, 0.5))
+    trees = [tree_round(1, *tokens, path=(1, 2))[1], tree_round(2, *tokens)[1]]
+    yield "a tree", said(tally(tree.verdict for tree in trees), trees[0])
+    drafted, forced = made_round(1, " one", accepted=1)[1], forced_round(2, "{", "}")
+    yield "a draft", said(tally([drafted.verdict]), drafted)
+    yield "forced tokens, without a pass", said(tally([drafted.verdict, forced.verdict]), forced)
+
+
+def test_the_figures_say_what_the_stats_say():
+    found = "".join("\n    ".join((name, *lines)) + "\n" for name, lines in cases())
+    assert found == kept("figures.txt", found)
+
+
+@given(events=traces())
+def test_every_trace_has_figures(events):
+    stats = tally(events)
+    for column in figures.positions(stats):
+        assert 0.0 <= column.rate <= 1.0
+    parts = figures.time_split(stats)
+    assert sum(part.share for part in parts) == pytest.approx(1.0 if stats.decode_seconds else 0.0)
+    for each in (figures.speed(stats), figures.cache_reuse(stats)):
+        assert each.value
+        assert each.remark.count("\n") <= 1
+
+
+def test_seconds_and_counts():
+    table = {
+        0.0: "0 ms",
+        0.00004: "0 ms",
+        0.00234: "2.3 ms",
+        0.0099: "9.9 ms",
+        0.00999: "10 ms",
+        0.0994: "99 ms",
+        0.0999: "0.10 s",
+        1.0: "1.00 s",
+        9.999: "10.0 s",
+        99.96: "1 min 40 s",
+        3723.0: "62 min 03 s",
+    }
+    assert {spent: figures.seconds(spent) for spent in table} == table
+    counts = ((1, "token"), (1200, "token"), (2, "pass"))
+    assert [figures.count(*of) for of in counts] == ["1 token", "1,200 tokens", "2 passes"]
 
 
 @pytest.fixture
@@ -44,7 +147,8 @@ def panel(qtbot):
 
 def test_a_trace_gives_the_figures_of_its_end_and_nothing_jumps(panel):
     height = panel.sizeHint().height()
-    for events in map(recorded, TRACES):
+    for name in ("early_exit", "lookup", "plain"):
+        events = recorded(f"stories_{name}.jsonl")
         last = judged(events)[-1]
         panel.show_stats(tally(events), last)
         assert figure(panel, "draft").value == str(len(last.drafted))
@@ -81,7 +185,7 @@ def test_three_figures_are_in_sight_and_the_rest_is_folded(qtbot, panel):
     assert panel.findChild(PositionChart).isVisible()
 
 
-def test_the_chart_of_positions_is_said_in_words(qtbot):
+def test_charts_are_said_in_words_and_any_number_of_positions_fits(qtbot):
     chart = PositionChart()
     qtbot.addWidget(chart)
     assert chart.accessibleDescription() == "Nothing was drafted."
@@ -92,9 +196,6 @@ def test_the_chart_of_positions_is_said_in_words(qtbot):
     assert chart.tip_at(5) == "Position 1: 90 of 100 accepted"
     assert chart.tip_at(50).startswith("Position 2: 0 of 8 accepted, ")
     assert chart.tip_at(200) == ""
-
-
-def test_any_number_of_positions_fits(qtbot):
     for number, width in product((0, 1, 16), (1, 60, 600)):
         chart = PositionChart()
         qtbot.addWidget(chart)
@@ -103,9 +204,6 @@ def test_any_number_of_positions_fits(qtbot):
         chart.resize(width, chart.sizeHint().height())
         assert not chart.grab().isNull()
         assert bool(chart.tip_at(width - 1)) == (number * 34 >= width and number > 0), width
-
-
-def test_the_split_of_the_time_is_said_in_words(qtbot):
     bar = TimeBar()
     qtbot.addWidget(bar)
     assert bar.accessibleDescription() == "Nothing was measured yet."

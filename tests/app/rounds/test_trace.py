@@ -1,17 +1,18 @@
-"""A trace keeps its laws for any events, and can be replayed a round at a time."""
+"""A trace keeps its laws for any events, can be replayed a round at a time, and becomes a page."""
 
 import json
+import re
 from collections import Counter
-from dataclasses import replace
 from operator import attrgetter
 
+import pytest
 from hypothesis import given
 
-from app.rounds.trace import Piece, Replay, Trace, to_document
-from engine.conversation.rounds import Token, judged
+from app.rounds.replay_page import replay_page
+from app.rounds.trace import Replay, Trace, to_document
+from engine.conversation.rounds import judged
 from engine.conversation.stats import tally
 from engine.events import (
-    Done,
     Draft,
     DraftedToken,
     Span,
@@ -21,8 +22,9 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
+from tests.support.app.html_page import Page
 from tests.support.app.store_samples import round_of
-from tests.support.app.traces import recorded, text_of, traces, tree_round
+from tests.support.app.traces import recorded, text_of, traces
 
 
 def written(found):
@@ -83,7 +85,10 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction_as_its_alter
             : len(dropped)
         ]
         path = one.best_path if dropped else one.best_path[: len(accepted)]
-        assert [piece.q for piece in drafted] == [token.q for token in path]
+        values = [(token.q, token.p, token.chance, one.drafter) for token in path]
+        assert [(piece.q, piece.p, piece.chance, piece.drafter) for piece in drafted] == values
+        own = [piece.p for piece in of_round if not piece.position]
+        assert own == [token.p for token in one.committed[len(accepted) :]]
         assert [piece.text for piece in dropped] == [t.text for t in path[len(accepted) :]]
         assert not any(piece.alternatives for piece in dropped)
         tried = [other for piece in of_round for other in piece.alternatives]
@@ -92,7 +97,8 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction_as_its_alter
         assert Counter(map(key, tried)) == Counter(map(key, rejected))
         tokens = [token for token in one.drafted if token.fate == "accepted"]
         for piece, token in zip(of_round, tokens, strict=False):
-            assert {other.parent for other in piece.alternatives} <= {token.parent}
+            beside = [other for other in rejected if other.parent == token.parent]
+            assert Counter(map(key, piece.alternatives)) == Counter(map(key, beside))
 
 
 def verdict(number, chances, accepted, own):
@@ -104,95 +110,42 @@ def draft(number, *texts):
     return Draft("g", number, tuple(DraftedToken(7, text, 0.5) for text in texts), "model")
 
 
-CAT = Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0)
-
-
-def test_a_round_by_hand():
-    events = [
-        draft(1, "The", " cat", " sat"),
-        verdict(1, [1.0, 0.2, 0.4], 1, WrittenToken(3, " dog", 0.75, "correction")),
-        Text("g", "The dog", (Span(1, 0, 3), Span(1, 1, 4))),
-        verdict(2, [], 0, WrittenToken(4, " ran", 0.5, "plain")),
-        Text("g", " ran", (Span(2, 0, 4),)),
-    ]
-    assert Trace(events).pieces == (
-        Piece("The", "accepted", 1, 1, 0.5, 0.5, 1.0, "model"),
-        Piece(" cat", "rejected", 1, 2, 0.1, 0.5, 0.2, "model"),
-        Piece(" sat", "discarded", 1, 3, 0.2, 0.5, 0.4, "model"),
-        Piece(" dog", "correction", 1, 0, 0.75, None, None, "model", alternatives=(CAT,)),
-        Piece(" ran", "plain", 2, 0, 0.5, None, None, ""),
-    )
-
-
-def test_a_tree_by_hand():
-    _, judged = tree_round(
-        4,
-        *((" a", -1, 0.6), (" the", -1, 0.75), (" dog", 1, 0.5), (" cat", 1, 0.5)),
-        *((" ran", 2, 0.9), (" sat", 3, 0.4), (" lay", 3, 0.2), (" on", 5, 0.9)),
-        path=(1, 3),
-    )
-    draft = Draft(
-        *("g", 4, tuple(DraftedToken(t.id, t.text, t.q or 0.0) for t in judged.drafted), "head"),
-        judged.tree.parents,
-    )
-    pieces = Trace([draft, judged.verdict, Text("g", " the cat own", _spans(4, 4, 4, 4))]).pieces
-    assert [(piece.text, piece.kind, piece.position) for piece in pieces] == [
-        (" the", "accepted", 1),
-        (" cat", "accepted", 2),
-        (" sat", "rejected", 3),
-        (" on", "discarded", 4),
-        (" own", "correction", 0),
-    ]
-    assert [[(t.text, t.q, t.p) for t in piece.alternatives] for piece in pieces] == [
-        [(" a", 0.6, 0.3)],
-        [(" dog", 0.5, 0.25)],
-        [],
-        [],
-        [(" sat", 0.4, 0.2), (" lay", 0.2, 0.1)],
-    ]
-
-
 def _spans(number, *lengths):
     return tuple(Span(number, index, length) for index, length in enumerate(lengths))
 
 
-def test_a_drafters_own_confidence_stays_with_its_piece():
-    event = Draft("g", 1, (DraftedToken(7, "The", 0.5, 0.25),), "DSpark")
-    own = WrittenToken(3, " dog", 0.75, "bonus")
-    pieces = Trace([event, verdict(1, [1.0], 1, own)]).pieces
-    assert [piece.confidence for piece in pieces] == [0.25, None]
+def read(events):
+    return [(piece.text, piece.round, piece.kind) for piece in Trace(events).pieces]
 
 
-def test_a_text_has_the_tokens_of_its_spans_alone():
-    """No search in the text could tell which of two equal tokens was left out."""
-    for drafted, text, lengths, pieces in (
-        (("a", "a"), "ab", (0, 1, 1), ["", "a", "b"]),
-        (("one.\nU", "ser", ":"), "one.", (4, 0, 0, 0), ["one.", "", "", ""]),  # a stop string
-    ):
-        own = WrittenToken(3, "b", 0.9, "bonus")
-        events = [
-            draft(1, *drafted),
-            verdict(1, [1] * len(drafted), len(drafted), own),
-            Text("g", text, _spans(1, *lengths)),
-        ]
-        assert [piece.text for piece in Trace(events).pieces] == pieces
+@pytest.mark.parametrize(
+    ("drafted", "text", "lengths", "pieces"),
+    [
+        pytest.param(("a", "a"), "ab", (0, 1, 1), ["", "a", "b"], id="of two equal tokens one"),
+        pytest.param(("s.\nU", "r", ":"), "s.", (2, 0, 0, 0), ["s.", "", "", ""], id="cut off"),
+    ],
+)
+def test_a_text_has_the_tokens_of_its_spans_alone(drafted, text, lengths, pieces):
+    count, own = len(drafted), WrittenToken(3, "b", 0.9, "bonus")
+    text = Text("g", text, _spans(1, *lengths))
+    kinds = ["accepted"] * count + ["bonus"]
+    found = read([draft(1, *drafted), verdict(1, [1] * count, count, own), text])
+    assert found == [(piece, 1, kind) for piece, kind in zip(pieces, kinds, strict=True)]
 
 
-def test_drafts_behind_an_end_of_text_were_not_rejected():
-    events = [draft(1, "so", "<end>", "and"), verdict(1, [1, 1, 1], 2, None)]
-    assert [piece.kind for piece in Trace(events).pieces] == ["accepted", "accepted"]
-
-
-def test_text_of_no_known_token_is_not_lost():
-    plain = verdict(1, [], 0, WrittenToken(3, " x", 0.5, "plain"))
-    events = [Text("", "from elsewhere"), plain, Text("g", " x", (Span(1, 0, 2),))]
-    assert [(piece.text, piece.round) for piece in Trace(events).pieces] == [
-        ("from elsewhere", 0),
-        (" x", 1),
+def test_what_follows_an_end_was_not_rejected_and_text_of_no_known_token_is_not_lost():
+    tokens = DraftedToken(7, "so", 0.5, 0.25), *draft(1, "<end>", "and").tokens
+    pieces = Trace([Draft("g", 1, tokens, "DSpark"), verdict(1, [1, 1, 1], 2, None)]).pieces
+    assert [(piece.kind, piece.confidence) for piece in pieces] == [
+        ("accepted", 0.25),
+        ("accepted", None),
     ]
-    assert [piece.text for piece in Replay(events[:1]).pieces_until(0)] == ["from elsewhere"]
+    plain = verdict(1, [], 0, WrittenToken(3, " x", 0.5, "plain"))
+    events = [Text("", "elsewhere"), plain, Text("g", " x", (Span(1, 0, 2),))]
+    assert read(events) == [("elsewhere", 0, "plain"), (" x", 1, "plain")]
+    assert [piece.text for piece in Replay(events[:1]).pieces_until(0)] == ["elsewhere"]
     of_no_round = [plain, Text("g", "x", (Span(7, 0, 1),))]
-    assert [(piece.text, piece.round) for piece in Trace(of_no_round).pieces] == [("", 1), ("x", 0)]
+    assert read(of_no_round) == [("", 1, "plain"), ("x", 0, "plain")]
 
 
 @given(events=traces())
@@ -209,17 +162,6 @@ def test_places_grow_round_by_round_to_the_whole_answer(events):
     assert replay.pieces_until(len(replay)) == Trace(events).pieces
 
 
-def test_a_recorded_answer():
-    replay = Replay(recorded("stories_early_exit.jsonl"))
-    assert len(replay) == 42
-    assert written(replay.pieces_until(3)) == "named Lily. She"
-    assert replay.pieces_until(0) == ()
-    done = replay.events[-1]
-    assert isinstance(done, Done)
-    known = replace(replay.stats[42], plain_round_seconds=())
-    assert done.stats == known  # an earlier version wrote it
-
-
 def test_lines_stand_behind_the_pieces_at_their_places():
     events = [Text("g", "one two"), *round_of(1, "x "), Text("g", "three")]
     replay = Replay(events, [(7, "read_file a.md"), (7, "add 1"), (11, "read_file b.md")])
@@ -231,3 +173,51 @@ def test_lines_stand_behind_the_pieces_at_their_places():
         "▸ read_file b.md",
     ]
     assert "▸ add 1" in replay.lines[0]
+
+
+EVENTS = recorded("stories_early_exit.jsonl")
+
+
+def test_it_has_every_round_with_its_tokens_and_calls():
+    text = replay_page(Replay(EVENTS), title="A story", question="Tell a story")
+    page = Page(text)
+    data = json.loads(page.texts["data"])
+    written = "".join(
+        piece
+        for one in data["rounds"]
+        for piece, kind in one["pieces"]
+        if kind not in ("rejected", "discarded")
+    )
+    assert written == text_of(EVENTS)
+    assert len(data["rounds"]) == len(Replay(EVENTS))
+    assert {kind for one in data["rounds"] for _, kind in one["pieces"]} > {"accepted", "rejected"}
+    assert all(one["seconds"] > 0 for one in data["rounds"])
+    assert (data["title"], data["question"]) == ("A story", "Tell a story")
+    assert "tokens/s" in f"{data['gain']} {data['under']}"
+    assert not dict(page.attributes).keys() & {"src", "href"}, "it needs nothing else"
+    assert not re.search(r"https?:|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert json.loads(Page(replay_page(Replay(()), title="")).texts["data"])["rounds"] == []
+    lines = [(len(text_of(EVENTS)), "read_file </script>\u202e")]
+    data = json.loads(Page(replay_page(Replay(EVENTS, lines), title="A story")).texts["data"])
+    assert data["rounds"][-1]["pieces"][-1] == ["\n▸ read_file </script>\n", "line"]
+
+
+def test_texts_stay_texts():
+    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f4bb"
+    hostile = f"</script><script>alert(1)</script><!-- \u202e \u2028 &amp; {joined}"
+    drafted = (DraftedToken(1, hostile, 0.5),)
+    own = WrittenToken(2, hostile, 0.5, "correction")
+    events = [
+        Draft("g", 1, drafted, "model"),
+        Verdict("g", 1, 0, (TokenVerdict(0.1, 0.2),), own, 0, 1, 1, "r"),
+        Text("g", hostile, (Span(1, 0, len(hostile)),)),
+    ]
+    usual = Page(replay_page(Replay(EVENTS), title="t"))
+    page = Page(replay_page(Replay(events), title=hostile, question=hostile))
+    assert page.tags == usual.tags
+    ((first, _), (second, _)) = json.loads(page.texts["data"])["rounds"][0]["pieces"]
+    assert first == second
+    assert "<script>" in first
+    assert "\u202e" not in page.texts["data"]
+    assert first.endswith(joined)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from engine.conversation.rounds import Round, joined
+from engine.conversation.rounds import joined
 from engine.conversation.stats import tally
 from engine.conversation.text import AnswerText, TokenTexts
 from engine.events import (
@@ -70,7 +70,7 @@ def traces(draw):
     """The events of a generation, as a session would make them; it may be cut short anywhere."""
     token_texts = TokenTexts(VOCABULARY)
     stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
-    text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
+    text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque()
 
     def tell(delta, lengths, stretches):
         if lengths:
@@ -131,10 +131,7 @@ def made_round(number, *texts, accepted=0):
     own = WrittenToken(2, " own", 0.5, origin)
     draft = Draft("g", number, drafted, "model")
     verdict = Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")
-    before, after = joined([draft, verdict])
-    assert isinstance(before, Round)
-    assert isinstance(after, Round)
-    return before, after
+    return tuple(joined([draft, verdict]))
 
 
 def tree_round(number, *tokens, path=()):
@@ -150,19 +147,14 @@ def tree_round(number, *tokens, path=()):
         parents=tree.parents,
         path=tuple(path),
     )
-    before, after = joined([draft, verdict])
-    assert isinstance(before, Round)
-    assert isinstance(after, Round)
-    return before, after
+    return tuple(joined([draft, verdict]))
 
 
 def forced_round(number, *texts):
     """A round of tokens that a grammar forced."""
     written = tuple(WrittenToken(3, text, 1.0, "forced") for text in texts)
     verdict = Verdict("g", number, 0, (), None, 0.0, 0.0, 0.01, "the grammar", written)
-    (judged,) = joined([verdict])
-    assert isinstance(judged, Round)
-    return judged
+    return next(iter(joined([verdict])))
 
 
 def text_of(events):

@@ -1,25 +1,26 @@
-"""Any answer can be walked through, by mouse and by keyboard, and exported."""
+"""Any answer can be walked through and exported; the first page plays one while it is seen."""
 
 import json
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.markdown.copying import written_text
 from app.markdown.view import TextView
+from app.replay.first_page import RecordedLoop, read_recording
 from app.replay.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
 from app.theme.palette import DARK
 from app.theme.style import qt_palette
+from app.welcome import EXAMPLES
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import recorded, text_of
 
 EVENTS = recorded("stories_early_exit.jsonl")
 ROUNDS = 42
-KEYS = ((Qt.Key.Key_Home, 0), (Qt.Key.Key_Right, 1), (Qt.Key.Key_Left, 0), (Qt.Key.Key_End, ROUNDS))
 
 
 @pytest.fixture
@@ -85,10 +86,11 @@ def test_rejected_tokens_stand_where_they_would_have_stood(scrubber, qtbot):
     assert kept(scrubber) == "named Lily."
 
 
-def test_the_keyboard_is_enough(scrubber):
+def test_keys_and_buttons_step_and_know_the_ends(scrubber):
     slider = scrubber.focusProxy()
+    keys = {Qt.Key.Key_Home: 0, Qt.Key.Key_Right: 1, Qt.Key.Key_Left: 0, Qt.Key.Key_End: ROUNDS}
     for widget in (slider, scrubber):
-        for key, place in KEYS:
+        for key, place in keys.items():
             QTest.keyClick(widget, key)
             assert scrubber.place == place
     QTest.keyClick(slider, Qt.Key.Key_PageUp)
@@ -97,9 +99,7 @@ def test_the_keyboard_is_enough(scrubber):
     for playing in (True, False):
         QTest.keyClick(slider, Qt.Key.Key_Space)
         assert scrubber.playing == playing
-
-
-def test_buttons_step_and_know_the_ends(scrubber):
+    QTest.keyClick(slider, Qt.Key.Key_End)
     assert not button(scrubber, "Next round").isEnabled()
     for name, place in (
         ("Previous round", ROUNDS - 1),
@@ -151,7 +151,16 @@ def test_the_dialog_plays_from_the_beginning_and_exports_the_whole_trace(qtbot):
     assert values[-1]["event"] == "done"
 
 
-def test_without_an_answer_there_is_nothing_to_press(scrubber):
+def test_calls_stand_where_they_were_made_and_without_an_answer_there_is_nothing_to_press(
+    scrubber, qtbot
+):
+    place = len(written(scrubber.replay, 5))
+    scrubber.show_replay(Replay(EVENTS, [(place, "read_file a.md")]))
+    qtbot.waitUntil(lambda: "read_file a.md" in shown(scrubber))
+    scrubber.go_to(4)
+    assert "read_file" not in shown(scrubber)
+    ends_in_a_call = scrubber.findChild(TextView).text.ends_in_aside
+    assert not ends_in_a_call, "a draft would be shown below the later call"
     scrubber.show_replay(Replay(()))
     assert shown(scrubber) == ""
     assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
@@ -161,11 +170,60 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber):
     assert "No rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
 
 
-def test_calls_stand_where_they_were_made(scrubber, qtbot):
-    place = len(written(scrubber.replay, 5))
-    scrubber.show_replay(Replay(EVENTS, [(place, "read_file a.md")]))
-    qtbot.waitUntil(lambda: "read_file a.md" in shown(scrubber))
-    scrubber.go_to(4)
-    assert "read_file" not in shown(scrubber)
-    ends_in_a_call = scrubber.findChild(TextView).text.ends_in_aside
-    assert not ends_in_a_call, "a draft would be shown below the later call"
+@pytest.fixture
+def loop(qtbot):
+    loop = RecordedLoop(read_recording())
+    qtbot.addWidget(loop)
+    loop.resize(500, loop.height())
+    return loop
+
+
+def text(loop):
+    return loop.findChild(TextView).toPlainText()
+
+
+def moves(loop):
+    return any(timer.isActive() for timer in loop.findChildren(QTimer))
+
+
+def test_the_recording_has_all_that_can_happen_and_is_an_example():
+    recording = read_recording()
+    kinds = {piece.kind for piece in recording.replay.pieces}
+    assert kinds == {"accepted", "rejected", "discarded", "correction", "bonus"}
+    assert recording.text.endswith(".")
+    assert recording.tokens > 2 * len(recording.replay)
+    assert recording.question in [question for _, question in EXAMPLES]
+
+
+def test_a_draft_runs_ahead_is_judged_and_then_part_of_the_text(loop, qtbot):
+    ahead = loop.findChild(DraftAhead)
+    loop.go_on()
+    qtbot.waitUntil(lambda: ahead.round is not None)
+    assert (text(loop), {token.fate for token in ahead.round.tokens}) == ("", {"drafted"})
+    loop.go_on()
+    qtbot.waitUntil(lambda: ahead.round.verdict is not None)
+    assert text(loop) == "The reason"
+    while loop.place < len(read_recording().replay):
+        loop.go_on()
+    qtbot.waitUntil(lambda: text(loop) == read_recording().text)
+    loop.go_on()
+    assert text(loop) == "", "it begins again"
+    for _ in range(6 * len(read_recording().replay)):
+        loop.go_on()
+    qtbot.waitUntil(lambda: not moves(loop))  # it rests after the third time
+    assert text(loop) == read_recording().text  # no word of it moves
+
+
+def test_it_moves_only_while_it_is_seen_and_with_reduced_motion_shows_all_tokens(loop, qtbot):
+    assert not moves(loop)
+    loop.show()
+    qtbot.waitUntil(lambda: loop.place == 1)
+    loop.hide()
+    qtbot.waitUntil(lambda: not moves(loop))
+    still = RecordedLoop(read_recording(), still=True)
+    qtbot.addWidget(still)
+    still.resize(500, still.height())
+    still.show()
+    qtbot.waitUntil(lambda: bool(laid_over(still.findChild(TextView).document())))
+    assert "night" in text(still), "which was rejected"
+    qtbot.waitUntil(lambda: not moves(still))
