@@ -1,47 +1,66 @@
-"""Answers are held back, saved again and interrupted, and their end is always saved."""
+"""Answers are held back, saved again and interrupted; what is done for them; notices on them."""
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from app.chat.activity import AwaitingModel
+from app.chat.activity import (
+    AwaitingModel,
+    AwaitingTurn,
+    BeingWritten,
+    Reading,
+    Stopping,
+    long_status,
+    progress,
+    short_status,
+    status_of_several,
+)
+from app.chat.answer_notices import AnswerNotices
+from app.chat.rounds_side import RoundsSide
 from app.chat.writing import Writing
 from app.conversations.records import Message, from_milliseconds
+from app.notices import Notice, Notices
 from app.rounds.trace import Trace
-from engine.events import Done, Draft, Failed, Verdict, Waiting
+from engine.events import (
+    Done,
+    Draft,
+    Failed,
+    Prefill,
+    Span,
+    Stats,
+    Text,
+    Verdict,
+    Waiting,
+    WrittenToken,
+)
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Talk
+from tests.support.app.talk import Talk, refuse
 from tests.support.app.traces import text_of, traces
 from tests.support.app.window_maker import events_file
 
 
-def writing(content="", before=()):
+def writing(content, before):
     moment = from_milliseconds(0)
     message = Message(1, 1, None, "assistant", content, "streaming", "tiny", "lookup", moment, 1, 1)
     return Writing(message, before=before)
 
 
-@given(traces())
-def test_text_and_tokens_agree_at_every_moment(events):
-    answer = writing()
-    for event in events:
-        answer.push(event)
-        told = "".join(piece.text for piece in answer.pieces if piece.written)
-        assert told == answer.text
-    assert answer.text == text_of(events)
-    assert tuple(answer.events) == events
-    ended = bool(events) and isinstance(events[-1], Done)
-    assert (answer.state != "streaming") == ended
+def told(pieces):
+    return "".join(piece.text for piece in pieces if piece.written)
 
 
-@given(traces(), traces())
-def test_an_answer_that_goes_on_has_one_trace(first, second):
+@given(st.just(()) | traces(), traces())
+def test_an_answer_also_one_that_goes_on_has_one_trace_with_its_text_at_every_moment(first, second):
     before = tuple(event for event in first if not isinstance(event, Done))
     answer = writing(text_of(before), before)
     for event in second:
         answer.push(event)
-    told = "".join(piece.text for piece in Trace(answer.events).pieces if piece.written)
-    assert told == answer.text == text_of(first) + text_of(second)
+        assert told(answer.pieces) == answer.text
+    assert told(Trace(answer.events).pieces) == answer.text == text_of(first) + text_of(second)
+    assert before or tuple(answer.events) == second
+    ended = bool(second) and isinstance(second[-1], Done)
+    assert (answer.state != "streaming") == ended
     rounds = [event.round for event in answer.events if isinstance(event, Draft | Verdict)]
     assert rounds == sorted(rounds)
 
@@ -56,37 +75,31 @@ def talk(begin):
     return talk
 
 
-def test_what_is_held_back_is_asked_for_later(talk):
+NO_NETWORK = Problem("There is no network.", "Connect to one.")
+LATER = {
+    "complete": lambda talk: talk.answers.release(),
+    "cancelled": lambda talk: talk.conversation.stop(),
+    "failed": lambda talk: talk.answers.refuse(NO_NETWORK),
+}
+
+
+@pytest.mark.parametrize("end", LATER)
+def test_what_is_held_back_is_asked_for_later_or_stopped_or_fails(talk, end):
     assert talk.answers.busy
     assert talk.conversation.writing.activity == AwaitingModel()
     assert not talk.engine.answering
     assert talk.stored()[-1] == ("assistant", "", "streaming")
-    talk.answers.release()
+    LATER[end](talk)
     talk.until_told("saved")
-    assert talk.shown[-1] == ("assistant", "served", "complete")
-
-
-def test_what_is_held_back_can_be_stopped(talk):
-    talk.conversation.stop()
-    talk.until_told("saved")
-    assert talk.shown[-1] == ("assistant", "", "cancelled")
+    assert talk.shown[-1] == ("assistant", "served" if end == "complete" else "", end)
     talk.answers.release()
     assert not talk.engine.answering
-
-
-def test_what_is_held_back_fails_where_there_will_be_no_model(talk):
-    talk.answers.refuse(Problem("There is no network.", "Connect to one."))
-    talk.until_told("saved")
-    assert talk.shown[-1] == ("assistant", "", "failed")
     trace = talk.store.trace(talk.conversation.branch[-1].id).result()
-    assert isinstance(trace[-1], Failed)
-    assert trace[-1].message == "There is no network."
+    failures = [event.message for event in trace if isinstance(event, Failed)]
+    assert failures == ([NO_NETWORK.message] if end == "failed" else [])
 
 
 def test_what_cannot_be_saved_is_saved_later(talk, monkeypatch):
-    def refuse(*arguments, **options):
-        raise Problem("The disk is full.", "Make room.")
-
     monkeypatch.setattr("app.conversations.tree._write", refuse)
     talk.answers.release()
     talk.until_told("finished")
@@ -144,6 +157,152 @@ def test_answers_that_are_written_at_once_keep_apart(begin, steps, texts):
     talk.until_told("saved", 2)
     assert [(writing.title, writing.text, writing.state) for writing in ended] == texts
     for writing in ended:
-        told = talk.store.trace(writing.message.id).result()
-        assert text_of(told) == writing.text
-        assert not any(isinstance(event, Waiting) for event in told), "waiting is no part of it"
+        kept = talk.store.trace(writing.message.id).result()
+        assert text_of(kept) == writing.text
+        assert not any(isinstance(event, Waiting) for event in kept), "waiting is not part of it"
+
+
+def test_the_time_left_follows_the_rate_of_what_was_read_and_the_words_have_the_figures():
+    assert Reading(128, 5447, 128, 0.0).left_seconds is None, "there is no rate yet"
+    reading = progress(Prefill("", 1920, 5447, 128, 26.0))
+    assert reading.left_seconds == (5447 - 1920) * 26.0 / (1920 - 128)
+    assert reading.share == 1920 / 5447
+    assert progress(Prefill("", 5447, 5447, 128, 80.0)) == BeingWritten()
+    assert all(part in long_status(reading) for part in ("1,920", "5,447", "50 s"))
+    assert "35%" in short_status(reading)
+    assert "3" in long_status(AwaitingTurn(3))
+    assert len({long_status(AwaitingTurn(ahead)) for ahead in (None, 0, 1, 2)}) == 4
+    assert "40%" in long_status(AwaitingModel(0.4))
+    assert status_of_several(()) == ""
+    assert status_of_several((BeingWritten(),)) == short_status(BeingWritten())
+    several = status_of_several((BeingWritten(), AwaitingTurn(1), BeingWritten(), reading))
+    assert [word.split()[0] for word in several.split(", ")] == ["2", "1", "1"]
+
+
+def test_each_answer_is_told_of_by_its_own_events_and_one_that_waits_can_be_stopped(begin, qtbot):
+    events = "as:2 text:ab as:3 reading:5:20 as:4 waiting:1 waiting:0"
+    talk = begin(f"ready take load take take take {events} take rest")
+    begun = []
+    talk.answers.begun.connect(begun.append)
+    for number in range(1, 4):
+        talk.conversation.new()
+        talk.conversation.say(f"question {number}")
+        talk.until_told("begun", number)
+    first, second, third = begun
+    talk.until(lambda: third.activity == AwaitingTurn(0))
+    assert first.activity == BeingWritten()
+    assert second.activity == Reading(5, 20, 0, 0.1)
+    panel = RoundsSide(talk.conversation, talk.answers)
+    qtbot.addWidget(panel)
+    panel.show_answer(second.message.id)
+    assert panel.hint.isVisibleTo(panel)  # there are no figures yet
+    assert len(talk.answers.unfinished) == 3
+    assert talk.answers.activities() == {
+        writing.message.conversation: writing.activity for writing in (first, second, third)
+    }
+    changed = []
+    talk.answers.activity_changed.connect(changed.append)
+    talk.answers.cancel(third.message.id)
+    assert (third.state, third.activity) == ("cancelled", None)
+    assert changed == [third], "the others go on as they were"
+    talk.answers.cancel(second.message.id)
+    assert second.activity == Stopping(), "its prompt is being read"
+    assert first.activity == BeingWritten()
+
+
+def plain(ids):
+    """An answer of these tokens, without its end."""
+    events = [Prefill("g", 5, 5, 0, 0.1)]
+    for number, id in enumerate(ids, start=1):
+        own = WrittenToken(id, "x", 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 0.01, 0.01, "plain"))
+        events.append(Text("g", "x", (Span(number, 0, 1),)))
+    return events
+
+
+@pytest.mark.parametrize(
+    ("ids", "loops", "pressed"),
+    [([1, 2, 3] * 40, True, True), ([1, 2] * 60, True, False), (range(120), False, False)],
+)
+def test_a_loop_is_told_while_it_is_written(begin, qtbot, tmp_path, ids, loops, pressed):
+    file = events_file(tmp_path, [*plain(ids), Done("g", "stop", Stats())])
+    talk = begin(f"ready take load take play:{file} take")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    told = []  # after so many tokens
+
+    def watch(writing, happening):
+        if notices.texts and (pressed or not told):
+            told.append(len(writing.text))
+            stop, go_on = notices.findChildren(Notice)[0].buttons
+            assert (stop.text(), go_on.text()) == ("Stop", "Continue")
+            if pressed:
+                go_on.click()
+                assert notices.texts == {}
+
+    AnswerNotices(talk.conversation, talk.answers, notices)
+    talk.answers.happened.connect(watch)
+    talk.ask("go")
+    assert len(told) == loops
+    assert not told or 50 < told[0] < 100
+    assert notices.texts == {}, "it leaves with the answer"
+
+
+@pytest.mark.parametrize(
+    ("gap", "told"),
+    [((0, 0, 0), ""), ((3, 12, 8192), "12 messages in"), ((3, 1, 8192), "1 message in")],
+)
+def test_messages_that_are_not_read_are_told_once(begin, qtbot, tmp_path, monkeypatch, gap, told):
+    prefills = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
+    file = events_file(tmp_path, prefills)
+    talk = begin(f"ready take load take part:6:{file} text:one done take")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    AnswerNotices(talk.conversation, talk.answers, notices)
+    said = []
+    say = notices.say
+    monkeypatch.setattr(notices, "say", lambda matter, text: (said.append(text), say(matter, text)))
+    talk.ask("go")
+    assert len(said) == len(notices.texts) == bool(told)
+    assert all(told in text and "8,192" in text for text in said)
+    talk.conversation.new()
+    assert notices.texts == {}
+
+
+AGAIN = {
+    "a question": lambda open, place: open.edit(open.branch[place].id, "other"),
+    "an answer": lambda open, place: open.edit_answer(open.branch[place].id, "other"),
+    "an answer, written again": lambda open, place: open.regenerate(open.branch[place].id),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "hidden"),
+    [
+        ("an answer", 1, "The 2 later messages belong to the earlier version."),
+        ("a question", 0, "The 3 later messages belong to the earlier version."),
+        ("a question", 2, None),  # only its own answer
+        ("an answer, written again", 3, None),
+    ],
+)
+def test_what_another_version_hides_is_said_and_can_be_shown(begin, qtbot, what, place, hidden):
+    talk = begin("ready take load serve")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    open = talk.conversation
+    AnswerNotices(open, talk.answers, notices)
+    talk.ask("one")
+    talk.ask("two")
+    before = [message.id for message in open.branch]
+    AGAIN[what](open, place)
+    talk.until(lambda: open.branch[place].id != before[place] and not open.busy)
+    assert notices.texts.get("hidden") == hidden
+    if hidden is None:
+        return
+    talk.ask("more")
+    assert "hidden" in notices.texts, "it still holds"
+    notices.press("hidden")
+    talk.until(lambda: [message.id for message in open.branch] == before)
+    open.switch(before[place], 2)
+    talk.until(lambda: open.branch[place].id != before[place])
+    assert "hidden" not in notices.texts, "that is what was asked for"

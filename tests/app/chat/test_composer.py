@@ -1,14 +1,20 @@
-"""What is written is sent once, kept until then, and what stands in the way is said."""
+"""What is written is kept with every character and sent once; what stands in the way is said."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication, QImage, QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from app.chat.composer import Composer, RoundButton
-from app.chat.prompt_edit import CTRL_ENTER
+from app.chat.prompt_edit import CTRL_ENTER, MOST_CHARACTERS, PromptEdit
+from app.theme.style import STYLE_SHEET
+from tests.support.mostly_slow import examples
 
 
 @pytest.fixture
@@ -151,3 +157,232 @@ def test_tokens_are_counted_and_warned_of_in_words(composer):
         (line,) = shown(composer)
         assert line.startswith(text), "a conversation that goes on is not a warning"
         assert len(line) > len(text) or used < 1000
+
+
+LONG = "no line ends here. " * 1_000  # 19,000 characters
+
+
+@pytest.fixture
+def field(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    field = PromptEdit(window)
+    field.resize(500, 40)
+    window.resize(500, 300)
+    window.show()
+    yield field
+    window.close()
+
+
+def paste(field, text):
+    data = QMimeData()
+    data.setText(text)
+    field.insertFromMimeData(data)
+
+
+def test_enter_or_only_control_enter_submits_and_the_other_begins_a_line(field):
+    submitted = []
+    field.submitted.connect(lambda: submitted.append(field.text()))
+    key, modifier = Qt.Key, Qt.KeyboardModifier
+    for enter_sends, line, submit in (
+        (True, modifier.ShiftModifier, (key.Key_Return, modifier.NoModifier)),
+        (True, modifier.ShiftModifier, (key.Key_Enter, modifier.KeypadModifier)),
+        (False, modifier.NoModifier, (key.Key_Return, modifier.ControlModifier)),
+    ):
+        field.set_text("")
+        field.enter_sends = enter_sends
+        QTest.keyClicks(field, "one")
+        QTest.keyClick(field, key.Key_Return, line)
+        QTest.keyClicks(field, "two")
+        assert submitted == []
+        QTest.keyClick(field, *submit)
+        assert submitted == ["one\ntwo"]
+        submitted.clear()
+
+
+FILES = [Path("/home/me/notes.txt"), Path("/home/me/src")]
+URLS = [file.as_uri() for file in FILES]
+
+
+@pytest.mark.parametrize(
+    ("pictured", "urls", "html", "text", "pasted"),
+    [
+        pytest.param(True, [], "", "", "picture", id="picture"),
+        pytest.param(False, URLS, "", "", "files", id="files"),
+        pytest.param(False, URLS, "", "/home/me/notes.txt", "files", id="files with a name"),
+        pytest.param(False, ["https://a.b/"], "", "", "https://a.b/", id="link"),
+        pytest.param(True, [], "", "1\t2", "1\t2", id="table with its picture"),
+        pytest.param(False, [], "<b>bold</b>", "bold", "bold", id="rich text"),
+    ],
+)
+def test_pictures_and_files_that_are_pasted_are_given_and_all_else_is_text(
+    field, pictured, urls, html, text, pasted
+):
+    data, given = QMimeData(), []
+    field.picture_given.connect(lambda picture: given.append((picture.width(), picture.height())))
+    field.files_given.connect(given.append)
+    if pictured:
+        data.setImageData(QImage(2, 3, QImage.Format.Format_RGB32))
+    if urls:
+        data.setUrls(list(map(QUrl, urls)))
+    if html:
+        data.setHtml(html)
+    if text:
+        data.setText(text)
+    assert field.canInsertFromMimeData(data)
+    field.insertFromMimeData(data)
+    expected = {"picture": [(2, 3)], "files": [FILES]}.get(pasted, [])
+    assert (given, field.text()) == (expected, "" if expected else pasted)
+
+
+def test_a_file_that_is_refused_is_not_moved_away(field):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile("/home/me/notes.txt")])
+    actions = Qt.DropAction.MoveAction | Qt.DropAction.CopyAction
+    event = QDropEvent(
+        QPointF(4, 4), actions, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier
+    )
+    field.dropEvent(event)
+    assert event.dropAction() is Qt.DropAction.CopyAction
+    assert field.text() == ""
+
+
+def test_it_grows_to_eight_lines_and_scrolls_beyond(field):
+    heights = []
+    for lines in (1, 2, 8, 9, 40):
+        field.set_text("\n".join("x" * lines))
+        heights.append(field.height())
+    assert heights[0] < heights[1] < heights[2]
+    assert heights[2] == heights[3] == heights[4]
+    assert heights[2] - heights[0] == 7 * (heights[1] - heights[0])
+    field.set_text("")
+    assert field.height() == heights[0]
+
+
+def test_what_it_asks_for_is_as_large_as_what_is_written_and_hides_where_words_are_composed(
+    field, qtbot
+):
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setStyleSheet(STYLE_SHEET)  # with which no part takes its font from another
+    field.setParent(window)
+    window.grab()
+    font = field.font()
+    font.setPointSizeF(3 * font.pointSizeF())
+    field.setFont(font)
+    assert field.viewport().font().pointSizeF() == font.pointSizeF()
+    field.setPlaceholderText("Write a message")
+    for composed in ("ni", "", "n", ""):
+        QApplication.sendEvent(field, QInputMethodEvent(composed, []))
+        assert field.placeholderText() == ("" if composed else "Write a message")
+
+
+def test_lines_begun_in_a_long_line_are_lines(field):
+    field.set_text(LONG)
+    for place in (0, 4_000, 4_001, 9_000):
+        expected = field.text()
+        cursor = field.textCursor()
+        cursor.setPosition(place)
+        field.setTextCursor(cursor)
+        QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+        assert field.text().count("\n") == expected.count("\n") + 1
+        assert field.text().replace("\n", "") == LONG
+        QTest.keyClick(field, Qt.Key.Key_Backspace)
+        assert field.text() == expected
+        QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+
+
+def test_a_part_of_a_long_line_is_copied_as_it_is_read(field):
+    field.set_text("\U0001f600" * 5_000)
+    cursor = field.textCursor()
+    cursor.setPosition(2 * 3_999)
+    cursor.movePosition(QTextCursor.MoveOperation.Right, QTextCursor.MoveMode.KeepAnchor, 3)
+    field.setTextCursor(cursor)
+    field.copy()
+    assert QGuiApplication.clipboard().text() == "\U0001f600" * 2
+
+
+def take(field, how):
+    """Take what is selected away, or put something in its place."""
+    if how == "\u4e2d":
+        event = QInputMethodEvent()
+        event.setCommitString(how)
+        QApplication.sendEvent(field, event)
+    elif how.startswith("edit-"):
+        menu = field.make_menu()
+        next(action for action in menu.actions() if action.objectName() == how).trigger()
+        menu.deleteLater()
+    elif how == "Ctrl+X":
+        QTest.keyClick(field, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
+    else:
+        QTest.keyClicks(field, how)
+
+
+@pytest.mark.parametrize("how", ["Ctrl+X", "edit-cut", "edit-delete", "z", "\u4e2d"])
+@pytest.mark.parametrize("start", [6, 9])
+def test_what_is_taken_from_a_lines_beginning_joins_no_lines(field, start, how):
+    instead = how if len(how) == 1 else ""
+    text = "first\n" + LONG
+    field.set_text(text)
+    assert field.document().blockCount() > 4, "a long line is laid out in parts"
+    cursor = field.textCursor()
+    cursor.setPosition(start)
+    end = start + 5_000  # in the next of the blocks that the line is in
+    cursor.setPosition(end + 1, QTextCursor.MoveMode.KeepAnchor)
+    field.setTextCursor(cursor)
+    take(field, how)
+    assert field.text() == text[:start] + instead + text[end:]
+    while field.document().isUndoAvailable():
+        field.undo()
+    assert field.text() == text
+    if how in ("Ctrl+X", "edit-cut"):
+        assert QGuiApplication.clipboard().text() == text[start:end]
+
+
+def test_a_paste_has_one_kind_of_line_ends_and_what_is_seen_and_is_refused_if_it_is_too_long(
+    field, qtbot
+):
+    paste(field, "a\r\nb\rc\u2028d\u2029e\x00\x1b[0m\ttab\u00a0hard")
+    assert field.text() == "a\nb\nc\nd\ne[0m\ttab\u00a0hard"
+    field.set_text("mine")
+    with qtbot.waitSignal(field.refused) as refusal:
+        paste(field, "x" * (MOST_CHARACTERS - 3))
+    assert "with 4 written already" in refusal.args[0]
+    assert field.text() == "mine"
+    field.selectAll()
+    paste(field, "x" * (MOST_CHARACTERS - 2) + "\ny")  # in the place of what was written
+    assert len(field.text()) == MOST_CHARACTERS
+
+
+words = st.text(alphabet=st.sampled_from("ab \n\u00e9\u4e2d"), max_size=12)
+stretches = st.builds(lambda text, times: text * times, words, st.sampled_from([1, 700]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
+@given(steps=st.lists(st.tuples(stretches, st.floats(0, 1), st.floats(0, 1)), max_size=5))
+def test_whatever_is_pasted_over_whatever_is_there(qapp, steps):
+    """Against the same splices in a string; then all of it undone, and done again."""
+    field = PromptEdit()
+    texts = [""]
+    for text, one, other in steps:
+        length = field.document().characterCount() - 1
+        start, end = sorted((round(one * length), round(other * length)))
+        parts = []  # before, in and after what is replaced
+        for begin, stop in ((0, start), (end, length), (start, end)):
+            cursor = field.textCursor()
+            cursor.setPosition(begin)
+            cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
+            field.setTextCursor(cursor)
+            parts.append(field.createMimeDataFromSelection().text())
+        assert field.text() == parts[0] + parts[2] + parts[1]
+        paste(field, text)
+        assert field.text() == parts[0] + text + parts[1]
+        texts.append(field.text())
+    while field.document().isUndoAvailable():
+        field.undo()
+        assert field.text() in texts
+    assert field.text() == ""
+    while field.document().isRedoAvailable():
+        field.redo()
+        assert field.text() in texts
+    assert field.text() == texts[-1]

@@ -7,14 +7,16 @@ from threading import Event
 import pytest
 
 from app.chat.conversation import DEFAULTS, can_go_on
+from app.chat.listing import Listing
+from app.conversations.store import Store
 from app.rounds.trace import Trace
 from engine.documents.prompt import Sent
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Grammar, Request, Sampling
 from engine.stretches import Stretch
 from engine.tools.turn import Permissions
-from models.errors import Problem
 from tests.support.app.made_traces import made_trace
+from tests.support.app.talk import refuse, refused
 from tests.support.app.window_maker import events_file
 
 ONE = "take text:one done"
@@ -50,30 +52,22 @@ def test_a_message_is_stored_with_its_answer_and_answered_with_all_that_was_said
     assert talk.conversation.configured == chosen
 
 
-def test_a_permission_that_cannot_be_stored_is_no_unsaved_answer(begin, monkeypatch):
-    talk = begin(SERVE)
-    talk.ask("one")
-    unsaved, full = [], Future()
-    talk.answers.unsaved.connect(unsaved.append)
-    full.set_exception(Problem("The disk is full.", "Make room."))
-    monkeypatch.setattr(talk.store, "permit", lambda *_: full)
-    talk.conversation.permit(NEVER)
-    talk.until(lambda: talk.problems)
-    assert (unsaved, talk.conversation.permissions) == ([], NEVER)
-
-
-def test_a_queue_that_cannot_be_stored_is_as_it_was_and_what_is_new_comes_back(begin, monkeypatch):
+def test_a_queue_or_permission_that_cannot_be_stored_loses_nothing_that_is_new(begin, monkeypatch):
     talk = begin(SERVE)
     talk.ask("one")
     talk.conversation.set_queued(["two"])
     talk.listing.refresh()
-    full = Future()
-    full.set_exception(Problem("The disk is full.", "Make room."))
-    monkeypatch.setattr(talk.store, "keep_queued", lambda *_, **__: full)
+    unsaved = []
+    talk.answers.unsaved.connect(unsaved.append)
+    monkeypatch.setattr(talk.store, "keep_queued", refused)
+    monkeypatch.setattr(talk.store, "permit", refused)
     for count, texts in enumerate((["two", "three"], []), start=1):
         talk.conversation.set_queued(texts)
         talk.until(lambda count=count: len(talk.problems) == count)
         assert (talk.conversation.queued, talk.refused) == (("two",), ["three"])
+    talk.conversation.permit(NEVER)
+    talk.until(lambda: len(talk.problems) == 3)
+    assert (unsaved, talk.conversation.permissions) == ([], NEVER), "no answer is to be saved"
 
 
 @pytest.mark.parametrize("first", ["say", "configure"])
@@ -89,19 +83,6 @@ def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
     talk.until(lambda: talk.conversation.record and talk.conversation.record.system_prompt)
     (stored,) = talk.store.conversations().result()
     assert (stored.title, stored.system_prompt) == ("one", "Be brief.")
-
-
-def test_a_new_conversation_begins_as_was_chosen(begin):
-    talk = begin(SERVE)
-    first = talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))
-    assert talk.conversation.configured == first
-    assert [line.role for line in talk.conversation.asked("one")] == ["system", "user"]
-    talk.ask("one")
-    talk.beginning = ("", None)
-    assert talk.conversation.configured == first
-    talk.conversation.new()
-    assert talk.conversation.configured == ("", None)
-    assert talk.conversation.settings == DEFAULTS
 
 
 @pytest.mark.parametrize(
@@ -184,10 +165,14 @@ HARMONY = Text(
 )
 
 
-def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(begin, watch, tmp_path):
+def test_an_answer_goes_on_with_its_own_marks_without_its_grammar_and_its_reasoning_is_apart(
+    begin, watch, tmp_path
+):
     cut = events_file(tmp_path, (HARMONY, Done("g", "length", Stats())))
     talk = begin(f"ready take load take play:{cut} take text:!! done serve")
     asked = watch(talk.engine)
+    grammar = Grammar("json schema", '{"type": "object"}')
+    talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
     talk.ask("2+2?")
     talk.conversation.go_on(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)
@@ -196,6 +181,8 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(begi
         ChatMessage("assistant", "", written=HARMONY.delta),
         ChatMessage("assistant", "Four.!!", reasoning="Hm."),
     ]
+    assert [one.request.grammar for one in asked] == [grammar, None, grammar]
+    assert talk.conversation.settings.grammar == grammar
     answer = talk.conversation.branch[1]
     assert answer.content == HARMONY.delta + "!!"
     assert answer.tagged == "<think>\nHm.\n</think>\n\nFour.!!"
@@ -204,18 +191,6 @@ def test_reasoning_goes_back_apart_and_an_answer_goes_on_with_its_own_marks(begi
     assert talk.conversation.branch[1].as_chat == (
         ChatMessage("assistant", "Five.!!", reasoning="Hm."),
     )
-
-
-def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(begin, watch):
-    talk = begin("ready take load take text:{ failed take text:} done take")
-    grammar = Grammar("json schema", '{"type": "object"}')
-    talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
-    asked = watch(talk.engine)
-    talk.ask("go")
-    talk.conversation.go_on(talk.conversation.branch[-1].id)
-    talk.until_told("saved", 2)
-    assert [one.request.grammar for one in asked] == [grammar, None]
-    assert talk.conversation.settings.grammar == grammar
 
 
 def test_going_on_with_what_has_no_trace(begin):
@@ -349,16 +324,19 @@ def test_what_waits_stays_where_it_was_sent(begin, waiting, then):
         assert record.queued == ()
 
 
-def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, watch):
+def test_a_message_is_answered_as_was_chosen_when_it_was_sent_and_a_new_one_as_others(begin, watch):
     talk = begin(SERVE)
     asked = watch(talk.engine)
-    talk.beginning = "First", Request(max_tokens=1)
+    first = talk.beginning = "First", Request(max_tokens=1, overflow="rolling")
+    assert talk.conversation.configured == first
+    assert [line.role for line in talk.conversation.asked("one")] == ["system", "user"]
     for count in (1, 2, 3):
         sent = Future()
         talk.conversation.say("secret", sent=sent)
         talk.beginning = "Other", Request(max_tokens=9)
         if count == 1:
             talk.until(lambda: talk.conversation.record)
+            assert talk.conversation.configured == first
         else:
             talk.conversation.think("off")
         settings = Request(max_tokens=count + 1, thinking="on")
@@ -367,6 +345,10 @@ def test_a_message_is_answered_as_was_chosen_when_it_was_sent(begin, watch):
         talk.until_told("saved", count)
     given = [(one.lines[0].content, one.request.max_tokens, one.request.thinking) for one in asked]
     assert given == [("First", 1, ""), ("Then 2", 2, "on"), ("Then 3", 3, "on")]
+    talk.beginning = ("", None)
+    talk.conversation.new()
+    assert talk.conversation.configured == ("", None)
+    assert talk.conversation.settings == DEFAULTS
 
 
 def test_a_message_follows_what_was_shown_when_it_was_sent(begin):
@@ -393,14 +375,14 @@ def test_what_was_refused_is_given_back_and_can_be_sent_again(begin, monkeypatch
     talk = begin(SERVE)
     with monkeypatch.context() as full:
         both = Event()
-        full.setattr("app.conversations.tree.begin", lambda *_, **__: no_room(both.wait()))
+        full.setattr("app.conversations.tree.begin", lambda *_, **__: refuse(both.wait()))
         talk.conversation.say("one")
         talk.conversation.configure(system_prompt="Be brief.", settings=None)
         both.set()
         talk.until(lambda: len(talk.problems) == 2)
     talk.ask("one")
     with monkeypatch.context() as full:
-        full.setattr("app.conversations.tree._insert", no_room)
+        full.setattr("app.conversations.tree._insert", refuse)
         talk.conversation.say("two")
         talk.until(lambda: len(talk.refused) == 2)
         assert (len(talk.shown), talk.conversation.busy) == (2, False)
@@ -408,5 +390,28 @@ def test_what_was_refused_is_given_back_and_can_be_sent_again(begin, monkeypatch
     assert (talk.refused, chats(talk)) == (["one", "two"], [["one", "served", "two", "served"]])
 
 
-def no_room(*arguments, **options):
-    raise Problem("The disk is full.", "Make room.")
+def test_everybody_has_the_list_before_who_asked_for_it_goes_on_or_why_it_cannot_be_read(
+    tmp_path, until, monkeypatch
+):
+    with Store.open(tmp_path / "conversations.sqlite") as store:
+        record, folder = store.create(title="One").result(), store.make_folder("Work").result()
+        listing = Listing(store)
+        told = []
+        listing.changed.connect(lambda: told.append(done.done()))
+        assert listing.find(record.id) is None
+        done = listing.refresh()
+        until(done.done)
+        assert told == [False]
+        assert (listing.conversations, listing.folders) == ((record,), (folder,))
+        assert listing.find(record.id) == record
+        assert listing.find(record.id + 1) is None
+        store.delete(record.id).result()
+        until(listing.refresh().done)
+        assert listing.find(record.id) is None
+        problems = []
+        listing.failed.connect(problems.append)
+        monkeypatch.setattr(store, "listing", refused)
+        until(listing.refresh().done)
+        listing.close()
+        listing.refresh()
+        assert (len(problems), len(told)) == (1, 2)

@@ -1,10 +1,8 @@
 """A draft is painted where its words would stand, and nothing of the text moves for it."""
 
-from operator import ne
-
 import pytest
-from PySide6.QtCore import QPoint, QRect
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QBitmap, QColor, QImage, QPainter, QRegion
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
@@ -16,28 +14,18 @@ from app.theme.palette import LIGHT
 from tests.support.app.traces import made_round, tree_round
 
 
-class Clock:
-    now = 50.0
-
-    def __call__(self):
-        return self.now
+def around(mask):
+    """The smallest rectangle with all pixels that a mask of Qt's leaves."""
+    return QRegion(QBitmap.fromImage(mask)).boundingRect()
 
 
-def rows(image):
-    """The pixels of a picture, by row."""
-    converted = image.convertToFormat(QImage.Format.Format_ARGB32)  # has its memory
-    pixels, width = converted.constBits().cast("I").tolist(), image.width()
-    return [pixels[start : start + width] for start in range(0, len(pixels), width)]
-
-
-def around(marked):
-    """The smallest rectangle with all marked pixels."""
-    found = QRect()
-    for y, row in enumerate(marked):
-        if any(row):
-            last = len(row) - 1 - row[::-1].index(True)
-            found = found.united(QRect(QPoint(row.index(True), y), QPoint(last, y)))
-    return found
+def different(before, after):
+    """The smallest rectangle with all pixels that differ."""
+    difference = QImage(before)
+    with QPainter(difference) as painter:
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Difference)
+        painter.drawImage(0, 0, after)
+    return around(difference.createMaskFromColor(QColor("black").rgb()))
 
 
 class Page(QWidget):
@@ -45,13 +33,13 @@ class Page(QWidget):
 
     def __init__(self, formats, text):
         super().__init__()
-        self.clock = Clock()
+        self.now = 50.0
         self.view = TextView(formats, StreamingMarkdown())
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 60)
         column.addWidget(self.view)
         column.addStretch(1)
-        self.ahead = DraftAhead(self.view, LIGHT, over=self, clock=self.clock)
+        self.ahead = DraftAhead(self.view, LIGHT, over=self, clock=lambda: self.now)
         self.resize(420, 260)
         self.show()
         self.write(text)
@@ -70,7 +58,7 @@ class Page(QWidget):
     def painted(self, colour):
         """The smallest rectangle with all pixels of this colour."""
         wanted = QColor(colour).rgb()
-        return around([[pixel == wanted for pixel in row] for row in rows(self.picture())])
+        return around(self.picture().createMaskFromColor(wanted, Qt.MaskMode.MaskOutColor))
 
 
 @pytest.fixture
@@ -83,12 +71,7 @@ def make(qtbot, formats):
     return made
 
 
-def different(before, after):
-    """The smallest rectangle with all pixels that differ."""
-    return around([[*map(ne, *pair)] for pair in zip(rows(before), rows(after), strict=True)])
-
-
-def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make):
+def test_a_draft_stands_after_the_last_word_and_nothing_moves(make):
     page = make("Some words of an answer that goes on for more than a line, and then some")
     before, size = page.picture(), page.view.size()
     page.ahead.show_round(made_round(1, " more", " words")[0])
@@ -96,11 +79,16 @@ def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make):
     last = page.view.line_of(len(page.view.text.given) - 1)
     line = last.toRect().translated(page.view.pos())
     assert changed.top() >= line.top() - 2
-    assert changed.left() > line.left(), "behind the last word"
+    assert changed.left() > line.left(), "after the last word"
     assert page.view.size() == size
     assert page.childAt(line.center()) is not page.ahead, "the text has the pointer"
     page.ahead.show_round(None)
     assert page.picture() == before
+    page = make("\u05e9\u05dc\u05d5\u05dd")  # from right to left
+    text = page.picture()
+    word = different(make("").picture(), text)
+    page.ahead.show_round(made_round(1, " \u05e2\u05d5\u05dc\u05dd")[0])
+    assert different(text, page.picture()).right() <= word.left() + 2
 
 
 @pytest.mark.parametrize(
@@ -129,32 +117,24 @@ def test_it_stands_where_it_will_settle(make, text, draft):
     assert abs(drafted.bottom() - settled.bottom()) <= (2 if text.startswith("|") else 1)
 
 
-def test_from_right_to_left_it_stands_at_the_left(make):
-    page = make("\u05e9\u05dc\u05d5\u05dd")
-    text = page.picture()
-    word = different(make("").picture(), text)
-    page.ahead.show_round(made_round(1, " \u05e2\u05d5\u05dc\u05dd")[0])
-    assert different(text, page.picture()).right() <= word.left() + 2
-
-
 def test_a_rejected_draft_is_struck_in_red_and_folds_away(make):
     page = make("The sky")
     _, judged = made_round(1, " is", " was", " not", accepted=1)
     page.write(" is")
     page.ahead.show_round(judged)
     assert page.painted(LIGHT.rejected).isValid()
-    page.clock.now += 0.3
+    page.now += 0.3
     half = different(make("The sky is").picture(), page.picture())
-    page.clock.now += 1.0
+    page.now += 1.0
     assert half.isValid()
     assert not different(make("The sky is").picture(), page.picture()).isValid()
     page.ahead.calm = True
     page.ahead.show_round(judged)
-    page.clock.now += 5.0
+    page.now += 5.0
     assert page.painted(LIGHT.rejected).isValid(), "with less motion it stays"
 
 
-def test_of_a_tree_the_best_branch_is_shown_and_of_an_accepted_draft_nothing(make):
+def test_of_a_tree_the_best_branch_is_shown_and_nothing_where_it_is_accepted_or_folded(make):
     page = make("The")
     drafted = tree_round(1, (" sky", -1, 0.9), (" sea", -1, 0.1), (" is", 0, 0.9), path=())[0]
     page.ahead.show_round(drafted)
@@ -164,9 +144,6 @@ def test_of_a_tree_the_best_branch_is_shown_and_of_an_accepted_draft_nothing(mak
     assert page.picture() == best
     page.ahead.show_round(made_round(1, " is", " blue", accepted=2)[1])
     assert page.ahead.isHidden()
-
-
-def test_in_folded_reasoning_nothing_is_shown(make):
     page = make("<think>Some thoughts")
     page.ahead.show_round(made_round(1, " more")[0])
     assert page.ahead.isVisible()

@@ -52,7 +52,7 @@ class Conversation(QWidget):
 
     @property
     def at(self):
-        """The hit that the person is at: the message's number, and its text there."""
+        """The hit that the user is at: the message's number, and its text there."""
         return [
             (number, row.written[mark.start : mark.end])
             for number, row in enumerate(self.transcript.messages)
@@ -68,15 +68,11 @@ def conversation(qtbot, formats):
     return made
 
 
-def many(conversation):
+def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out(conversation):
     for number in range(100):
         conversation.say(FILLER + (f"the **nee**dle {number}\n" if number % 10 == 3 else ""))
     conversation.transcript.jump_to_newest()
     conversation.settle()
-
-
-def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out(conversation):
-    many(conversation)
     conversation.find("NEEDLE")
     assert conversation.finder.hits == 10
     built = [row for row in conversation.transcript.messages if row.widget is not None]
@@ -101,9 +97,22 @@ def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out
     conversation.settle()
     conversation.find("needle")
     assert conversation.at == [(53, "nee**dle")]
+    QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
+    # Words of a search elsewhere are marked as well.
+    row = conversation.transcript.messages[43]
+    assert conversation.finder.show_words(row, "needle wor")
+    conversation.settle()
+    assert conversation.transcript.in_sight(row, row.written.index("nee"))  # the rarest
+    assert {row.written[mark.start : mark.end] for mark in row.shown.marks} == {"wor", "nee**dle"}
+    marks = row.shown.marks
+    assert conversation.finder.show_words(row, '"needle wor"')  # that search looks for no quotes
+    assert row.shown.marks == marks
+    assert not conversation.finder.show_words(row, "nothing")
+    assert not conversation.finder.show_words(row, "")
+    assert row.shown.marks == ()
 
 
-def test_hits_are_marked_in_code_and_tables(conversation):
+def test_hits_are_marked_in_code_in_tables_and_in_folded_reasoning_which_unfolds(conversation):
     row = conversation.say("needle\n\n```py\nneedle = 1\n```\n\n|needle|\n|-|\n|a needle|\n")
     conversation.find("needle")
     view = row.view
@@ -113,17 +122,14 @@ def test_hits_are_marked_in_code_and_tables(conversation):
         selection.format.background().color().name() for selection in view.extraSelections()
     }
     assert len(backgrounds) == 2  # the current one is stronger
-
-
-def test_a_hit_in_folded_reasoning_unfolds_it(conversation):
-    row = conversation.say(f"<think>{FILLER}the needle\n\n{FILLER}</think>\n\nSo it is.")
+    row = conversation.say(f"<think>{FILLER}the pin\n\n{FILLER}</think>\n\nSo it is.")
     conversation.settle()
-    assert "needle" not in row.view.toPlainText()
-    conversation.find("needle")
-    assert conversation.at == [(0, "needle")]
-    assert "needle" in row.view.toPlainText()
-    assert conversation.transcript.in_sight(row, row.written.index("needle"))
-    assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["needle"]
+    assert "pin" not in row.view.toPlainText()
+    conversation.find("pin")
+    assert conversation.at == [(1, "pin")]
+    assert "pin" in row.view.toPlainText()
+    assert conversation.transcript.in_sight(row, row.written.index("pin"))
+    assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["pin"]
 
 
 def test_another_text_and_none_and_escape_leave_no_mark(conversation):
@@ -184,18 +190,3 @@ def test_another_branch_is_searched(conversation, until, monkeypatch):
     until(lambda: conversation.finder.hits == 2)
     conversation.finder.step(1)
     assert len(conversation.at) == 1
-
-
-def test_what_was_searched_for_elsewhere_is_marked(conversation):
-    many(conversation)
-    row = conversation.transcript.messages[43]
-    assert conversation.finder.show_words(row, "needle wor")
-    conversation.settle()
-    assert conversation.transcript.in_sight(row, row.written.index("nee"))  # the rarest
-    assert {row.written[mark.start : mark.end] for mark in row.shown.marks} == {"wor", "nee**dle"}
-    marks = row.shown.marks
-    assert conversation.finder.show_words(row, '"needle wor"')  # that search looks for no quotes
-    assert row.shown.marks == marks
-    assert not conversation.finder.show_words(row, "nothing")
-    assert not conversation.finder.show_words(row, "")
-    assert row.shown.marks == ()

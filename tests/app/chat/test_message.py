@@ -67,22 +67,19 @@ def texts(message):
     return [label.text() for label in message.findChildren(QLabel) if label.isVisible()]
 
 
-def test_markdown_for_the_model_only(make):
-    text = "# a\n**b** \u202e\n"
-    assert make(text).view.toPlainText() == "a\nb [U+202E]"
-    assert make(text, role="user").view.toPlainText() == "# a\n**b** [U+202E]"
-
-
-def test_it_is_as_high_as_its_text_and_marked_while_it_is_edited(make):
-    for message in (make("a", role="user"), make("a")):
-        looks = []
-        for edited in (False, True, False):
-            show(message, edited=edited)
-            looks.append((message.grab().toImage(), bool(message.accessibleDescription())))
-        assert (looks[0] == looks[2], looks[1][0] != looks[0][0], looks[1][1]) == (True,) * 3
-    low, high = make("a"), make("a\n\n" * 40)
-    assert high.view.height() > 10 * low.view.height()
-    assert low.view.height() == pytest.approx(low.view.document().size().height(), abs=1)
+@pytest.mark.parametrize(
+    ("role", "shown"), [("assistant", "a\nb [U+202E]"), ("user", "# a\n**b** [U+202E]")]
+)
+def test_markdown_is_for_the_model_only_and_a_message_is_marked_while_it_is_edited(
+    make, role, shown
+):
+    message = make("# a\n**b** \u202e\n", role=role)
+    assert message.view.toPlainText() == shown
+    looks = []
+    for edited in (False, True, False):
+        show(message, edited=edited)
+        looks.append((message.grab().toImage(), bool(message.accessibleDescription())))
+    assert (looks[0] == looks[2], looks[1][0] != looks[0][0], looks[1][1]) == (True,) * 3
 
 
 def test_copying_the_message_and_its_code(make):
@@ -104,19 +101,12 @@ def test_copying_the_message_and_its_code(make):
     assert copies[0].geometry().right() <= message.view.width()
 
 
-def test_a_message_has_its_actions_at_its_end(make, asked):
-    answer, question = make("a"), make("b", role="user")
-    (below,) = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
-    (under,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
-    assert below.mapTo(answer, QPoint()).y() > answer.view.geometry().bottom()
-    assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
-    button(answer, "Write this answer again").click()
+def test_a_message_has_its_actions_and_an_answer_with_rounds_those_of_its_show(make, asked):
+    message, question = make("a"), make("b", role="user")
+    button(message, "Write this answer again").click()
     button(question, "Edit").click()
     assert asked == [("regenerate", 7), ("edit", 7)]
-
-
-def test_an_answer_keeps_its_show(make, asked):
-    message, question = make("a"), make("b", role="user")
+    asked.clear()
     names = ("Show how each word was written", "Replay", "Compare speed")
     show(message, ending=Ending())
     assert not any(button(message, name).isVisible() for name in names), "it has no rounds"
@@ -177,7 +167,7 @@ def entries(menu):
     return {action.text(): action for action in menu.actions() if not action.isSeparator()}
 
 
-def test_the_menu_of_an_answer(make, asked):
+def test_the_menus_of_an_answer_and_of_a_question(make, asked):
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
     assert list(found) == [*("Copy", "Copy as Markdown", "Copy answer", "Regenerate", *_FOR_ALL)]
@@ -197,15 +187,11 @@ def test_the_menu_of_an_answer(make, asked):
     assert QGuiApplication.clipboard().text() == "two"
     found["Copy as Markdown"].trigger()
     assert QGuiApplication.clipboard().text() == "one **two** three"
-
-
-def test_the_menu_of_a_question(make, asked):
-    message = make("b", role="user")
-    found = entries(message.menu(QPoint()))
+    found = entries(make("b", role="user").menu(QPoint()))
     assert list(found) == ["Copy", "Copy message", *_FOR_ALL]
     for entry in ("Edit", "Duplicate conversation up to here", "Delete"):
         found[entry].trigger()
-    assert asked == [("edit", 7), ("duplicate", 7), ("delete", 7)]
+    assert asked[1:] == [("edit", 7), ("duplicate", 7), ("delete", 7)]
 
 
 def test_a_link_and_the_picture_of_a_formula_can_be_copied(make, qtbot, formats):
@@ -244,8 +230,17 @@ def test_a_right_click_anywhere_opens_the_messages_own_menu(make, monkeypatch):
     assert len(asked) == 2
 
 
-def test_versions(make, asked):
+def test_versions_and_actions_that_wake_with_the_mouse_and_the_focus(make, asked):
     message = make("a")
+    copy = button(message, "Copy the message")
+    assert copy in message.inner
+    assert not copy.awake
+    message.enterEvent(QEnterEvent(QPointF(), QPointF(), QPointF()))
+    assert copy.awake
+    message.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert not copy.awake
+    message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
+    assert copy.awake
     assert not button(message, "Previous version").isVisible()
     show(message, branch=(2, 3))
     assert "2/3" in texts(message)
@@ -286,16 +281,3 @@ def test_an_answer_that_was_cut_says_how_and_can_be_gone_on_with(make, asked, st
     assert ("Out of <b>memory</b>. Choose a smaller pair." in texts(answer)) == (state == "failed")
     formats = {label.textFormat() for label in answer.findChildren(QLabel)}
     assert formats == {Qt.TextFormat.PlainText}
-
-
-def test_actions_wake_with_the_mouse_and_the_focus(make):
-    message = make("a")
-    copy = button(message, "Copy the message")
-    assert not copy.awake
-    message.enterEvent(QEnterEvent(QPointF(), QPointF(), QPointF()))
-    assert copy.awake
-    message.leaveEvent(QEvent(QEvent.Type.Leave))
-    assert not copy.awake
-    message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
-    assert copy.awake
-    assert copy in message.inner

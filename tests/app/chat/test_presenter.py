@@ -1,21 +1,20 @@
 """The open conversation in the transcript: what is fetched, and when."""
 
-from concurrent.futures import Future
-
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.chat.message_view import MessageCommands
 from app.chat.presenter import ConversationPresenter
+from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
 from app.rounds.trace import TextTally
 from engine.events import Done, Failed, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from engine.stretches import Stretch
-from models.errors import Problem
 from tests.support.app.fake_tools import READ, FakeTools, called
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Talk
+from tests.support.app.talk import Talk, refused
 from tests.support.app.window_maker import events_file
+from tests.support.app.window_use import settle
 
 LONG = "A paragraph of some words.\n\n" * 30
 
@@ -50,9 +49,7 @@ class Shown:
         self.settle()
 
     def settle(self):
-        for _ in range(3):
-            QApplication.processEvents()
-            self.transcript.write_all()
+        settle(self.transcript)
 
     @property
     def built(self):
@@ -70,11 +67,17 @@ def shown(tmp_path, formats, qtbot):
     talk.close()
 
 
-def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
+def test_only_traces_of_what_is_laid_out_are_read_and_one_that_cannot_be_stops_no_other(
+    shown, qtbot, monkeypatch
+):
     answers = shown.stored(15)
-    asked = []
-    trace = shown.talk.store.trace
-    monkeypatch.setattr(shown.talk.store, "trace", lambda id: (asked.append(id), trace(id))[1])
+    asked, trace = [], shown.talk.store.trace
+
+    def read(answer):
+        asked.append(answer)
+        return refused() if answer == answers[5].id else trace(answer)
+
+    monkeypatch.setattr(shown.talk.store, "trace", read)
     shown.open(answers[0].conversation)
     assert asked == []
     shown.presenter.show_provenance(True)
@@ -82,25 +85,16 @@ def test_only_traces_of_what_is_laid_out_are_read(shown, monkeypatch):
     shown.talk.until(lambda: all(rows[n].shown.pieces for n in shown.built))
     assert set(asked) == {answers[n].id for n in shown.built}
     assert len(asked) < 10
+    shown.transcript.resize(600, 3000)
     shown.presenter.show_answer(answers[5].id)
     shown.settle()
-    assert 5 in shown.built
-    shown.talk.until(lambda: rows[5].shown.pieces)
-
-
-def test_a_trace_that_cannot_be_read_does_not_stop_the_others(shown, monkeypatch):
-    answers = shown.stored(3)
-    trace, damaged = shown.talk.store.trace, Future()
-    damaged.set_exception(Problem("The rounds cannot be shown.", "Regenerate the answer."))
-    monkeypatch.setattr(
-        shown.talk.store, "trace", lambda id: damaged if id == answers[-1].id else trace(id)
-    )
-    shown.transcript.resize(600, 3000)
-    shown.open(answers[0].conversation)
-    shown.presenter.show_provenance(True)
-    assert shown.built == [0, 1, 2]
-    rows = shown.transcript.messages[1::2]
-    shown.talk.until(lambda: all(row.shown.pieces for row in rows[:2]))
+    assert {4, 5, 6} <= set(shown.built)
+    shown.talk.until(lambda: rows[4].shown.pieces and rows[6].shown.pieces)
+    side = RoundsSide(shown.talk.conversation, shown.talk.answers)
+    qtbot.addWidget(side)
+    for answer, hidden in ((answers[6], True), (answers[5], False)):
+        side.show_answer(answer.id)
+        shown.talk.until(lambda hidden=hidden: side.hint.isVisibleTo(side) != hidden)
 
 
 def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
@@ -127,10 +121,6 @@ def reasoned(*parts):
     return events
 
 
-def words_in(widget):
-    return [label.text() for label in widget.findChildren(QLabel) if not label.isHidden()]
-
-
 @pytest.fixture
 def play(begin, formats, qtbot, tmp_path):
     """Begin a talk whose engine plays these steps, and show it."""
@@ -145,42 +135,35 @@ def play(begin, formats, qtbot, tmp_path):
     return played
 
 
-def test_reasoning_is_counted_while_it_is_written(play):
-    shown = play(reasoned("<think>", "so", " it", " is"), then="take rest")
-    shown.talk.conversation.say("go")
-    shown.talk.until_told("begun")
-    shown.talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
-    assert shown.transcript.messages[-1].shown.reasoning is None, "it goes on"
-
-
-def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(play):
+def test_reasoning_is_counted_and_what_an_answer_took_is_told_at_its_end_and_when_opened_again(
+    play, tmp_path
+):
     events = reasoned("<think>", "so", " it", " is", "</think>", "Yes.", "Yes.")
-    shown = play([*events, Done("g", "stop", Stats())])
+    go_on, done = tmp_path / "go_on", Done("g", "stop", Stats())
+    rest = events_file(tmp_path, [*events[9:], done], name="rest.jsonl")
+    shown = play(events[:9], then=f"wait:{go_on} play:{rest} take")
     talk, took = shown.talk, TextTally(3, 4.5)
-    talk.ask("go")
-    assert shown.transcript.messages[-1].shown.reasoning == took
+    talk.conversation.say("go")
+    talk.until_told("begun")
+    talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
+    assert shown.transcript.messages[-1].shown.reasoning is None, "it goes on"
+    go_on.touch()
+    talk.until_told("saved")
     shown.settle()
-    told = shown.transcript.messages[-1].view.toPlainText()
-    assert "3 tokens" in told
+    first = shown.transcript.messages[-1]
+    told = first.view.toPlainText()
+    assert (first.shown.reasoning, "3 tokens" in told) == (took, True)
+    assert first.shown.figures == talk.conversation.branch[1].figures
+    assert str(first.shown.figures.tokens) in first.widget.figures_line.text()
     talk.until(lambda: talk.conversation.record and not talk.conversation.busy)
     conversation = talk.conversation.record.id
     talk.conversation.new()
     shown.open(conversation)
     talk.until(lambda: shown.transcript.messages[-1].shown.reasoning)
     shown.settle()
-    assert shown.transcript.messages[-1].shown.reasoning == took
-    assert shown.transcript.messages[-1].view.toPlainText() == told
-
-
-def test_an_answer_gets_its_figures_when_it_is_saved(shown):
-    shown.talk.ask("go")
-    (row,) = shown.transcript.messages[1:]
-    assert row.shown.figures == shown.talk.conversation.branch[1].figures
-    assert str(row.shown.figures.tokens) in row.widget.figures_line.text()
-    number = shown.talk.conversation.branch[0].conversation
-    shown.talk.conversation.new()
-    shown.open(number)
-    assert shown.transcript.messages[1].shown.figures == row.shown.figures
+    again = shown.transcript.messages[-1]
+    assert (again.shown.reasoning, again.shown.figures) == (took, first.shown.figures)
+    assert again.view.toPlainText() == told
 
 
 def test_the_answer_with_the_focus_is_selected(shown):
@@ -210,15 +193,16 @@ def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(shown
     shown.transcript.reveal(rows[5])
     shown.settle()
     assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
-    assert rows[5].shown.note in words_in(rows[5].widget)
+    labels = rows[5].widget.findChildren(QLabel)
+    assert rows[5].shown.note in [label.text() for label in labels if not label.isHidden()]
     shown.talk.conversation.edit(question.id, "shorter")
     shown.talk.until(lambda: not shown.talk.conversation.busy)
     assert not any(row.shown.note for row in shown.transcript.messages)
 
 
-def test_a_call_is_asked_about_runs_and_is_a_line(play):
-    steps = (called("I look.\n", ("read_file", '{"path": "a.md"}')), made_trace("All is well."))
-    tools = FakeTools(READ)
+def test_a_call_is_asked_about_until_the_answer_ends_runs_and_is_a_line(play):
+    call, tools = ("read_file", '{"path": "a.md"}'), FakeTools(READ)
+    steps = called("I look.\n", call), made_trace("All is well."), called("", call)
     shown = play(*steps, then="serve", tools=tools)
     whole = []
     left = []
@@ -255,17 +239,12 @@ def test_a_call_is_asked_about_runs_and_is_a_line(play):
     )
     shown.settle()
     assert shown.transcript.messages[1].view.toPlainText().split("\n") == lines
-
-
-def test_a_call_that_was_not_decided_is_asked_about_no_more_when_the_answer_ends(play):
-    step = called("", ("read_file", '{"path": "a.md"}'))
-    shown = play(step, then="serve", tools=FakeTools(READ))
-    shown.talk.conversation.say("How are things?")
-    shown.talk.until(lambda: shown.transcript.messages[1:])
-    row = shown.transcript.messages[1]
+    shown.talk.conversation.say("And now?")
+    shown.talk.until(lambda: shown.transcript.messages[3:])
+    row = shown.transcript.messages[3]
     shown.talk.until(lambda: row.shown.approval is not None)
     shown.talk.conversation.stop()
-    shown.talk.until_told("saved")
+    shown.talk.until_told("saved", 2)
     shown.settle()
     assert row.shown.approval is None
     assert row.view.toPlainText() == "▸ read_file a.md, cancelled"

@@ -26,6 +26,7 @@ from app.rounds.explained import IN_WORDS, KINDS
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT, contrast
 from engine.conversation.rounds import Token
+from tests.support.app.kept import kept
 from tests.support.app.laid_over import laid_over
 from tests.support.app.markdown_texts import cut_places, split
 from tests.support.mostly_slow import examples
@@ -65,12 +66,17 @@ PIECES = (
 )
 
 
-def overlaid(view, text=TABLE, pieces=PIECES):
+def settle(view, made):
+    """Write all that is waiting, and mark its tokens."""
+    view.text.settle()
+    made.refresh()
+
+
+def overlaid(view, pieces=PIECES):
     made = Provenance(view, LIGHT)
     made.set_pieces(pieces)
     made.set_shown(True)
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     return made
 
 
@@ -82,23 +88,17 @@ def laid(view):
     ]
 
 
-def test_tokens_in_a_table_and_in_code(show):
+def test_tokens_of_a_table_and_of_code_are_told_apart_where_they_stand_or_would_have_stood(show):
     view = show(TABLE)
     overlaid(view)
-    kinds = LIGHT
     found = laid(view)
-    assert ("one", Underline.SingleUnderline, kinds.accepted) in found
-    assert ("two", Underline.DotLine, kinds.bonus) in found
-    assert ("=", Underline.SingleUnderline, kinds.accepted) in found
-    assert ("one", Underline.DashUnderline, kinds.correction) in found
+    assert ("one", Underline.SingleUnderline, LIGHT.accepted) in found
+    assert ("two", Underline.DotLine, LIGHT.bonus) in found
+    assert ("=", Underline.SingleUnderline, LIGHT.accepted) in found
+    assert ("one", Underline.DashUnderline, LIGHT.correction) in found
     # A token over the end of an emphasis is in one stretch: the marks are not shown.
-    assert ("ol", Underline.SingleUnderline, kinds.accepted) in found
+    assert ("ol", Underline.SingleUnderline, LIGHT.accepted) in found
     assert view.document().find("two").currentTable() is not None
-
-
-def test_rejected_tokens_stand_where_they_would_have_been(show):
-    view = show(TABLE)
-    overlaid(view)
     struck = view.document().find("|three")
     assert struck.charFormat().fontStrikeOut()
     assert struck.charFormat().property(ROLE) == "rejected"
@@ -111,33 +111,18 @@ def test_rejected_tokens_stand_where_they_would_have_been(show):
     assert behind.charFormat().foreground() != struck.charFormat().foreground()
     assert "one|three" in lines
     assert "x = two\u21b5 one" in lines
-
-
-def test_copies_are_without_them(show):
-    view = show(TABLE)
-    overlaid(view)
+    # Copies are without those that were not written.
     (panel,) = view.text.panels()
     assert view.text.code(panel) == "x = one"
     view.selectAll()
     assert view.createMimeDataFromSelection().text() == "a\tb\none\ttwo\nx = one\nbold"
 
 
-def test_toggling_leaves_the_text_as_it_was(show):
+def test_each_token_has_a_tip_while_it_is_shown_and_afterwards_the_text_is_as_it_was(show):
     view = show(TABLE)
-    before = view.toHtml()
+    document, before = view.document(), view.toHtml()
     made = overlaid(view)
     assert view.toHtml() != before
-    made.set_shown(False)
-    view.text.settle()
-    made.refresh()
-    assert view.toHtml() == before
-    assert laid(view) == []
-
-
-def test_hovering(show):
-    view = show(TABLE)
-    made = overlaid(view)
-    document = view.document()
 
     def tip(text):
         return made.tip(document.find(text).selectionStart())
@@ -148,35 +133,25 @@ def test_hovering(show):
     assert made.tip(document.find("two").selectionEnd()) != describe(PIECES[4])
     made.set_shown(False)
     assert tip("two") == ""
+    settle(view, made)
+    assert view.toHtml() == before
+    assert laid(view) == []
 
 
 def test_what_is_said_of_a_token():
-    said = describe(piece(" the\n", "rejected", position=2, round=3))
-    for part in ("rejected", "round 3", "place 2", "p = 0.75", "q = 0.5", "100%", "lookup"):
-        assert part in said
-    assert "\u201c the\u21b5\u201d" in said
-    behind = describe(piece(" cat", "discarded", position=3, round=3))
-    assert "drafted and rejected" not in behind
-    for part in ("discarded", "a token before it was rejected", "p = 0.75", "place 3"):
-        assert part in behind
-    assert "confidence" not in said
-    assert "confidence 25%" in describe(replace(PIECES[1], confidence=0.25))
-    own = describe(piece("a", "plain"))
-    assert "q =" not in own
-    assert "chance" not in own
-    assert "drafter" not in own
-    forced = describe(piece("{", "forced"))
-    assert "grammar" in forced
-    assert "p =" not in forced, "there was no pass"
     tried = tuple(Token(n, f" no{n}", "rejected", q=0.25, p=0.125) for n in range(6))
-    corrected = describe(replace(PIECES[3], alternatives=tried)).splitlines()
-    assert [line.split() for line in corrected[-5:]] == [
-        *(["\u201c", f"no{n}\u201d", "p", "=", "0.125", "q", "=", "0.25"] for n in range(4)),
-        ["and", "2", "more"],
-    ]
-    assert "more" not in describe(replace(PIECES[3], alternatives=tried[:4]))
-    unknown = Piece("imported", "plain", 0, 0, None, None, None, "")
-    assert "p =" not in describe(unknown)
+    pieces = (
+        piece(" the\n", "rejected", position=2, round=3),
+        piece(" cat", "discarded", position=3, round=3),
+        replace(PIECES[1], confidence=0.25),
+        piece("a", "plain"),
+        piece("{", "forced"),
+        replace(PIECES[3], alternatives=tried),
+        replace(PIECES[3], alternatives=tried[:4]),
+        Piece("imported", "plain", 0, 0, None, None, None, ""),
+    )
+    found = "\n\n".join(map(describe, pieces)) + "\n"
+    assert found == kept("tokens_described.txt", found)
 
 
 def test_tips_are_plain_text(show, monkeypatch):
@@ -211,9 +186,7 @@ def test_live_as_at_once(qtbot, formats, drawn, cuts):
         view.resize(400, 300)
     window.resize(500, 500)
     window.show()
-    made = Provenance(live, LIGHT)
-    made.set_shown(True)
-    written = ""
+    made, written = overlaid(live, ()), ""
     for part in split(text, cuts):
         written += part
         starts = accumulate((len(p.text) * p.written for p in pieces), initial=0)
@@ -221,11 +194,9 @@ def test_live_as_at_once(qtbot, formats, drawn, cuts):
         count = sum(start <= len(written) for start in starts)
         made.set_pieces(tuple(pieces[:count]))
         live.text.append(part)
-        live.text.settle()
-        made.refresh()
+        settle(live, made)
     made.set_pieces(tuple(pieces))
-    live.text.settle()
-    made.refresh()
+    settle(live, made)
     whole.text.append(text)
     whole.text.settle()
     overlaid(whole, pieces=tuple(pieces))
@@ -237,45 +208,33 @@ def test_live_as_at_once(qtbot, formats, drawn, cuts):
 
 def test_what_is_written_later_belongs_to_no_earlier_token(show):
     view = show("")
-    made = Provenance(view, LIGHT)
-    made.set_shown(True)
-    made.set_pieces((piece("a", "accepted"), piece(" b", "accepted")))
+    made = overlaid(view, (piece("a", "accepted"), piece(" b", "accepted")))
     for text in ("a", " b", " c", " d\n\nnew", " line"):
         view.text.append(text)
-        view.text.settle()
-        made.refresh()
+        settle(view, made)
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
 def test_a_token_at_the_end_of_a_frame_stays_as_long(show):
     view = show("")
-    made = Provenance(view, LIGHT)
-    made.set_shown(True)
-    made.set_pieces(tuple(piece(text, "accepted") for text in ("a", " b", "\n\n")))
+    made = overlaid(view, tuple(piece(text, "accepted") for text in ("a", " b", "\n\n")))
     view.text.append("a b\n\n" + "x " * 900 + "\n\n" + "y " * 900 + "\n\n")
     while not view.toPlainText():
         view.text.step()
     assert view.toPlainText() == "a b"
     made.refresh()
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
-def test_all_tokens_of_a_paragraph_are_laid_over(show):
+def test_all_tokens_of_a_paragraph_are_laid_over_and_others_in_their_place(show):
     view = show("a b c d e f")
     overlaid(view, pieces=tuple(piece(text, "accepted") for text in ("a b", " c", " d e", " f")))
     assert [text for text, _, _ in laid(view)] == ["a b", "c", "d e", "f"]
-
-
-def test_other_tokens_in_their_place(show):
     view = show("a b")
-    made = overlaid(
-        view, pieces=(piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain"))
-    )
+    made = overlaid(view, (piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain")))
     made.set_pieces((piece("a b", "bonus"),))
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert [(text, line) for text, line, _ in laid(view)] == [("a b", Underline.DotLine)]
     assert view.toPlainText() == "a b"
 
@@ -287,8 +246,7 @@ def test_a_long_text_is_only_laid_over_where_it_is_seen(show):
     made = overlaid(view, pieces=pieces)
     assert 0 < len(laid(view)) < len(pieces) // 2
     made.set_colours(DARK)
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert {colour for _, _, colour in laid(view)} == {DARK.accepted}
 
 
@@ -304,11 +262,10 @@ def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
         view.text.finish()
         view.text.settle()
     coloured = looks()
-    made = overlaid(view, "", (piece("```python\nx = 1  # why\n", "accepted"),))
+    made = overlaid(view, (piece("```python\nx = 1  # why\n", "accepted"),))
     assert len(laid(view)) == 2  # the label's text and the code's
     view.text.finish()
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert len(laid(view)) == 2
     assert looks() > len(laid(view))
     made.set_shown(False)
@@ -317,8 +274,9 @@ def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
     assert looks() >= max(coloured, 1)
 
 
-def test_the_legend_explains_what_the_answer_has(show, qtbot):
-    made = overlaid(show(TABLE))
+def test_the_legend_explains_what_the_answer_has_and_hides_what_is_not_in_it(show, qtbot):
+    view = show(TABLE)
+    made = overlaid(view)
     asked = []
     legend = Legend(made, explain=lambda: asked.append(True))
     qtbot.addWidget(legend)
@@ -338,13 +296,6 @@ def test_the_legend_explains_what_the_answer_has(show, qtbot):
         assert boxes[-1].top() == boxes[-2].top()  # the last sign is never alone
     legend.findChildren(QToolButton)[0].click()
     assert asked == [True]
-
-
-def test_tokens_that_are_not_in_the_answer_can_be_hidden(show, qtbot):
-    view = show(TABLE)
-    made = overlaid(view)
-    legend = Legend(made, explain=lambda: None)
-    qtbot.addWidget(legend)
     legend.words["rejected"].click()
     view.text.settle()
     assert "three" not in view.toPlainText()
@@ -355,10 +306,7 @@ def test_tokens_that_are_not_in_the_answer_can_be_hidden(show, qtbot):
     assert "three" in view.toPlainText()
     assert "\u21b5" not in view.toPlainText()
     assert not legend.words["accepted"].isCheckable()
-
-
-def test_tokens_that_would_flood_the_answer_are_hidden_at_first(show):
-    view = show("one two")
+    view = show("one two")  # tokens that would flood the answer are hidden at first
     flood = [piece(f" no{n}", "discarded", position=n) for n in range(20)]
     made = overlaid(view, pieces=(piece("one", "plain"), *flood, piece(" two", "plain")))
     assert made.hidden == {"rejected", "discarded"}
@@ -424,8 +372,7 @@ def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show):
     assert (told("accepted"), told("bonus")) == (["answer"], ["is"])
     assert "wrong" not in view.toPlainText()
     view.text.fold(REASONING)
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert (told("accepted"), told("bonus")) == (["so", "answer"], ["is"])
     assert told("correction") == ["it is"]
     assert "wrong" in view.toPlainText()
@@ -444,7 +391,6 @@ def test_the_tokens_of_a_formula_are_told_apart(formats, qtbot):
     made = overlaid(view, pieces=pieces)
     assert [text for text, _, _ in laid(view)] == ["so ", "$x", "+y$"]
     made.set_shown(False)
-    view.text.settle()
-    made.refresh()
+    settle(view, made)
     assert (view.toPlainText(), laid(view)) == (f"so {OBJECT}", [])
     layouts.close()

@@ -1,50 +1,25 @@
-"""The model's titles: asked for while nothing else is, checked, and never in a person's way."""
+"""The model's titles: asked for while nothing else is, checked, and never in the user's way."""
 
 import json
-from concurrent.futures import Future
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
 
-from app.chat.titles import (
-    FEWEST_PARAMETERS,
-    REQUEST,
-    TitleWriter,
-    parameters_in,
-    title_in,
-)
+from app.chat.titles import FEWEST_PARAMETERS, REQUEST, TitleWriter, parameters_in, title_in
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage
-from models.errors import Problem
+from tests.support.app.kept import kept
+from tests.support.app.talk import refused
 from tests.support.app.window_maker import events_file
 
 QUESTION = "Why is the sky blue, and red in the evening?"
 
 
-def test_a_title_is_a_few_words_and_nothing_else():
-    table = [
-        ("The Colours of the Sky", "The Colours of the Sky"),
-        (' "Blue and Red Skies."\n', "Blue and Red Skies"),
-        ("**Title:** Rayleigh scattering", "Rayleigh scattering"),
-        ("# Himmelsfarben", "Himmelsfarben"),
-        ("空の色", "空の色"),
-        ("", None),
-        ("x", None),
-        ("The sky\nis blue", None),
-        ("A word " * 12, None),
-        (QUESTION, None),
-        ("why is the sky blue and red in the evening", None),
-        ("I'm sorry, but I can't do that", None),
-        ("Here is a title for you", None),
-        ("1234", None),
-        ('The "sky" is blue', None),
-        ("The sky\u2028is blue", None),
-        ("Sky", "Sky"),
-    ]
-    assert [(written, title_in(written, QUESTION)) for written, _ in table] == table
-
-
-def test_parameters_are_counted_from_the_config(tmp_path):
+def test_a_title_is_a_few_words_and_parameters_are_counted_from_the_config(tmp_path):
+    rows = [literal_eval(line) for line in kept("titles.txt").splitlines()]
+    found = "".join(f"{(written, title_in(written, QUESTION))!r}\n" for written, _ in rows)
+    assert found == kept("titles.txt", found)
     assert parameters_in(tmp_path) == 0
     config = {"hidden_size": 2048, "vocab_size": 49_152, "num_hidden_layers": 24,
               "intermediate_size": 8192, "num_attention_heads": 32}  # fmt: skip
@@ -88,14 +63,10 @@ class Titles:
         return Path("/models/tiny")
 
     @property
-    def title(self):
+    def stored(self):
+        """The title, and whether no other will be asked for."""
         (record,) = self.talk.store.conversations().result()
-        return record.title
-
-    @property
-    def settled(self):
-        (record,) = self.talk.store.conversations().result()
-        return record.titled
+        return record.title, record.titled
 
 
 def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch):
@@ -110,7 +81,6 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch)
     talk.until(lambda: titles.titled)
     record = talk.conversation.record
     assert titles.titled == [record.id]
-    assert titles.title == "Colours of the sky"
     first, asked = titles.asked
     assert asked.conversation == str(record.id)
     said = (ChatMessage("assistant", "Because."), ChatMessage("user", REQUEST))
@@ -121,7 +91,7 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch)
     talk.ask("more")
     talk.until(lambda: len(titles.asked) == 3)
     talk.answers.flush()
-    assert titles.settled  # and is asked for once only
+    assert titles.stored == ("Colours of the sky", True)  # and is asked for once only
     titles.writer.close()
 
 
@@ -148,8 +118,7 @@ def test_none_is_asked_for(begin, watch, reason):
 def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
     begin, tmp_path, watch, monkeypatch
 ):
-    gate, full = tmp_path / "gate", Future()
-    full.set_exception(Problem("The disk is full.", "Make room."))
+    gate = tmp_path / "gate"
     answer = writes(tmp_path, "Because.", name="answer")
     no_title = writes(tmp_path, "Sure! Here is one", name="title")
     talk = begin(
@@ -159,7 +128,7 @@ def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
 
     def late(answer, *written, **options):
         unsaved = answer == first.id and len(titles.asked) < 3
-        return full if unsaved else finish(answer, *written, **options)
+        return refused() if unsaved else finish(answer, *written, **options)
 
     monkeypatch.setattr(talk.store, "finish_answer", late)
     talk.conversation.say("What is it?")
@@ -182,9 +151,13 @@ def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
     titles.writer.close()
 
 
-def test_a_question_ends_the_title_at_once(begin, tmp_path, watch, monkeypatch):
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_question_and_a_death_end_the_title_and_harm_nothing(
+    begin, tmp_path, watch, monkeypatch, dies
+):
     answer = writes(tmp_path, "Because.", name="answer")
-    talk = begin(f"ready take load {answer} take text:Colours {answer} take")
+    then = "kill -- ready take load serve" if dies else f"text:Colours {answer} take"
+    talk = begin(f"ready take load {answer} take {then}")
     titles = Titles(talk, watch)
     cancelled = []
     cancel = talk.engine.cancel
@@ -192,23 +165,10 @@ def test_a_question_ends_the_title_at_once(begin, tmp_path, watch, monkeypatch):
     talk.ask(QUESTION)
     talk.until(lambda: len(titles.asked) == 2)
     titles.wanted = False
+    talk.until(lambda: not dies or not talk.engine.answering)
     talk.ask("more")
-    assert len(cancelled) == 1
-    assert titles.titled == []
-    assert titles.title == QUESTION
-    assert not titles.settled
-    titles.writer.close()
-
-
-def test_a_death_while_a_title_is_written_harms_nothing(begin, tmp_path, watch):
-    answer = writes(tmp_path, "Because.", name="answer")
-    talk = begin(f"ready take load {answer} take kill -- ready take load serve")
-    titles = Titles(talk, watch)
-    talk.ask(QUESTION)
-    talk.until(lambda: len(titles.asked) == 2)
-    titles.wanted = False
-    talk.until(lambda: talk.engine.answering is False)
-    talk.ask("more")
+    assert len(cancelled) == (not dies)
     assert [state for _, _, state in talk.stored()] == ["complete"] * 4
+    assert (titles.titled, titles.stored) == ([], (QUESTION, False))
     assert talk.problems == []
     titles.writer.close()

@@ -1,4 +1,4 @@
-"""Answers that call tools: a person decides, the tool runs, and the model goes on."""
+"""Answers that call tools: the user decides, the tool runs, and the model goes on."""
 
 import json
 from functools import partial
@@ -12,10 +12,9 @@ from engine.events import Done, Draft, Verdict
 from engine.stretches import said
 from engine.tools.protocol import Call
 from engine.tools.turn import Permissions
-from models.errors import Problem
 from tests.support.app.fake_tools import ADD, READ, WRITE, FakeTools, called
 from tests.support.app.made_traces import made_trace
-from tests.support.app.talk import Talk
+from tests.support.app.talk import Talk, refuse
 from tests.support.app.window_maker import events_file
 
 NOTES = ("read_file", '{"path": "notes.md"}')
@@ -37,14 +36,8 @@ class Steps:
     def writing(self):
         return self.talk.conversation.writing
 
-    @property
-    def calls(self):
-        """All calls of the answer so far, or as they are stored."""
-        answer = self.talk.conversation.branch[-1]
-        steps = (self.talk.answers.writing(answer.id) or answer).steps
-        return [call for step in steps for call in step.calls]
-
     def stored(self):
+        """All calls of the answer."""
         answer = self.talk.store.message(self.talk.conversation.branch[-1].id).result()
         return [call for step in answer.steps for call in step.calls]
 
@@ -136,7 +129,7 @@ def test_always_and_never_hold_for_the_conversation(play, tmp_path):
     talk.conversation.say("go")
     steps.decide(steps.until_asked("read_file"), "always")
     steps.until_run(2)
-    assert [call.state for call in steps.calls] == ["running", "running", "asked", "asked"]
+    assert [call.state for call in steps.stored()] == ["running", "running", "asked", "asked"]
     steps.decide(steps.until_asked("write_file"), "never")
     steps.tools.end("one", call=0)
     steps.tools.end("two", call=1)
@@ -158,17 +151,8 @@ def test_always_and_never_hold_for_the_conversation(play, tmp_path):
     assert talk.store.conversation(record.id).result().permissions == Permissions()
 
 
-def test_a_server_that_is_trusted_reads_unasked(play):
-    steps = play(called("", NOTES, ("write_file", "{}")), made_trace(LAST))
-    steps.tools.believed = frozenset(("files",))
-    steps.talk.conversation.say("go")
-    steps.until_asked("write_file")
-    steps.until_run(1)
-    assert [call.tool for call in steps.tools.calls] == ["read_file"]
-
-
-def test_arguments_can_be_changed(play):
-    steps = play(called("", NOTES), made_trace(LAST))
+def test_arguments_can_be_changed_and_a_tool_that_was_switched_off_meanwhile_does_not_run(play):
+    steps = play(called("", NOTES, SUM, NOTES), made_trace(LAST))
     steps.talk.conversation.say("go")
     call = steps.until_asked("read_file")
     assert not steps.writing.calling.fault(call, '{"path": "other.md"}')
@@ -176,9 +160,16 @@ def test_arguments_can_be_changed(play):
     steps.decide(call, "once", '{"path": "other.md"}')
     steps.until_run(1)
     assert steps.tools.calls[0].arguments == '{"path": "other.md"}'
-    steps.tools.end("Other.")
+    steps.tools.tools = (ADD,)
+    steps.decide(steps.until_asked("add"), "once")
+    steps.decide(steps.until_asked("read_file"), "once")
+    steps.until_run(2)
+    steps.tools.end("Other.", call=0)
+    steps.tools.end("3", call=1)
     steps.talk.until_told("saved")
-    (kept,) = steps.stored()
+    assert [call.tool for call in steps.tools.calls] == ["read_file", "add"]
+    assert [call.state for call in steps.stored()] == ["done", "done", "failed"]
+    kept = steps.stored()[0]
     assert (kept.arguments, kept.ran) == (NOTES[1], '{"path": "other.md"}')
     assert "other.md" in kept.result
 
@@ -262,37 +253,25 @@ def test_an_app_that_ends_meanwhile_keeps_the_calls(play, tmp_path, killed):
         assert [call.state for call in answer.steps[0].calls] == ["cancelled", "asked"]
 
 
-def test_a_call_that_cannot_be_stored_runs_all_the_same(play, monkeypatch):
-    steps = play(called("", NOTES), made_trace(LAST))
+def test_a_trusted_server_reads_unasked_and_a_call_that_cannot_be_stored_runs_all_the_same(
+    play, monkeypatch
+):
+    steps = play(called("", NOTES, ("write_file", "{}")), made_trace(LAST))
     talk = steps.talk
+    steps.tools.believed = frozenset(("files",))
     talk.conversation.say("go")
-    call = steps.until_asked("read_file")
-
-    def refuse(*arguments, **options):
-        raise Problem("The disk is full.", "Make room.")
-
+    call = steps.until_asked("write_file")
+    steps.until_run(1)
+    assert [call.tool for call in steps.tools.calls] == ["read_file"]
     monkeypatch.setattr("app.conversations.tree._write", refuse)
     steps.decide(call, "once")
-    steps.until_run(1)
+    steps.until_run(2)
     talk.until(lambda: talk.problems)
     monkeypatch.undo()
-    steps.tools.end("All is well.")
+    steps.tools.end("All is well.", call=0)
+    steps.tools.end("Written.", call=1)
     talk.until_told("saved")
-    assert [call.state for call in steps.stored()] == ["done"]
-
-
-def test_a_tool_that_was_switched_off_meanwhile_does_not_run(play):
-    steps = play(called("", NOTES, SUM), made_trace(LAST))
-    steps.talk.conversation.say("go")
-    call = steps.until_asked("read_file")
-    steps.tools.tools = (ADD,)
-    steps.decide(call, "once")
-    steps.decide(steps.until_asked("add"), "once")
-    steps.until_run(1)
-    steps.tools.end("3")
-    steps.talk.until_told("saved")
-    assert [call.tool for call in steps.tools.calls] == ["add"]
-    assert [call.state for call in steps.stored()] == ["failed", "done"]
+    assert [call.state for call in steps.stored()] == ["done", "done"]
 
 
 def test_a_call_that_comes_after_stop_does_not_run(play, tmp_path):

@@ -14,6 +14,7 @@ from app.markdown.view import TextView
 from app.rounds.trace import Piece
 from tests.support.app.laid_over import laid_over
 from tests.support.app.traces import made_round
+from tests.support.app.window_use import settle
 
 LONG = "A paragraph of some words.\n\n" * 60
 
@@ -106,31 +107,16 @@ def test_it_follows_the_newest_line_only_from_there(transcript, qtbot):
     assert transcript.pinned
 
 
-def long_conversation(transcript, count=200):
-    for number in range(count):
-        transcript.add("assistant", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
-    transcript.jump_to_newest()
-
-
-def built(transcript):
-    return [n for n, row in enumerate(transcript.messages) if row.widget is not None]
-
-
 def on_screen(transcript, row):
     """Where a message begins, from the upper edge of what can be seen."""
     return row.widget.mapTo(transcript.viewport(), QPoint()).y()
 
 
-def settle(transcript):
-    """Let everything happen that is waiting."""
-    for _ in range(3):
-        QApplication.processEvents()
-        transcript.write_all()
-
-
-def test_what_is_in_sight_stays_where_it_is(transcript):
+def test_what_is_in_sight_or_revealed_stays_where_it_is_at_any_width(transcript):
     """Whatever heights the messages above turn out to have."""
-    long_conversation(transcript)
+    for number in range(200):
+        transcript.add("assistant", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
+    transcript.jump_to_newest()
     settle(transcript)
     bar = transcript.verticalScrollBar()
     for step in (300, 300, 700, 2_000, 2_000):
@@ -143,33 +129,6 @@ def test_what_is_in_sight_stays_where_it_is(transcript):
         before = seen.top - bar.value()
         settle(transcript)
         assert on_screen(transcript, seen) == before
-
-
-def test_what_is_out_of_sight_is_taken_down_unless_it_is_selected_and_built_again(transcript):
-    for number in range(200):
-        transcript.add("user", name="You", text=f"number {number}", ending=Ending())
-    transcript.messages[3].show(MessageView(ending=Ending(), branch=(2, 3)))
-    transcript.jump_to_newest()
-    settle(transcript)
-    selected = transcript.messages[-2]
-    selected.view.selectAll()
-    widget = selected.widget
-    for number in (150, 100, 50, 3, 0):
-        transcript.reveal(transcript.messages[number])
-        settle(transcript)
-    assert len(built(transcript)) <= 45
-    assert selected.widget is widget
-    assert transcript.messages[-1].widget is None
-    assert "2/3" in {label.text() for label in transcript.findChildren(QLabel)}
-    transcript.jump_to_newest()
-    settle(transcript)
-    assert transcript.messages[-1].view.toPlainText() == "number 199"
-    assert at_end(transcript)
-
-
-def test_revealing_shows_the_same_place_again(transcript):
-    long_conversation(transcript)
-    settle(transcript)
     row = transcript.messages[50]
     place = row.written.rindex("words")
     places = []
@@ -185,6 +144,32 @@ def test_revealing_shows_the_same_place_again(transcript):
     transcript.reveal(row)
     settle(transcript)
     assert 0 <= on_screen(transcript, row) < 40
+    transcript.resize(420, 500)
+    settle(transcript)
+    assert -40 < on_screen(transcript, row) < 60
+    assert row.widget.width() < 400
+
+
+def test_what_is_out_of_sight_is_taken_down_unless_it_is_selected_and_built_again(transcript):
+    for number in range(200):
+        transcript.add("user", name="You", text=f"number {number}", ending=Ending())
+    transcript.messages[3].show(MessageView(ending=Ending(), branch=(2, 3)))
+    transcript.jump_to_newest()
+    settle(transcript)
+    selected = transcript.messages[-2]
+    selected.view.selectAll()
+    widget = selected.widget
+    for number in (150, 100, 50, 3, 0):
+        transcript.reveal(transcript.messages[number])
+        settle(transcript)
+    assert sum(row.widget is not None for row in transcript.messages) <= 45
+    assert selected.widget is widget
+    assert transcript.messages[-1].widget is None
+    assert "2/3" in {label.text() for label in transcript.findChildren(QLabel)}
+    transcript.jump_to_newest()
+    settle(transcript)
+    assert transcript.messages[-1].view.toPlainText() == "number 199"
+    assert at_end(transcript)
 
 
 def test_of_a_very_long_message_no_more_is_written_than_is_needed(transcript, monkeypatch):
@@ -207,18 +192,6 @@ def test_tab_goes_from_message_to_message(transcript):
             found.append(part.toPlainText())
         part = part.nextInFocusChain()
     assert found == [f"number {number}" for number in range(5)]
-
-
-def test_another_width_keeps_the_place(transcript):
-    long_conversation(transcript)
-    settle(transcript)
-    row = transcript.messages[100]
-    transcript.reveal(row)
-    settle(transcript)
-    transcript.resize(420, 500)
-    settle(transcript)
-    assert -40 < on_screen(transcript, row) < 60
-    assert row.widget.width() < 400
 
 
 def test_a_draft_is_shown_behind_the_message_being_written(transcript, qtbot):
@@ -265,13 +238,9 @@ def test_another_branch(transcript):
     assert welcome.isVisible()
 
 
-KINDS = (
-    ("a", "accepted"),
-    ("x", "rejected"),
-    ("b", "correction"),
-)
 PIECES = tuple(
-    Piece(text, kind, 1, 1, p=0.5, q=0.5, chance=0.5, drafter="d") for text, kind in KINDS
+    Piece(text, kind, 1, 1, p=0.5, q=0.5, chance=0.5, drafter="d")
+    for text, kind in (("a", "accepted"), ("x", "rejected"), ("b", "correction"))
 )
 
 

@@ -1,7 +1,6 @@
 """A conversation is exported as one web page or PDF, whole and without anything from outside."""
 
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 
 import pypdfium2
 import pytest
@@ -10,6 +9,7 @@ from pypdfium2.raw import FPDF_PAGEOBJ_PATH
 from app.chat.web_page import page_of, write_pdf
 from app.conversations.records import Entry, ExportedChat
 from models.errors import Problem
+from tests.support.app.html_page import Page
 
 ANSWER = (
     "<think>Let me see.</think>The **table**:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
@@ -32,38 +32,19 @@ CHAT = ExportedChat(
 )
 
 
-class Tags(HTMLParser):
-    """All tags and attributes, and the visible text."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.names = set()
-        self.attributes = set()
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.names.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_a_page_has_the_shown_branch_and_loads_nothing():
-    tags = Tags(page_of(CHAT))
-    for part in ("A <b>title</b>", "Be <brief>.", "What is <this>?\n  And that?", "Let me see."):
-        assert part in tags.text
-    for part in ("Thinking", "Qwen3", "Stopped at the token limit", "More.", "Qwen3, edited"):
-        assert part in tags.text
-    assert "Not shown." not in tags.text
-    assert "<think>" not in tags.text
-    assert "svg" in tags.names
-    assert "mark" in tags.names
-    assert "frac" not in tags.text
-    assert "$\\nope{c}$" in tags.text  # a malformed one
-    assert not tags.names & {"img", "script", "link", "iframe", "object"}
-    assert not tags.attributes & {"src", "onload", "onclick", "background"}
+    page = Page(page_of(CHAT))
+    text = "".join(page.texts.values())
+    said = ("A <b>title</b>", "Be <brief>.", "What is <this>?\n  And that?", "Let me see.", "More.")
+    for part in (*said, "Thinking", "Qwen3", "Stopped at the token limit", "Qwen3, edited"):
+        assert part in text
+    assert "Not shown." not in text
+    assert "<think>" not in text
+    assert {"svg", "mark"} <= set(page.tags)
+    assert "frac" not in text
+    assert "$\\nope{c}$" in text  # a malformed one
+    assert not set(page.tags) & {"img", "script", "link", "iframe", "object"}
+    assert not dict(page.attributes).keys() & {"src", "onload", "onclick", "background"}
     assert "url(" not in page_of(CHAT)
     assert "default-src 'none'" in page_of(CHAT)
 

@@ -1,5 +1,6 @@
 """An open conversation with a store and a fake host, and no window."""
 
+from concurrent.futures import Future
 from pathlib import Path
 
 from app.chat.answers import Answers
@@ -8,8 +9,19 @@ from app.chat.listing import Listing
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
-from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from models.errors import Problem
 from tests.support.app.window_maker import fake_host
+
+
+def refuse(*arguments, **options):
+    raise Problem("The disk is full.", "Make room.")
+
+
+def refused(*arguments, **options):
+    """A future of what is refused, as a store gives it."""
+    future = Future()
+    future.set_exception(Problem("The disk is full.", "Make room."))
+    return future
 
 
 class Talk:
@@ -19,7 +31,7 @@ class Talk:
     """
 
     def __init__(self, folder, steps, qtbot, *, tools=None):
-        self._qtbot = qtbot
+        self.until = qtbot.waitUntil
         self.beginning = ("", None)
         self.store = Store.open(folder / "conversations.sqlite")
         self.engine = EngineProcess(
@@ -54,9 +66,6 @@ class Talk:
     def _on_refused(self, text, problem):
         self.refused.append(text)
         self.problems.append(problem)
-
-    def until(self, holds):
-        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
     def until_told(self, name, count=1):
         self.until(lambda: self.told.count(name) >= count)

@@ -15,6 +15,13 @@ def send(window, text):
     QTest.keyClick(window.composer.field, Qt.Key.Key_Return)
 
 
+def settle(transcript):
+    """Let everything happen that is waiting, and all be written."""
+    for _ in range(3):
+        QCoreApplication.processEvents()
+        transcript.write_all()
+
+
 def texts(window):
     """The messages, as they are written."""
     return [message.written for message in window.transcript.messages]

@@ -1,9 +1,11 @@
-"""Keys scroll the conversation from wherever the focus is, and letters go into the composer."""
+"""Keys of an open conversation scroll it, write into the composer and choose saved prompts."""
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
 
+from app.chat.prompts import Prompt, prompts_from_json, prompts_to_json
 from app.conversations.records import Entry, ExportedChat
 from tests.support.app.window_use import answered, send, texts, visible_list
 
@@ -100,3 +102,63 @@ def test_letters_belong_into_the_composer_also_after_a_click_on_a_conversation(w
     listed.setFocus()
     QTest.keyClick(listed, KEY.Key_Return)
     assert listed.hasFocus(), "the keyboard stays in the list"
+
+
+PROMPTS = (Prompt("Translate to German", "Translate:\n\n"), Prompt("Mend", "Mend this: "))
+
+
+def listed(window):
+    prompts = window.composer.prompts
+    return [] if prompts.isHidden() else [prompts.item(n).text() for n in range(prompts.count())]
+
+
+def press(window, *keys):
+    for key in keys:
+        QTest.keyClick(window.composer.field, key)
+
+
+def test_a_slash_lists_prompts_and_keys_choose_save_rename_and_delete_them(open_window, until):
+    window = open_window()
+    window.settings.prompts = prompts_to_json(PROMPTS)
+    until(lambda: window.loader.loaded)
+    field, key = window.composer.field, Qt.Key
+    QTest.keyClicks(field, "/")
+    assert listed(window) == [prompt.name for prompt in PROMPTS]
+    press(window, key.Key_Down, key.Key_Return)
+    assert (window.composer.text, listed(window)) == (PROMPTS[1].text, [])
+    field.undo()
+    assert window.composer.text == "/"
+    QTest.keyClicks(field, "GER transl")
+    assert listed(window) == [PROMPTS[0].name]
+    press(window, key.Key_Up, key.Key_Escape)
+    assert listed(window) == []
+    press(window, key.Key_Backspace)
+    assert listed(window) == [PROMPTS[0].name]
+    QTest.keyClicks(field, "/usr")
+    assert listed(window) == []
+    press(window, key.Key_Return)  # no prompt: it is a message
+    assert "/usr" in window.conversation.on_its_way
+    written = "Explain it to a child.\n"
+    window.composer.set_text(written)
+    window.menus.actions["save_prompt"].trigger()
+    saved = prompts_from_json(window.settings.prompts)
+    assert saved[:2] == PROMPTS
+    assert saved[2].text == written
+    window.composer.set_text("")
+    QTest.keyClicks(window.composer.field, "/expl")
+    press(window, Qt.Key.Key_F2)
+    QTest.keyClicks(window.composer.prompts.findChild(QLineEdit), "Child")
+    QTest.keyClick(window.composer.prompts.findChild(QLineEdit), Qt.Key.Key_Return)
+    renamed = Prompt("Child", saved[2].text)
+    until(lambda: prompts_from_json(window.settings.prompts) == (*PROMPTS, renamed))
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Delete, Qt.KeyboardModifier.ShiftModifier)
+    assert prompts_from_json(window.settings.prompts) == PROMPTS
+    assert listed(window) == []
+
+
+def test_a_damaged_line_costs_one_prompt():
+    text = prompts_to_json(PROMPTS)
+    assert prompts_from_json(text) == PROMPTS
+    damaged = text[3:] + "\n[1, 2]\n\x00\n"
+    assert prompts_from_json(damaged) == PROMPTS[1:]
+    assert prompts_from_json("") == ()
