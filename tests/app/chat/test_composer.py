@@ -42,10 +42,6 @@ def button(composer):
     return composer.findChild(RoundButton)
 
 
-def remedy(composer):
-    return composer.findChild(QPushButton)
-
-
 def shown(composer):
     """The texts beside the field."""
     return [label.text() for label in composer.findChildren(QLabel) if label.text()]
@@ -130,11 +126,11 @@ def test_what_blocks_is_said_with_its_remedy(composer, heard):
     assert shown(composer) == ["Not pasted."]
     QTest.keyClicks(composer.field, "!")
     assert shown(composer) == ["No model is loaded."]
-    QTest.mouseClick(remedy(composer), Qt.MouseButton.LeftButton)
+    QTest.mouseClick(composer.findChild(QPushButton), Qt.MouseButton.LeftButton)
     assert len(heard.remedy_asked) == 1
     composer.set_blocked("")
     assert shown(composer) == []
-    assert not remedy(composer).isVisible()
+    assert not composer.findChild(QPushButton).isVisible()
     enter(composer)
     assert len(heard.sent) == 1
 

@@ -118,7 +118,7 @@ def test_a_message_has_its_actions_and_an_answer_with_rounds_those_of_its_show(m
     assert asked == [("show_tokens", 7, True), ("replay", 7), ("race", 7)]
 
 
-def test_an_older_draft_is_not_shown_behind_its_own_text(make):
+def test_an_older_draft_is_not_shown_after_its_own_text(make):
     message = make("Some words")
     show(message, ahead=made_round(1, " more")[0], calm=True)
     message.refresh()

@@ -110,7 +110,7 @@ def test_an_answer_goes_on_from_the_results_of_its_calls(play):
     assert rounds == sorted(rounds)
     assert "".join(p.text for p in Trace(events).pieces if p.written) == answer.content
     assert sum(isinstance(event, Done) for event in events) == 3
-    # The next question comes behind all of it.
+    # The next question comes after all of it.
     talk.ask("Sure?")
     assert steps.asked[3].lines[: len(third)] == third
     assert len(steps.asked[3].lines) == len(third) + 2

@@ -34,11 +34,8 @@ def at_end(transcript):
 
 
 def jump(transcript):
-    return next(
-        child
-        for child in transcript.findChildren(QWidget)
-        if child.accessibleName() == "Jump to the latest"
-    )
+    widgets = transcript.findChildren(QWidget)
+    return next(each for each in widgets if each.accessibleName() == "Jump to the latest")
 
 
 def test_a_stream_is_written_by_frames(transcript, qtbot):
@@ -194,7 +191,7 @@ def test_tab_goes_from_message_to_message(transcript):
     assert found == [f"number {number}" for number in range(5)]
 
 
-def test_a_draft_is_shown_behind_the_message_being_written(transcript, qtbot):
+def test_a_draft_is_shown_after_the_message_being_written(transcript, qtbot):
     answer = transcript.add("assistant", name="m", text="", ending=None)
 
     def show_ahead(ahead):

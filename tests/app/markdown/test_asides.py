@@ -80,7 +80,7 @@ def test_asides_divide_the_text_in_which_they_are_and_hide_what_was_rejected_in_
     assert lines(made)[1:] == ["x = 1", "▸ read_file 0", "\u2022\t*a", "▸ read_file 1", "b*"]
 
 
-def test_reasoning_behind_an_aside_has_a_header_without_figures(formats):
+def test_reasoning_after_an_aside_has_a_header_without_figures(formats):
     text = f"<think>One.</think>{CALL}<think>Two.</think>The end."
     think, call = [Stretch("mark", 7), Stretch("reasoning", 4), Stretch("mark", 8)], len(CALL)
     made = empty(formats, stretches=(*think, Stretch("call", call), *think))

@@ -200,7 +200,7 @@ def text_with_rejected(items, rejected):
     ]
 
 
-def test_rejected_tokens_are_behind_what_they_followed():
+def test_rejected_tokens_are_after_what_they_followed():
     marker = Style(role="marker")
     entry = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
     for items, rejected, expected in (

@@ -60,7 +60,7 @@ games = st.lists(
 
 
 @given(game=games)
-def test_all_text_is_handed_on_in_order_and_soon_and_a_draft_stands_behind_the_text_before_it(game):
+def test_all_text_is_handed_on_in_order_and_soon_and_a_draft_stands_after_the_text_before_it(game):
     seen, came = play(game)
     whole = "".join(map(text_of, range(1, len(game) + 1)))
     assert seen[-1].text == whole

@@ -162,7 +162,7 @@ def test_places_grow_round_by_round_to_the_whole_answer(events):
     assert replay.pieces_until(len(replay)) == Trace(events).pieces
 
 
-def test_lines_stand_behind_the_pieces_at_their_places():
+def test_lines_stand_after_the_pieces_at_their_places():
     events = [Text("g", "one two"), *round_of(1, "x "), Text("g", "three")]
     replay = Replay(events, [(7, "read_file a.md"), (7, "add 1"), (11, "read_file b.md")])
     texts = [piece.text for piece in replay.pieces]
