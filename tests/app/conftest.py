@@ -92,21 +92,17 @@ def plain_application(qapp):
 @pytest.fixture
 def until(qtbot):
     """Waits until something holds; hangs fail."""
-
-    def until(holds):
-        qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
-
-    return until
+    return qtbot.waitUntil
 
 
 @pytest.fixture
 def open_window(plain_application, tmp_path):
-    """Opens a window whose engine takes these steps, and begins."""
+    """Opens a window whose engine takes these steps, or is this command, and begins."""
     windows = []
 
-    def open_window(steps="ready take load serve", *, patience=None, **options):
-        command = fake_host(tmp_path, steps)
-        window = make_window(plain_application, tmp_path, command, patience=patience, **options)
+    def open_window(steps="ready take load serve", **options):
+        command = fake_host(tmp_path, steps) if isinstance(steps, str) else steps
+        window = make_window(plain_application, tmp_path, command, **options)
         windows.append(window)
         window.show()
         window.begin()

@@ -9,7 +9,6 @@ from models.errors import Problem
 
 
 def text_document(name, text, **more):
-    """A document with one section."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Document(name, "text", digest, (Section("lines", 1, text),), **more)
 

@@ -51,7 +51,6 @@ class Listener:
         return names
 
     def of(self, generation):
-        """A generation's events."""
         return self._events.get(generation, [])
 
     def text(self, generation):
@@ -70,10 +69,8 @@ class Listener:
         self.until(lambda: len(self.of(generation)) >= count)
 
     def end_of(self, generation):
-        """Wait until it is over."""
         self.until(lambda: isinstance((self.of(generation) or [None])[-1], Done | Failed))
-        end = self.of(generation)[-1]
-        return end
+        return self.of(generation)[-1]
 
     def check(self):
         """After `stop`: that each generation ended once, and was not heard of again."""
@@ -82,6 +79,5 @@ class Listener:
             assert ends == events[-1:]
 
     def signal(self, number):
-        """Send one to the process."""
         assert self.engine.pid > 0  # 0 would be ourselves
         os.kill(self.engine.pid, number)

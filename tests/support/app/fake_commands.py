@@ -33,7 +33,6 @@ class FakeCommand(QObject):
         self.tell(Made(installed))
 
     def answer(self, answer=None):
-        """End well."""
         self.over = True
         self.done.emit(answer)
 
@@ -64,7 +63,6 @@ class FakeCommandRunner(CommandRunner):
         )
 
     def waits(self, *words):
-        """Whether there is one."""
         return any(not one.over and {*words} <= {*one.words} for one in self.started)
 
     def answer_all(self, inventory, offers, candidates=None):

@@ -1,6 +1,8 @@
 """Values that several tests of the conversations need."""
 
+import io
 import sqlite3
+import zipfile
 from contextlib import closing, contextmanager
 
 from engine.events import Draft, DraftedToken, Span, Text, TokenVerdict, Verdict, WrittenToken
@@ -45,3 +47,12 @@ def raw(path):
     """The file as it is, behind the store's back."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection
+
+
+def zipped(files):
+    """A .zip of these files, by name."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()

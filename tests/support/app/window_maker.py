@@ -37,22 +37,21 @@ FAKE_SERVER = FAKE_HOST.with_name("fake_server.py")
 ROOT = Path(__file__).parents[3]
 
 
+def scripted(program: Path, folder: Path, lives: str, steps: str) -> tuple[str, ...]:
+    """The command for a fake process; `steps` as it has them, its lives counted in `folder`."""
+    return (*BARE_PYTHON, str(program), str(folder / lives), *steps.split())
+
+
 def fake_host(folder: Path, steps: str) -> tuple[str, ...]:
-    """The command for a fake host; `steps` as it has them, its lives counted in `folder`."""
-    counter = folder / "lives"
-    return (*BARE_PYTHON, str(FAKE_HOST), str(counter), *steps.split())
+    return scripted(FAKE_HOST, folder, "lives", steps)
 
 
 def fake_server(folder: Path, steps: str) -> tuple[str, ...]:
-    """The command for a fake local server; as `fake_host`."""
-    counter = folder / "server lives"
-    return (*BARE_PYTHON, str(FAKE_SERVER), str(counter), *steps.split())
+    return scripted(FAKE_SERVER, folder, "server lives", steps)
 
 
 def fake_tools_host(folder: Path, steps: str) -> tuple[str, ...]:
-    """The command for a fake process of tools; as `fake_host`."""
-    counter = folder / "tools lives"
-    return (*BARE_PYTHON, str(FAKE_TOOLS_HOST), str(counter), *steps.split())
+    return scripted(FAKE_TOOLS_HOST, folder, "tools lives", steps)
 
 
 def toolbox(folder: Path, command: Sequence[str]) -> Toolbox:

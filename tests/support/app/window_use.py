@@ -2,10 +2,12 @@
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QListView, QPushButton
+from PySide6.QtWidgets import QAbstractButton, QListView, QPushButton
 
 from app.choice_box import ChoiceBox
+from app.conversations.records import Entry, ExportedChat
 from app.rounds.panel import FigureView
+from app.sidebar.conversation_list import ConversationList
 from app.theme.labels import ToneLabel
 
 
@@ -32,24 +34,49 @@ def answered(window, count):
     return lambda: len(texts(window)) == count and not window.conversation.busy
 
 
+def fill(application, count):
+    """Store this many conversations, the newest with the highest number, and list them."""
+    said = (Entry(parent=None, role="user", content="on"),)
+    chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
+    application.store.add(chats).result()
+    application.listing.refresh()
+
+
+def listed(window):
+    """The lines of the list of conversations."""
+    model = part(window, ConversationList).model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
 def visible_list(window):
     """The list of the sidebar: the conversations, or what a search found."""
     return next(view for view in window.findChildren(QListView) if view.isVisible())
 
 
+def part(of, kind, name=""):
+    """The only part of a kind below a widget, with this accessible name or on this button."""
+
+    def is_it(one):
+        on_it = one.text().replace("&", "") if isinstance(one, QAbstractButton) else None
+        return not name or name in (one.accessibleName(), on_it)
+
+    (found,) = (one for one in of.findChildren(kind) if is_it(one))
+    return found
+
+
+def pick(box, text):
+    place = box.findText(text)
+    assert place >= 0, text
+    box.setCurrentIndex(place)
+    box.activated.emit(place)
+
+
 def box(window, name):
-    """A box of the pair bar."""
-    boxes = window.pair_bar.findChildren(ChoiceBox)
-    return next(one for one in boxes if one.accessibleName() == name)
+    return part(window.pair_bar, ChoiceBox, name)
 
 
 def choose(window, name, text):
-    """Choose in a box of the pair bar, as a user does."""
-    chooser = box(window, name)
-    place = chooser.findText(text)
-    assert place >= 0
-    chooser.setCurrentIndex(place)
-    chooser.activated.emit(place)
+    pick(box(window, name), text)
 
 
 def drafting(window):
@@ -59,7 +86,6 @@ def drafting(window):
 
 
 def row_of(rows, key):
-    """A row of the Library."""
     return next(one for one in rows.rows if one.data.key == key)
 
 
