@@ -1,4 +1,5 @@
-"""The steps of an answer: stored, kept through a crash, copied, searched, exported and imported."""
+"""What is stored with an answer: its steps, kept, copied, exported and imported; and its figures,
+derived from its events, missing in older ones."""
 
 import json
 
@@ -6,29 +7,21 @@ import pytest
 
 from app.chat.web_page import page_of
 from app.conversations import exchange
-from app.conversations.answer_steps import (
-    permissions_from_json,
-    permissions_to_json,
-)
+from app.conversations.answer_figures import figures_of
+from app.conversations.answer_steps import permissions_from_json, permissions_to_json
 from app.conversations.stored_json import read_or
-from engine.events import Text
+from engine.events import Done, Failed, Prefill, Stats, Text
 from engine.stretches import Stretch
 from engine.tools.steps import Step, StepCall
 from engine.tools.turn import Permissions
 from models.errors import Problem
-from tests.support.app.store_samples import asked
+from tests.support.app.store_samples import answered, asked, round_of
 
 CALL = '<tool_call>{"name": "read_file", "arguments": {"path": "notes.md"}}</tool_call>'
 THINKS = "<think>Hm.</think>"
 TEXT = f"{THINKS}I look.{CALL}All is well."
-STRETCHES = (
-    Stretch("mark", 7),
-    Stretch("reasoning", 3),
-    Stretch("mark", 8),
-    Stretch("content", 7),
-    Stretch("call", len(CALL)),
-    Stretch("content", 12),
-)
+LENGTHS = (("mark", 7), ("reasoning", 3), ("mark", 8), ("content", 7), ("call", len(CALL)))
+STRETCHES = (*(Stretch(*each) for each in LENGTHS), Stretch("content", 12))
 NASTY = "Well. </details>\n```\n<script>alert(1)</script>\n````"
 STEPS = (
     Step(
@@ -51,18 +44,26 @@ def stored(store, steps=STEPS):
     return store.finish_answer(begun.id, TEXT, events, state="complete", steps=steps).result()
 
 
-def test_steps_are_stored_and_given_to_the_model(store):
+def test_steps_are_given_to_the_model_and_neither_calls_nor_results_are_searched(store):
     answer = stored(store)
     assert answer.steps == STEPS
     assert [one.role for one in answer.as_chat] == ["assistant", "tool", "tool", "assistant"]
     assert answer.as_chat[0].written + answer.as_chat[-1].written == TEXT
     assert answer.as_chat[1].content == NASTY
+    assert [hit.message for hit in store.search("look well").result()] == [answer.id]
+    for words in ("tool_call", "read_file", "notes", "alert"):
+        assert store.search(words).result() == ()
 
 
-@pytest.mark.parametrize("kept", ["", "nonsense", "{}", '[{"place": "x"}]', "[" * 100_000])
-def test_damaged_steps_are_none(kept):
-    assert read_or(tuple[Step, ...], kept, ()) == ()
-    assert permissions_from_json(kept) == Permissions()
+def test_damaged_steps_are_none_and_such_files_are_refused(store):
+    for kept in ("", "nonsense", "{}", '[{"place": "x"}]', "[" * 100_000):
+        assert read_or(tuple[Step, ...], kept, ()) == ()
+        assert permissions_from_json(kept) == Permissions()
+    value = json.loads(exchange.to_json(store.chat(stored(store).conversation).result()))
+    for wrong in ([{"place": 10_000, "calls": []}], [{"place": -1, "calls": []}], [7], 7):
+        value["tree"][-1]["steps"] = wrong
+        with pytest.raises(Problem):
+            exchange.parse(json.dumps(value).encode())
 
 
 def test_steps_go_with_their_answer_and_no_permission_goes_along(store):
@@ -81,13 +82,6 @@ def test_steps_go_with_their_answer_and_no_permission_goes_along(store):
     assert edited.steps == ()
 
 
-def test_neither_calls_nor_results_are_searched(store):
-    answer = stored(store)
-    assert [hit.message for hit in store.search("look well").result()] == [answer.id]
-    for words in ("tool_call", "read_file", "notes", "alert"):
-        assert store.search(words).result() == ()
-
-
 def test_an_answer_with_steps_leaves_and_comes_back_exactly(store):
     answer = stored(store)
     written = exchange.to_json(store.chat(answer.conversation).result())
@@ -103,29 +97,59 @@ def test_an_answer_with_steps_leaves_and_comes_back_exactly(store):
     assert "tool_call" not in said
 
 
-def test_steps_that_do_not_fit_their_text_are_refused(store):
-    value = json.loads(exchange.to_json(store.chat(stored(store).conversation).result()))
-    for wrong in ([{"place": 10_000, "calls": []}], [{"place": -1, "calls": []}], [7], 7):
-        value["tree"][-1]["steps"] = wrong
-        with pytest.raises(Problem, match="message 2"):
-            exchange.parse(json.dumps(value).encode())
-
-
-def test_markdown_has_each_call_folded_in_its_place(store):
-    text = exchange.to_markdown(store.chat(stored(store).conversation).result())
-    places = [text.index(part) for part in ("Hm.", "I look.", "read_file notes.md", "write_file",
-                                            "All is well.")]  # fmt: skip
+def test_markdown_and_pages_have_each_call_in_its_place_as_text(store):
+    chat = store.chat(stored(store).conversation).result()
+    parts = ("I look.", "read_file notes.md", "write_file", "All is well.")
+    text = exchange.to_markdown(chat)
+    places = [text.index(part) for part in ("Hm.", *parts)]
     assert places == sorted(places)
     assert "tool_call" not in text
     # Its fence is longer than any in the result, so that nothing in it is Markdown.
     assert f"`````\n{NASTY}\n`````" in text
+    for paper, folded in ((False, 3), (True, 0)):
+        page = page_of(chat, paper=paper)
+        places = [page.index(part) for part in parts]
+        assert places == sorted(places)
+        assert "<script>" not in page
+        assert "&lt;script&gt;" in page
+        assert page.count("<details>") == folded
 
 
-@pytest.mark.parametrize("paper", [False, True])
-def test_a_page_has_each_call_as_text(store, paper):
-    page = page_of(store.chat(stored(store).conversation).result(), paper=paper)
-    places = [page.index(part) for part in ("I look.", "read_file notes.md", "All is well.")]
-    assert places == sorted(places)
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert page.count("<details>") == (0 if paper else 3)
+ROUNDS = (*round_of(1), *round_of(2))  # two tokens each, 0.011 s each
+READ = (Prefill("g", 0, 5, 0, 0.0), Prefill("g", 5, 5, 0, 0.25))
+
+
+def test_they_are_derived_from_the_events():
+    before = Text("", "from another program")
+    found = figures_of((before, *READ, *ROUNDS, Done("g", "length", Stats())))
+    assert (found.tokens, found.stop_reason) == (4, "length")
+    assert found.decode_seconds == pytest.approx(0.022)
+    assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
+    assert found.tokens_per_second == pytest.approx(4 / 0.022)
+    held = (*round_of(1)[:2], Text("g", ""))  # half a character is no text yet
+    later = figures_of((*READ, *held, *round_of(2)))
+    assert later.first_token_seconds == pytest.approx(0.25 + 0.022)
+    assert figures_of((*READ, *held)).first_token_seconds is None
+
+
+REASONS = (
+    (Done("g", "stop", Stats()), "end"),
+    (Done("g", "stop", Stats(), cut="END"), "stop string"),
+    (Done("g", "length", Stats()), "length"),
+    (Done("g", "cancelled", Stats()), "cancelled"),
+    (Failed("g", "message", "remedy"), "failed"),
+    (None, ""),
+)
+
+
+def test_how_it_ended_is_stored_with_it(store):
+    for last, reason in REASONS:
+        found = figures_of((*ROUNDS, *([last] if last else [])))
+        assert found.stop_reason == reason
+        assert figures_of((*READ, *([last] if last else []))) is None, "without a round"
+    done = answered(store, asked(store))
+    assert done.figures == figures_of(round_of(0))
+    assert store.message(done.id).result().figures == done.figures
+    assert store.branch(done.conversation).result()[1].figures == done.figures
+    begun = store.begin_answer(asked(store).id, target="t", drafter="").result()
+    assert begun.figures is None

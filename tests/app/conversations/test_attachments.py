@@ -20,7 +20,7 @@ from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks
 from engine.documents import Document, Section
 from engine.documents.page_picture import png
-from engine.documents.prompt import Attached, Sent, write_message
+from engine.documents.prompt import Attached, write_message
 from models.errors import Problem
 from tests.support.app.store_samples import raw
 
@@ -33,14 +33,17 @@ def document(name="plan.pdf", text="The roof leaks.", data=PDF):
     return Document(name, "pdf", hashlib.sha256(data).hexdigest(), pages, without_text=(3,))
 
 
+def ask(store, conversation, text, **more):
+    """The conversation, and the question with its answer, which is begun."""
+    record, branch = store.ask(conversation, text, target="t", drafter="d", **more).result()
+    return record, *branch[-2:]
+
+
 def sent_with(store, *documents):
     """Sends a question with these documents in a new conversation."""
     conversation = store.create().result().id
     attached = [Attached(store.attach(conversation, one).result(), one) for one in documents]
-    sent = write_message(QUESTION, attached)
-    record, (question, _) = store.ask(
-        conversation, QUESTION, sent=sent, target="t", drafter="d"
-    ).result()
+    record, question, _ = ask(store, conversation, QUESTION, sent=write_message(QUESTION, attached))
     return record, question
 
 
@@ -50,55 +53,61 @@ def rows(path, table):
     return int(count)
 
 
-def test_what_is_attached_is_there_after_a_crash(path):
+def test_what_is_attached_and_what_was_sent_of_it_is_there_after_a_crash(path):
+    other = document("other.pdf")
     with Store.open(path) as store:
         conversation = store.create().result().id
         assert store.attach(conversation, document()).result() == 1
-        assert store.attach(conversation, document("other.pdf")).result() == 2
+        assert store.attach(conversation, other).result() == 2
         assert store.attach(conversation, document()).result() == 1
     with Store.open(path) as store:
         unsent = store.unsent_documents(conversation).result()
-        assert unsent == ((1, document()), (2, document("other.pdf")))
+        assert unsent == ((1, document()), (2, other))
         store.detach(conversation, 1).result()
         assert store.unsent_documents(conversation).result() == unsent[1:]
         assert store.documents_of(conversation).result() == unsent[1:]
+        sent = write_message(QUESTION, [Attached(2, other)])
+        _, question, _ = ask(store, conversation, QUESTION, sent=sent)
     assert rows(path, "documents") == 1
-
-
-def test_a_message_keeps_what_was_sent_of_it(path):
     with Store.open(path) as store:
-        record, question = sent_with(store, document())
-    with Store.open(path) as store:
-        (found, _) = store.branch(record.id).result()
+        (found, _) = store.branch(conversation).result()
         assert found == question
-        assert found.sent == write_message(QUESTION, [Attached(1, document())])
-        assert (found.content, found.as_chat[0].content) == (QUESTION, found.sent.text)
-        assert store.unsent_documents(record.id).result() == ()
-        assert store.documents_of(record.id).result() == ((1, document()),)
-        assert {hit.conversation for hit in store.search("does it say").result()} == {record.id}
+        assert found.sent == sent
+        assert (found.content, found.as_chat[0].content) == (QUESTION, sent.text)
+        assert store.unsent_documents(conversation).result() == ()
+        assert store.documents_of(conversation).result() == ((2, other),)
+        hits = store.search("does it say").result()
+        assert {hit.conversation for hit in hits} == {conversation}
         assert store.search("cellar").result() == (), "only the user's words are found"
 
 
 def test_another_version_keeps_the_documents_and_their_numbers(store):
     record, question = sent_with(store, document())
-    _, (other, _) = store.ask(
-        record.id,
-        "And?",
-        instead_of=question.id,
-        sent=question.sent.asked("And?"),
-        target="t",
-        drafter="d",
-    ).result()
+    sent = question.sent.asked("And?")
+    _, other, _ = ask(store, record.id, "And?", instead_of=question.id, sent=sent)
     assert other.sent == write_message("And?", [Attached(1, document())])
-    again = store.ask(record.id, "So?", instead_of=other.id, target="t", drafter="d").result()
-    assert again[1][0].sent == write_message("So?", [Attached(1, document())])
+    _, again, _ = ask(store, record.id, "So?", instead_of=other.id)
+    assert again.sent == write_message("So?", [Attached(1, document())])
     assert store.attach(record.id, document()).result() == 1
     assert store.attach(record.id, document(text="Another.")).result() == 2
+    broken = document(text="half \ud83d")  # is sent as it is stored
+    number = store.attach(record.id, broken).result()
+    stored = dict(store.unsent_documents(record.id).result())[number]
+    assert len(stored.text) == len(broken.text)
+    sent = write_message("x", [Attached(number, broken)])
+    _, question, _ = ask(store, record.id, "x", sent=sent)
+    assert question.as_chat[0].content.encode()
 
 
-def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(store, tmp_path):
-    original = tmp_path / "plan.pdf"
-    original.write_bytes(PDF)
+@pytest.fixture
+def original(tmp_path):
+    """The file that `document` was read from."""
+    path = tmp_path / "plan.pdf"
+    path.write_bytes(PDF)
+    return path
+
+
+def test_a_private_copy_goes_with_the_last_attachment(store, original, monkeypatch):
     one, other = (store.create().result().id for _ in range(2))
     for conversation in (one, other):
         store.attach(conversation, document(), original=original).result()
@@ -108,6 +117,19 @@ def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(store, tm
     assert copy.parent.stat().st_mode & 0o077 == 0
     store.detach(one, 1).result()
     assert copy.exists()
+
+    @contextmanager
+    def full(connection):
+        with transaction(connection):
+            yield
+            raise Problem("The disk is full.", "Free some space.")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("app.conversations.store.transaction", full)
+        with pytest.raises(Problem):
+            store.detach(other, 1).result()
+    assert copy.exists(), "it goes after the change is on the disk"
+    assert store.unsent_documents(other).result() == ((1, document()),)
     store.detach(other, 1).result()
     assert list(store.attachments.iterdir()) == []
     assert store.copy_of(document()) is None
@@ -125,47 +147,43 @@ def kept(store, tmp_path):
 
 
 @pytest.mark.parametrize("conversation", [True, False], ids=["conversation", "document"])
-def test_what_the_engine_keeps_of_a_document_goes_with_it(store, kept, conversation):
-    sent_with(store, document())
+def test_what_the_engine_keeps_goes_too_or_neither(store, kept, conversation):
+    _, first = sent_with(store, document())
     record, _ = sent_with(store, document(), document("other.pdf", data=b"third"))
     folders = list(kept.glob("*/"))
     assert len(folders) == 3
-    if conversation:
-        store.delete(record.id).result()
-    else:
-        store.delete_document(record.id, 1).result()
+
+    def delete():
+        if conversation:
+            return store.delete(record.id)
+        return store.delete_document(record.id, 1)
+
+    with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
+        assert isinstance(delete().exception(), Problem)
+    assert len(store.conversations().result()) == 2
+    assert store.documents_of(record.id).result()[0] == (1, document())
+    delete().result()
     (left,) = kept.glob("*/")
     assert left in folders
+    assert store.message(first.id).result() == first
 
 
-def test_where_that_cannot_be_deleted_nothing_is(store, kept):
-    record, question = sent_with(store, document())
-    with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
-        for deleted in (store.delete(record.id), store.delete_document(record.id, 1)):
-            with pytest.raises(Problem) as caught:
-                deleted.result()
-            assert caught.value.remedy
-    assert [each.id for each in store.conversations().result()] == [record.id]
-    assert store.message(question.id).result() == question
-
-
-def test_without_its_copy_nothing_is_attached(store, tmp_path):
+def test_of_a_file_that_is_gone_nothing_is_attached_and_of_a_changed_one_no_copy(store, original):
     conversation = store.create().result().id
-    with pytest.raises(Problem) as caught:
-        store.attach(conversation, document(), original=tmp_path / "gone.pdf").result()
-    assert caught.value.remedy
+    gone = original.with_name("gone.pdf")
+    attempt = store.attach(conversation, document(), original=gone)
+    assert isinstance(attempt.exception(), Problem)
     assert store.unsent_documents(conversation).result() == ()
-    changed = tmp_path / "plan.pdf"
-    changed.write_bytes(b"another than was read")
-    store.attach(conversation, document(), original=changed).result()
+    original.write_bytes(b"another than was read")
+    store.attach(conversation, document(), original=original).result()
     assert store.copy_of(document()) is None
 
 
-def test_a_deleted_document_leaves_a_line_and_nothing_else(store, path, tmp_path):
-    original = tmp_path / "plan.pdf"
-    original.write_bytes(PDF)
+def test_a_deleted_document_leaves_a_line_here_and_stays_elsewhere(store, original):
     other = document("other.pdf", "The garden.", b"other")
-    record, _ = sent_with(store, document(), other)
+    record, asked = sent_with(store, document(), other)
+    store.finish_answer(asked.id + 1, "It leaks.", (), state="complete").result()
+    elsewhere = sent_with(store, document(), other)[0], store.duplicate(record.id).result()
     store.attach(record.id, document(), original=original).result()
     store.delete_document(record.id, 1).result()
     (question, _) = store.branch(record.id).result()
@@ -178,52 +196,43 @@ def test_a_deleted_document_leaves_a_line_and_nothing_else(store, path, tmp_path
     assert question.sent.source(question.as_chat[0].content.index("garden")) == (2, 4)
     assert kept.ranges
     assert store.documents_of(record.id).result() == ((2, other),)
+    for left in elsewhere:
+        assert store.branch(left.id).result()[0].sent == asked.sent
+        assert store.documents_of(left.id).result() == ((1, document()), (2, other))
+        assert store.copy_of(document()).exists()
+        store.delete_document(left.id, 1).result()
     assert store.copy_of(document()) is None
     assert store.attach(record.id, document()).result() == 3, "a number means one document"
 
 
-def test_a_document_is_deleted_in_one_conversation_only(store):
-    one, question = sent_with(store, document())
-    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
-    other, copy = sent_with(store, document())[0], store.duplicate(one.id).result()
-    store.delete_document(one.id, 1).result()
-    for left in (other, copy):
-        assert store.branch(left.id).result()[0].sent == question.sent
-        assert store.documents_of(left.id).result() == ((1, document()),)
+DOCUMENT = {"number": 1, "name": "a"}
+WRONG = (
+    "text",
+    {"text": 1},
+    {"text": "short", "documents": [DOCUMENT | {"ranges": [], "end": 9}]},
+    {
+        "text": "short",
+        "documents": [DOCUMENT | {"ranges": [{"start": 0, "offset": 0, "length": 9}], "end": 5}],
+    },
+)
 
 
-def test_an_export_has_the_names_and_what_was_sent(store):
+def test_an_export_has_the_names_and_what_was_sent_which_is_checked(store):
     record, question = sent_with(store, document())
-    (answer,) = store.branch(record.id).result()[1:]
-    store.finish_answer(answer.id, "It leaks.", (), state="complete").result()
+    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
     chat = store.chat(record.id).result()
-    written = exchange.to_json(chat)
-    assert json.loads(written)["messages"][0]["content"] == question.as_chat[0].content
+    written = json.loads(exchange.to_json(chat))
+    assert written["messages"][0]["content"] == question.as_chat[0].content
     assert question.as_chat[0].content in exchange.to_markdown(chat)
-    (imported,) = store.add(exchange.parse(written.encode())).result()
+    (imported,) = store.add(exchange.parse(json.dumps(written).encode())).result()
     (same, _) = store.branch(imported.id).result()
     assert (same.content, same.sent) == (question.content, question.sent)
     assert store.documents_of(imported.id).result() == ()
     assert store.attach(imported.id, document()).result() == 2, "number 1 was sent"
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        *("text", {"text": 1}),
-        *(
-            {"text": "short", "documents": [{"number": 1, "name": "a", "ranges": own, "end": end}]}
-            for own, end in (([], 9), ([{"start": 0, "offset": 0, "length": 9}], 5))
-        ),
-    ],
-)
-def test_what_was_sent_of_an_import_is_checked(store, sent):
-    record, _ = sent_with(store, document())
-    written = json.loads(exchange.to_json(store.chat(record.id).result()))
-    written["tree"][0]["sent"] = sent
-    with pytest.raises(Problem) as caught:
-        exchange.parse(json.dumps(written).encode())
-    assert caught.value.remedy
+    for wrong in WRONG:
+        written["tree"][0]["sent"] = wrong
+        with pytest.raises(Problem):
+            exchange.parse(json.dumps(written).encode())
 
 
 def test_what_is_damaged_loses_the_documents_and_not_the_message(path):
@@ -235,26 +244,10 @@ def test_what_is_damaged_loses_the_documents_and_not_the_message(path):
     with Store.open(path) as store:
         (question, _) = store.branch(record.id).result()
         assert (question.content, question.sent) == (QUESTION, None)
-        with pytest.raises(Problem) as caught:
-            store.documents_of(record.id).result()
-        assert caught.value.remedy
+        assert isinstance(store.documents_of(record.id).exception(), Problem)
 
 
-def test_half_a_character_is_sent_as_it_is_stored(store):
-    broken = document(text="half \ud83d")
-    conversation = store.create().result().id
-    number = store.attach(conversation, broken).result()
-    ((_, stored),) = store.unsent_documents(conversation).result()
-    assert len(stored.text) == len(broken.text)
-    sent = write_message("x", [Attached(number, broken)])
-    _, (question, _) = store.ask(conversation, "x", sent=sent, target="", drafter="").result()
-    assert isinstance(question.sent, Sent)
-    assert question.as_chat[0].content.encode()
-
-
-def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(store, path, tmp_path):
-    original = tmp_path / "plan.pdf"
-    original.write_bytes(PDF)
+def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(store, path, original):
     record, question = sent_with(store, document())
     store.attach(record.id, document(), original=original).result()
     store.detach(record.id, 1).result()
@@ -287,26 +280,6 @@ def test_a_deleted_messages_documents_stay_until_it_is_gone_for_good(store, path
     assert (rows(path, "documents"), rows(path, "attachments")) == (0, 0)
 
 
-def test_a_copy_is_not_removed_before_the_change_is_on_the_disk(store, tmp_path, monkeypatch):
-    original = tmp_path / "plan.pdf"
-    original.write_bytes(PDF)
-    conversation = store.create().result().id
-    store.attach(conversation, document(), original=original).result()
-
-    @contextmanager
-    def full(connection):
-        with transaction(connection):
-            yield
-            raise Problem("The disk is full.", "Free some space.")
-
-    monkeypatch.setattr("app.conversations.store.transaction", full)
-    with pytest.raises(Problem):
-        store.detach(conversation, 1).result()
-    monkeypatch.undo()
-    assert store.copy_of(document()) is not None
-    assert store.unsent_documents(conversation).result() == ((1, document()),)
-
-
 def picture_in(folder, width=3):
     """A picture, and its file in the folder, as they are when they were read."""
     rgb = bytes(range(6 * width))
@@ -321,16 +294,14 @@ def with_picture(store, folder):
     conversation = store.create(title="Boats").result().id
     number = store.attach(conversation, drawn, original=folder / f"{drawn.digest}.png").result()
     sent = write_message(QUESTION, [Attached(number, drawn)])
-    record, (_, answer) = store.ask(
-        conversation, QUESTION, sent=sent, target="t", drafter="d"
-    ).result()
+    record, _, answer = ask(store, conversation, QUESTION, sent=sent)
     store.finish_answer(answer.id, "A boat.", (), state="complete").result()
     store.edit(answer.id, "A ship.").result()
     return record, drawn
 
 
 @pytest.mark.parametrize("name", ["one.json", "all.zip"])
-def test_pictures_are_exported_and_come_back(store, tmp_path, name):
+def test_pictures_are_exported_and_come_back_and_what_is_left_out_is_named(store, tmp_path, name):
     record, drawn = with_picture(store, tmp_path)
     chat = store.chat(record.id).result()
     file = tmp_path / name
@@ -349,32 +320,28 @@ def test_pictures_are_exported_and_come_back(store, tmp_path, name):
         other.purge().result()
         assert other.documents_of(added[-1].id).result() == ((1, drawn),)
         assert Path(shown.path).exists(), "it is attached as here"
+    rounds = "the rounds of 2 answers"
+    for folder, whole, words in (
+        (store.attachments, True, f" Not included: {rounds}."),
+        (tmp_path / "none", True, f" Not included: 1 picture, {rounds}."),
+        (
+            store.attachments,
+            False,
+            " Not included: 1 message of other versions, 1 picture, the rounds of 1 answer.",
+        ),
+    ):
+        assert exchange.not_in_it(exchange.left_out(chat, folder, whole=whole)) == words
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"no picture", b"\x89PNG" + bytes(99), zlib.compress(bytes(10**6))]
-)
-def test_a_picture_that_is_another_is_not_taken(store, tmp_path, data):
+def test_a_picture_that_is_another_is_not_taken(store, tmp_path):
     record, drawn = with_picture(store, tmp_path)
     written = json.loads(exchange.to_json(store.chat(record.id).result(), store.attachments))
-    written["pictures"][drawn.digest] = b64encode(bytes(41) + data).decode()
     with Store.open(tmp_path / "other" / "c.sqlite") as other:
-        (added,) = other.add(exchange.parse(json.dumps(written).encode())).result()
-        assert chat_of(other.branch(added.id).result(), other.attachments)[0].pictures == ()
+        for data in (b"", b"no picture", b"\x89PNG" + bytes(99), zlib.compress(bytes(10**6))):
+            written["pictures"][drawn.digest] = b64encode(bytes(41) + data).decode()
+            (added,) = other.add(exchange.parse(json.dumps(written).encode())).result()
+            branch = other.branch(added.id).result()
+            assert chat_of(branch, other.attachments)[0].pictures == (), data[:9]
     written["pictures"][drawn.digest] = "x"
-    with pytest.raises(Problem, match="picture"):
+    with pytest.raises(Problem):
         exchange.parse(json.dumps(written).encode())
-
-
-def test_what_an_export_leaves_out_is_named(store, tmp_path):
-    record, _ = with_picture(store, tmp_path)
-    chat = store.chat(record.id).result()
-
-    def sentence(folder, *, whole):
-        return exchange.not_in_it(exchange.left_out(chat, folder, whole=whole))
-
-    rounds = "the rounds of 2 answers"
-    assert sentence(store.attachments, whole=True) == f" Not included: {rounds}."
-    assert sentence(tmp_path / "none", whole=True) == f" Not included: 1 picture, {rounds}."
-    shown = " Not included: 1 message of other versions, 1 picture, the rounds of 1 answer."
-    assert sentence(store.attachments, whole=False) == shown

@@ -1,18 +1,22 @@
-"""Export and import: what goes out comes back, and OpenAI's JSON is understood."""
+"""Export and import: what goes out comes back, alone and with many in one file, and OpenAI's JSON
+is understood."""
 
 import json
+import zipfile
 from datetime import UTC, datetime
+from sqlite3 import IntegrityError
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.conversations.chat_archive import ChatArchive
 from app.conversations.exchange import parse, read_chats, to_json, to_markdown
 from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
-from tests.support.app.store_samples import answered, asked, contents
+from tests.support.app.store_samples import answered, asked, contents, zipped
 
 moments = st.none() | st.datetimes(
     datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)
@@ -48,11 +52,6 @@ def chats(draw):
     )
 
 
-def openai(value):
-    (chat,) = parse(json.dumps(value).encode())
-    return chat
-
-
 @given(chats())
 def test_our_own_json_comes_back_as_it_was(chat):
     written = to_json(chat)
@@ -74,25 +73,30 @@ def test_a_chat_goes_out_of_a_store_and_into_another(store, tmp_path):
     store.pin(question.conversation, pinned=True).result()
     settings = Request(max_tokens=7)
     store.configure(question.conversation, system_prompt="Brief.", settings=settings).result()
-    chat = store.chat(question.conversation).result()
+    folder = store.make_folder("Work").result()
+    store.move(question.conversation, folder=folder.id).result()
+    store.archive(question.conversation, archived=True).result()
+    (chat,) = store.chats([question.conversation, 99]).result()
     file = tmp_path / "chat.json"
     file.write_text(to_json(chat), encoding="utf-8")
     with Store.open(tmp_path / "other.sqlite") as other:
         (added,) = other.add(read_chats(file)).result()
         assert (added.title, added.pinned, added.system_prompt) == ("One?", True, "Brief.")
-        assert added.settings == settings
+        assert (added.settings, added.archived) == (settings, True)
         assert contents(other.branch(added.id).result()) == ["One?", "One."]
         assert other.chat(added.id).result() == chat
         assert [hit.conversation for hit in other.search("uno").result()] == [added.id]
+        (again,) = other.add([chat]).result()
+        (folder,) = other.folders().result()
+        assert (folder.name, folder.id, folder.id) == ("Work", added.folder, again.folder)
 
 
 def test_an_import_is_all_or_nothing(store):
-    good = ExportedChat(
-        title="good", entries=(Entry(parent=None, role="user", content="x"),), leaf=0
+    good, bad = (
+        ExportedChat(role, (Entry(parent=None, role=role, content="x"),), leaf=0)
+        for role in ("user", "tool")
     )
-    wrong = Entry(parent=None, role="tool", content="x")
-    bad = ExportedChat(title="bad", entries=(wrong,))
-    with pytest.raises(Exception, match="CHECK"):
+    with pytest.raises(IntegrityError):
         store.add([good, bad]).result()
     assert store.conversations().result() == ()
     assert len(store.add([good, good]).result()) == 2
@@ -121,9 +125,9 @@ MESSAGES = [
 ]
 
 
-def test_openai_messages_are_read():
+def test_openai_messages_are_read(store):
     for wrapped in (MESSAGES, {"messages": MESSAGES}, [MESSAGES]):
-        chat = openai(wrapped)
+        (chat,) = parse(json.dumps(wrapped).encode())
         assert chat.system_prompt == "Be brief."
         assert [(entry.role, entry.content) for entry in chat.branch()] == [
             ("user", "What is\n\n[image]"),
@@ -131,48 +135,63 @@ def test_openai_messages_are_read():
             ("user", "Sure?"),
         ]
         assert len(chat.entries) == 3
-    chat = openai([*MESSAGES, {"role": "developer", "content": "Longer!"}])
-    assert (chat.branch()[-1].role, chat.branch()[-1].content) == ("system", "Longer!")
-
-
-def test_several_chats_in_one_file(store):
-    value = [{"messages": MESSAGES, "title": "Mine"}, MESSAGES, {"messages": []}]
+    later = [*MESSAGES, {"role": "developer", "content": "Longer!"}]
+    value = [{"messages": MESSAGES, "title": "Mine"}, later, {"messages": []}]
     found = parse(b"\xef\xbb\xbf" + json.dumps(value).encode())
     assert [chat.title for chat in found] == ["Mine", ""]
+    assert (found[1].branch()[-1].role, found[1].branch()[-1].content) == ("system", "Longer!")
     added = store.add(found).result()
     assert [conversation.title for conversation in added] == ["Mine", "What is"]
 
 
+def circle(**parents):
+    """ChatGPT's messages, each with the one before it."""
+    message = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["x"]}}
+    tree = {name: {"parent": before, "message": message} for name, before in parents.items()}
+    return json.dumps([{"mapping": tree}]).encode()
+
+
+REFUSED = (  # and a word of the line
+    (b"", "JSON"),
+    (b"{", "JSON"),
+    (b"\xff\xfe\x00", "UTF-8"),
+    (b"PK\x03\x04....", "damaged"),
+    (zipped({"conversations.json": " " * 99})[:-40], "damaged"),
+    (zipped({"readme.txt": "x"}), ".zip"),
+    (zipped({"conversations.json": "[}"}), "conversations.json"),
+    (zipped({"conversations.json": "[]"}), "messages"),
+    (b"[" * 10**6, "nested"),
+    (b'{"a":' * 10**6, "nested"),
+    (b"1" * 10**6, "number"),
+    (b'{"a": 1,\n "b" 2}', "line 2 cannot be read from its character 6"),
+    (b"null", "messages"),
+    (b"[]", "messages"),
+    (b"{}", "messages"),
+    (b'[{"x": 1}]', "conversation 1"),
+    (b'{"mapping": {"root": {"message": null, "parent": null}}}', "messages"),
+    (circle(a="a"), "conversation 1"),
+    (circle(a="c", b="a", c="b"), "circle"),
+    (b'{"messages": {}}', "list"),
+    (b'{"messages": [1]}', "message 1"),
+    (b'[[{"role": "user", "content": "x"}, {"role": ["user"]}]]', "1: in message 2"),
+    (b'[{"role": "wizard", "content": "x"}]', "message 1"),
+    (b'[{"role": "user", "content": {"a": 1}}]', "content"),
+    (b'{"slipstream": 2}', "newer"),
+    (b'{"slipstream": 1, "tree": [{"parent": 0}]}', "message 1 of the tree"),
+    (b'{"slipstream": 1, "tree": [{"role": "tool"}]}', "message 1 of the tree"),
+    (b'{"slipstream": 1, "tree": [], "leaf": 0}', "leaf"),
+    (b'{"mapping": []}', "mapping"),
+)
+
+
 def test_what_cannot_be_read_is_one_clear_line():
-    for data, message in (
-        (b"", "not JSON"),
-        (b"{", "not JSON"),
-        (b"\xff\xfe\x00", "not UTF-8"),
-        (b"PK\x03\x04....", r"\.zip file is damaged"),
-        (b"[" * 10**6, "nested too deeply"),
-        (b'{"a":' * 10**6, "nested too deeply"),
-        (b"1" * 10**6, "a number that is too long"),
-        (b'{"a": 1,\n "b" 2}', "line 2 cannot be read from its character 6"),
-        (b"null", "No messages"),
-        (b"[]", "no messages"),
-        (b"{}", "No messages"),
-        (b'[{"x": 1}]', "In conversation 1: no messages"),
-        (b'{"messages": {}}', "not a list"),
-        (b'{"messages": [1]}', "In message 1: this is not an object"),
-        (b'[[{"role": "user", "content": "x"}, {"role": ["user"]}]]', "1: in message 2: the role"),
-        (b'[{"role": "wizard", "content": "x"}]', "In message 1: the role must be one of"),
-        (b'[{"role": "user", "content": {"a": 1}}]', "the content is neither"),
-        (b'{"slipstream": 2}', "newer version"),
-        (b'{"slipstream": 1, "tree": [{"parent": 0}]}', "In message 1 of the tree: the role"),
-        (b'{"slipstream": 1, "tree": [{"role": "tool"}]}', "In message 1 of the tree: the role"),
-        (b'{"slipstream": 1, "tree": [], "leaf": 0}', "leaf"),
-        (b'{"mapping": []}', "mapping"),
-    ):
-        with pytest.raises(Problem, match=message) as caught:
+    for data, word in REFUSED:
+        with pytest.raises(Problem) as caught:
             parse(data)
+        assert word in caught.value.message, data[:99]
         for line in (caught.value.message, caught.value.remedy):
-            assert 0 < len(line) < 200, message
-            assert len(line.splitlines()) == 1, message
+            assert 0 < len(line) < 200, word
+            assert len(line.splitlines()) == 1, word
 
 
 def test_absurd_numbers_and_names_end_no_import(store):
@@ -190,10 +209,85 @@ def test_absurd_numbers_and_names_end_no_import(store):
 
 def test_a_huge_file_and_none_are_refused(tmp_path, monkeypatch):
     for place in (tmp_path / "missing.json", tmp_path):
-        with pytest.raises(Problem, match="cannot be read"):
+        with pytest.raises(Problem) as caught:
             read_chats(place)
-    monkeypatch.setattr("app.conversations.exchange.LARGEST_BYTES", 100)
+        assert str(place) in caught.value.message
+    monkeypatch.setattr("app.conversations.exchange.LARGEST_BYTES", 1 << 20)
+    huge = " " * ((1 << 20) + 1)
     file = tmp_path / "huge.json"
-    file.write_bytes(b" " * 101)
-    with pytest.raises(Problem, match="larger than"):
-        read_chats(file)
+    for data in (huge.encode(), zipped({"conversations.json": huge})):
+        file.write_bytes(data)
+        with pytest.raises(Problem) as caught:
+            read_chats(file)
+        assert "1 MB" in caught.value.message
+
+
+WHY = (Entry(parent=None, role="user", content="Why?"),)
+
+
+def chat(title, folder="", *, archived=False):
+    return ExportedChat(title=title, entries=WHY, leaf=0, folder=folder, archived=archived)
+
+
+SEVERAL = (
+    chat("Boats"),
+    chat("boats"),
+    chat("Boats", "Work / home"),
+    chat("../../etc/passwd"),
+    chat(""),
+    chat("conversations"),
+    chat("old", archived=True),
+)
+
+
+def test_all_come_back_and_each_has_a_name(tmp_path):
+    path = tmp_path / "all.zip"
+    archive = ChatArchive(path)
+    archive.add(SEVERAL[:4])
+    assert not path.exists()
+    archive.add(SEVERAL[4:])
+    archive.finish()
+    archive.close()
+    assert archive.count == len(SEVERAL)
+    assert list(tmp_path.iterdir()) == [path]
+    assert read_chats(path) == SEVERAL
+    with zipfile.ZipFile(path) as written:
+        names = [name for name in written.namelist() if name.endswith(".md")]
+        assert written.read("Boats.md").decode().startswith("# Boats")
+    assert names == [
+        "Boats.md",
+        "boats 2.md",
+        "Work home/Boats.md",
+        "etc passwd.md",
+        "Conversation.md",
+        "conversations.md",
+        "Archived/old.md",
+    ]
+
+
+def test_one_that_is_not_finished_leaves_nothing(tmp_path):
+    path = tmp_path / "all.zip"
+    path.write_text("before")
+    archive = ChatArchive(path)
+    archive.add(SEVERAL)
+    archive.close()
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "before"
+    archive = ChatArchive(tmp_path / "missing" / "all.zip")
+    with pytest.raises(Problem):
+        archive.add(SEVERAL)
+    archive.close()
+
+
+def test_one_that_is_closed_while_a_thread_writes_it_leaves_nothing(tmp_path):
+    archive = ChatArchive(tmp_path / "all.zip")
+
+    def some():
+        yield SEVERAL[0]
+        archive.close()  # as the window does that closes meanwhile
+        yield SEVERAL[1]
+
+    for write in (lambda: archive.add(some()), lambda: archive.add(SEVERAL), archive.finish):
+        with pytest.raises(Problem):
+            write()
+        assert list(tmp_path.iterdir()) == []

@@ -1,12 +1,17 @@
-"""A damaged or missing file: it is kept, the newest good backup comes back, the user is told."""
+"""Backups: when they are made, and which are kept. Of a damaged or missing file the newest good one
+comes back, the file is kept, and the user is told."""
 
 import random
 import sqlite3
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.conversations.backup import backups
+from app.conversations import backup
+from app.conversations.backup import Backup, backups, is_due, to_drop
 from app.conversations.store import Store, backups_of
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, raw
@@ -43,8 +48,8 @@ def spoil(path, *, share=1.0):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text", "table"])
-def test_the_newest_backup_is_restored(path, clock, kind):
+@pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text", "table", "backup too"])
+def test_the_newest_sound_backup_is_restored(path, clock, kind):
     before = fill(path, clock)
     data = path.read_bytes()
     match kind:
@@ -59,36 +64,26 @@ def test_the_newest_backup_is_restored(path, clock, kind):
         case "table":
             with raw(path) as connection:
                 connection.execute("DROP TABLE traces")
+        case "backup too":
+            newest, _ = backups(backups_of(path))
+            spoil(newest.path)
+            spoil(path)
+    restored = before[2:] if kind == "backup too" else before[1:]
     damaged = path.read_bytes()
     with Store.open(path) as store:
-        assert "damaged" in store.notice
-        assert "was restored" in store.notice
         (aside,) = kept(path)
-        assert str(aside) in store.notice
-        found = [conversation.title for conversation in store.conversations().result()]
-        assert found == before[1:]
+        assert all(fact in store.notice for fact in ("damaged", "restored", str(aside)))
         assert asked(store, "after").content == "after"
         assert store.search("words").result()
     assert aside.read_bytes() == damaged
-    assert titles(path) == ["after", *before[1:]]
-
-
-def test_a_bad_backup_is_passed_over(path, clock):
-    before = fill(path, clock)
-    newest, _ = backups(backups_of(path))
-    spoil(newest.path)
-    spoil(path)
-    with Store.open(path) as store:
-        assert store.notice is not None
-        found = [conversation.title for conversation in store.conversations().result()]
-    assert found == before[2:]
+    assert titles(path) == ["after", *restored]
 
 
 def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
     path.parent.mkdir()
     path.write_bytes(b"nonsense" * 1000)
     with Store.open(path) as store:
-        assert "No usable backup" in store.notice
+        assert "restored" not in store.notice
         assert store.conversations().result() == ()
     (aside,) = kept(path)
     assert aside.read_bytes() == b"nonsense" * 1000
@@ -119,15 +114,15 @@ def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, way
 
 def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(path, clock):
     fill(path, clock, words=20_000)  # more than is kept in memory
-    with Store.open(path) as store:
+    with Store.open(path, clock=clock) as store:
         spoil(path)
         attempts = [store.chat(number) for number in range(1, 41)]
         failures = [error for attempt in attempts if (error := attempt.exception())]
         assert failures
         assert all(isinstance(error, Problem) for error in failures)
         assert "damaged" in str(failures[0])
-        with pytest.raises(Problem, match="damaged"):
-            store._thread.submit(store._back_up_if_due).result()
+        clock.now += timedelta(hours=2)
+        assert isinstance(store.back_up_if_due().exception(), Problem)
     with Store.open(path) as store:
         assert store.notice is not None
         assert len(store.conversations().result()) == 41
@@ -163,3 +158,84 @@ def test_no_damage_that_is_found_makes_the_opening_fail(path, clock):
             asked(store, "still here")
         with raw(path) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
+
+
+def made(age, *, size_bytes=1):
+    return Backup(path=Path(str(age)), made=NOW - age, size_bytes=size_bytes)
+
+
+def ages(found):
+    return [NOW - backup.made for backup in found]
+
+
+def test_one_is_made_when_the_last_is_an_hour_old_and_older_ones_are_deleted(store, clock):
+    asked(store)
+    assert store.back_up_if_due().result()
+    assert not store.back_up_if_due().result()
+    clock.now += timedelta(hours=1)
+    assert store.back_up_if_due().result()
+    clock.now -= timedelta(days=400)  # the clock is set right
+    assert store.back_up_if_due().result()
+    assert len(backups(store.backups)) == 3
+    clock.now += timedelta(days=401)
+    for _ in range(40):
+        clock.now += timedelta(hours=3)
+        assert store.back_up_if_due().result()
+    found = backups(store.backups)
+    assert len(found) < 40
+    assert to_drop(found, now=clock.now) == ()
+    assert not is_due(store.backups, now=clock.now)
+    assert backup.newest_good(store.backups) == found[0]
+
+
+def test_a_backup_is_a_whole_private_file_and_others_are_left(store):
+    store.backups.mkdir()
+    for name in ("notes.txt", "mine.sqlite", "20260101.sqlite", "x.partial", "x.partial-wal"):
+        (store.backups / name).touch()
+    assert backups(store.backups) == ()
+    question = asked(store)
+    answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    store.flush_answer(answer.id, "so far", ()).result()
+    assert store.back_up_if_due().result()
+    (found,) = backups(store.backups)
+    left = {path.name for path in store.backups.iterdir()}
+    assert left == {"notes.txt", "mine.sqlite", "20260101.sqlite", found.path.name}
+    assert found.path.stat().st_mode & 0o077 == 0
+    with raw(found.path) as connection:
+        rows = connection.execute("SELECT content FROM messages ORDER BY id").fetchall()
+    assert rows == [(question.content,), ("so far",)]
+
+
+def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week():
+    found = [made(timedelta(hours=hours)) for hours in range(0, 24 * 200, 6)]
+    dropped = to_drop(found, now=NOW)
+    kept = ages([backup for backup in found if backup not in dropped])
+    recent = [age for age in kept if age <= timedelta(days=2)]
+    daily = [age for age in kept if timedelta(days=2) < age <= timedelta(days=14)]
+    weekly = [age for age in kept if timedelta(days=14) < age]
+    assert len(recent) == 9
+    assert len({(NOW - age).date() for age in daily}) == len(daily) == 13
+    assert len({(NOW - age).isocalendar()[:2] for age in weekly}) == len(weekly)
+    assert len(weekly) in (10, 11)
+    assert max(kept) <= timedelta(weeks=12)
+
+
+def test_the_oldest_go_where_they_take_too_much_room_but_three_are_kept():
+    found = [made(timedelta(days=1000 + day), size_bytes=9) for day in range(5)]
+    assert to_drop(found, now=NOW, largest_total_bytes=1) == tuple(found[3:])
+    found = [made(timedelta(hours=hours), size_bytes=10) for hours in range(8)]
+    assert to_drop(found, now=NOW, largest_total_bytes=55) == tuple(found[5:])
+
+
+@given(st.lists(st.timedeltas(timedelta(days=-1), timedelta(days=300)), unique=True))
+def test_thinning_keeps_the_newest_and_is_done_at_once(some):
+    found = [made(age) for age in some]
+    dropped = to_drop(found, now=NOW)
+    kept = [backup for backup in found if backup not in dropped]
+    newest = sorted(found, key=lambda backup: backup.made)[-3:]
+    assert all(backup in kept for backup in newest)
+    assert to_drop(kept, now=NOW) == ()
+    assert all(age > timedelta(days=2) for age in ages(dropped))

@@ -55,15 +55,12 @@ def test_a_full_disk_is_told_and_the_answer_can_be_saved_later(small_disk):
             store.say(question.conversation, text),
             store.finish_answer(answer.id, text, events, state="complete"),
         ):
-            with pytest.raises(Problem, match="disk is full") as caught:
-                attempt.result()
-            assert "Free some space" in caught.value.remedy
+            assert "full" in attempt.exception().message
         # What is there can be read all the while.
         assert store.message(answer.id).result().content == "begun"
         assert store.branch(question.conversation).result()[0] == question
         assert store.search("blue").result()
-        with pytest.raises(Problem, match="A backup needs"):
-            store.back_up_if_due().result()
+        assert isinstance(store.back_up_if_due().exception(), Problem)
         ballast.unlink()
         remount(small_disk, "size=16m")
         done = store.finish_answer(answer.id, text, events, state="complete").result()
@@ -95,28 +92,22 @@ def test_a_disk_that_fills_up_loses_nothing(small_disk):
         assert store.say(chat, "again").result().parent == saved[-1].id
 
 
-def test_the_chats_can_be_read_while_the_disk_is_full(small_disk):
+def test_the_chats_can_be_read_while_the_disk_is_full_and_no_new_file_be_made(small_disk):
     path = small_disk / "c.sqlite"
     with Store.open(path) as store:
         question = asked(store)
         answer = store.begin_answer(question.id, target="t", drafter="d").result()
     ballast = fill(small_disk)
     with Store.open(path) as store:
-        assert store.notice is not None
-        assert "disk is full" in store.notice
+        assert "full" in store.notice
         assert store.branch(question.conversation).result()[0] == question
+    with pytest.raises(Problem, match=r"disk|space"):
+        Store.open(small_disk / "new.sqlite")
     ballast.unlink()
     with Store.open(path) as store:
         assert store.notice is None
         assert store.message(answer.id).result().state == "interrupted"
-
-
-def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk):
-    ballast = fill(small_disk)
-    with pytest.raises(Problem, match=r"disk|space"):
-        Store.open(small_disk / "c.sqlite")
-    ballast.unlink()
-    with Store.open(small_disk / "c.sqlite") as store:
+    with Store.open(small_disk / "new.sqlite") as store:
         assert asked(store).id == 1
 
 
@@ -136,8 +127,7 @@ def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk, tmp_
             question, answer = store.branch(found.conversation).result()
             assert store.chat(found.conversation).result().entries[0].content == question.content
             for change in (store.say(found.conversation, "x"), store.rename(1, "x")):
-                with pytest.raises(Problem, match="written"):
-                    change.result()
+                assert "written" in change.exception().message
             assert store.message(answer.id).result() == answer
     with pytest.raises(Problem, match=r"cannot be (written|opened)"):
         Store.open(small_disk / "new" / "c.sqlite")

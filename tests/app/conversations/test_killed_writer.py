@@ -104,17 +104,14 @@ def kill_many(path, *, times, longest_seconds):
     return figures
 
 
-def test_nothing_acknowledged_is_lost_in_3_kills(path):
-    figures = kill_many(path, times=3, longest_seconds=0.3)
-    assert figures["kills"] == 3
-    assert figures["lost"] == 0
-
-
-@pytest.mark.slow
-def test_nothing_acknowledged_is_lost_in_100_kills(path):
-    figures = kill_many(path, times=100, longest_seconds=1.0)
-    print(dict(figures))
-    assert figures["kills"] == 100
-    assert figures["acknowledged writes"] > 1000
-    assert figures["interrupted answers"] > 10
-    assert figures["lost"] == 0
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("times", "longest_seconds", "writes", "answers"),
+    [(3, 0.3, 0, 0), (100, 1.0, 1001, 11)],
+    ids=["3 kills", "100 kills"],
+)
+def test_nothing_acknowledged_is_lost(path, times, longest_seconds, writes, answers):
+    figures = kill_many(path, times=times, longest_seconds=longest_seconds)
+    assert (figures["kills"], figures["lost"]) == (times, 0)
+    assert figures["acknowledged writes"] >= writes
+    assert figures["interrupted answers"] >= answers

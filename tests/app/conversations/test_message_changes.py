@@ -1,12 +1,14 @@
-"""Messages are deleted and put back, answers edited, and conversations copied."""
+"""Messages: nothing is overwritten, answers are saved as they grow, edited, deleted and put back,
+and conversations copied."""
 
 from itertools import permutations
 
 import pytest
 
+from app.conversations.records import Unsent
 from app.conversations.store import Store
 from models.errors import Problem
-from tests.support.app.store_samples import answered, asked, contents, round_of
+from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
 
 @pytest.fixture
@@ -30,44 +32,39 @@ def everything(store, branch):
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_message_goes_alone_and_comes_back(store, branch, place):
+def test_a_message_goes_alone_and_comes_back_also_after_others_were_said(store, branch, place):
     before = everything(store, branch)
     change = store.delete_message(branch[place].id).result()
     left = ["One?", "One.", "Two?", "Two."]
     del left[place]
     assert shown(store, branch) == left
-    assert change.in_words == "Deleted a message"
-    with pytest.raises(Problem):
-        store.message(branch[place].id).result()
+    assert isinstance(store.message(branch[place].id).exception(), Problem)
     hits = store.search(branch[place].content).result()
     assert branch[place].id not in [hit.message for hit in hits]
     store.undo(change).result()
     assert everything(store, branch) == before
+    if place < 3:
+        change = store.delete_message(branch[place].id).result()
+        store.say(branch[0].conversation, "Three?").result()
+        store.undo(change).result()
+        assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]
 
 
-def test_one_of_several_versions_goes_with_what_was_said_to_it(store, branch):
+def test_a_version_goes_with_what_was_said_to_it(store, branch):
     before = everything(store, branch)
     other = store.edit(branch[1].id, "Uno.").result()
     store.switch(branch[3].id).result()
     change = store.delete_message(branch[1].id).result()
     assert shown(store, branch) == ["One?", "Uno."]
-    assert change.in_words == "Deleted a version and the 2 messages after it"
+    assert "2" in change.in_words
     store.undo(change).result()
     assert shown(store, branch) == ["One?", "One.", "Two?", "Two."]
     store.delete_message(other.id).result()
     chat, shown_now, traces = everything(store, branch)
     assert (shown_now, traces) == before[1:], "a version that is not shown"
     assert chat.entries == before[0].entries
-
-
-def test_what_was_said_since_stays_and_what_is_written_is_not_deleted(store, branch):
-    change = store.delete_message(branch[1].id).result()
-    store.say(branch[0].conversation, "Three?").result()
-    store.undo(change).result()
-    assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]
     answer = store.begin_answer(branch[2].id, target="t", drafter="d").result()
-    with pytest.raises(Problem, match="being written"):
-        store.delete_message(answer.id).result()
+    assert isinstance(store.delete_message(answer.id).exception(), Problem)
     assert shown(store, branch)[-1] == ""
 
 
@@ -105,9 +102,7 @@ def test_a_conversation_is_copied_whole_or_up_to_a_message(store, branch):
 @pytest.mark.parametrize("again", [*permutations(range(3))], ids=str)
 @pytest.mark.parametrize("gone", [(0, 1, 2), (1, 2, 3), (2, 1, 3), (3, 2, 0)], ids=str)
 @pytest.mark.quick(12)
-def test_deleted_messages_are_restored_in_any_order_after_a_restart(
-    store, path, branch, gone, again
-):
+def test_messages_are_restored_in_any_order_later(store, path, branch, gone, again):
     before = everything(store, branch)
     for place in gone:
         store.delete_message(branch[place].id).result()
@@ -133,3 +128,114 @@ def test_a_message_finds_a_place_when_the_one_before_it_is_gone_for_good(store, 
     store.undo(answer).result()
     assert shown(store, branch) == ["One?", "One.", "Two."]
     assert isinstance(store.undo(question).exception(), Problem)
+
+
+def test_a_question_and_its_answer_are_begun_together_or_not_at_all(store, monkeypatch):
+    record, branch = store.ask(None, "Why?", target="Qwen3", drafter="lookup").result()
+    conversation, names = record.id, {"target": "t", "drafter": "d"}
+    assert (record.title, record.leaf, record.titled) == ("Why?", branch[-1].id, False)
+    assert [(m.role, m.content, m.state, m.target) for m in branch] == [
+        ("user", "Why?", "complete", ""),
+        ("assistant", "", "streaming", "Qwen3"),
+    ]
+    same, branch = store.ask(conversation, "And?", **names).result()
+    assert same.id == conversation
+    assert contents(branch) == ["Why?", "", "And?", ""]
+    _, branch = store.ask(conversation, "Who?", instead_of=branch[0].id, **names).result()
+    assert contents(branch) == ["Who?", ""]
+    assert branch[0].siblings == 2
+    store.keep_queued(conversation, ("Two?", "\ud800 Three?")).result()
+    store.keep_unsent(conversation, "unsent").result()
+    with monkeypatch.context() as broken:
+        broken.setattr("app.conversations.tree.begin", None)
+        failed = store.ask(conversation, "Two?", queued=True, **names)
+        first = store.ask(None, "Why?", **names)
+        assert None not in (failed.exception(), first.exception())
+    (kept,) = store.conversations().result()
+    assert kept.queued == ("Two?", "\ufffd Three?")
+    record, branch = store.ask(conversation, "Two?", queued=True, **names).result()
+    assert (record.queued, record.unsent) == (("\ufffd Three?",), "unsent")
+    assert contents(branch) == ["Who?", "", "Two?", ""]
+
+
+@pytest.mark.parametrize(
+    ("unsent", "left"),
+    [
+        (Unsent("Two?"), Unsent()),
+        (Unsent("What came after it"), Unsent("What came after it")),
+        (Unsent("Two?", 1, "Won?"), Unsent("", 1, "Won?")),
+    ],
+)
+def test_what_waited_to_be_sent_takes_only_itself_along(store, unsent, left):
+    question = asked(store, "One?")
+    answer = answered(store, question)
+    store.keep_queued(question.conversation, ("Two?", "Three?")).result()
+    before = store.conversation(question.conversation).result()
+    store.edit(question.id, "Other?").result()
+    store.keep_unsent(question.conversation, unsent.stored).result()
+    more = {"as_of": before, "target": "t", "drafter": "d"}
+    record, branch = store.ask(question.conversation, "Two?", **more).result()
+    assert (Unsent.read(record.unsent), branch[-2].parent) == (left, answer.id)
+    store.keep_queued(question.conversation, ("Three?",)).result()  # it was taken out meanwhile
+    record, _ = store.ask(question.conversation, "Two?", queued=True, **more).result()
+    assert record.queued == ("Three?",)
+    store.delete_message(answer.id).result()
+    assert isinstance(store.ask(question.conversation, "Two?", **more).exception(), Problem)
+
+
+def test_an_answer_is_saved_as_it_grows(path, store):
+    question = asked(store)
+    answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    events = []
+    for number in range(3):
+        events.extend(round_of(number))
+        sent = list(events)
+        flushed = store.flush_answer(answer.id, "token " * (2 * number + 2), sent)
+        sent.clear()  # whatever the caller does with its list later
+        flushed.result()
+        assert store.trace(answer.id).result() == tuple(events)
+        assert store.message(answer.id).result().content == "token " * (2 * number + 2)
+    store.flush_answer(answer.id, "token " * 6, events).result()
+    events.extend(round_of(3))
+    done = store.finish_answer(answer.id, "all", events, state="cancelled").result()
+    assert (done.content, done.state) == ("all", "cancelled")
+    for late in (
+        store.flush_answer(answer.id, "late", round_of(1) * 9),
+        store.finish_answer(answer.id, "late", round_of(1) * 9, state="complete"),
+    ):
+        assert isinstance(late.exception(), Problem)
+    assert store.trace(answer.id).result() == tuple(events)
+    store.close()
+    with raw(path) as connection:
+        parts = connection.execute("SELECT part, events FROM traces").fetchall()
+    assert parts == [(0, 12)]
+
+
+def test_what_is_not_there_is_a_problem_and_finishing_as_streaming_a_mistake(store):
+    answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+    wrong = store.finish_answer(answer.id, "x", (), state="streaming")
+    assert isinstance(wrong.exception(), ValueError)
+    assert store.message(answer.id).result() == answer
+    for attempt in (
+        store.message(7),
+        store.siblings(7),
+        store.switch(7),
+        store.edit(7, "x"),
+        store.begin_answer(7, target="t", drafter="d"),
+        store.flush_answer(7, "x", ()),
+        store.say(7, "x"),
+        store.chat(7),
+    ):
+        assert isinstance(attempt.exception(), Problem)
+    assert store.trace(7).result() == ()
+
+
+def test_a_damaged_trace_leaves_the_answer(path):
+    with Store.open(path) as store:
+        answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+        store.flush_answer(answer.id, "a", round_of(0)).result()
+    with raw(path) as connection:
+        connection.execute("UPDATE traces SET lines = x'00'")
+    with Store.open(path) as store:
+        assert store.message(answer.id).result().content == "a"
+        assert isinstance(store.trace(answer.id).exception(), Problem)

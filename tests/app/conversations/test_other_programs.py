@@ -1,13 +1,14 @@
-"""Conversations of LM Studio and Claude: made as those programs write them."""
+"""Conversations of ChatGPT, LM Studio and Claude: made as those programs write them."""
 
-import io
 import json
-import zipfile
+from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.conversations import exchange
 from app.conversations.records import (
@@ -18,6 +19,7 @@ from app.conversations.records import (
 )
 from engine.request import Request, Sampling
 from models.errors import Problem
+from tests.support.app.store_samples import contents, zipped
 
 MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
 
@@ -38,14 +40,6 @@ THOUGHT = "<think>\nLet me see.\n</think>\n\n2 and 3."
 def parsed(value):
     (chat,) = exchange.parse(json.dumps(value).encode())
     return chat
-
-
-def zipped(files):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return data.getvalue()
 
 
 def test_lm_studio(tmp_path):
@@ -89,9 +83,116 @@ def test_what_other_programs_write_is_refused_in_one_line(tmp_path, name):
     path = tmp_path / name
     path.write_text(UNKNOWN[name])
     for read in (lambda: exchange.read_chats(path), lambda: exchange.parse(zipped(UNKNOWN))):
-        said = refusal(read)
-        assert "Choose an export of" in said
-        assert "\n" not in said
+        with pytest.raises(Problem) as refused:
+            read()
+        assert "ChatGPT" in refused.value.remedy
+        assert "\n" not in str(refused.value)
+
+
+def node(parent, role, said="", **more):
+    """A node of ChatGPT's mapping, as the export has them."""
+    content = said if isinstance(said, dict) else {"content_type": "text", "parts": [said]}
+    message = {"author": {"role": role}, "content": content, "recipient": "all", **more}
+    return {"parent": parent, "children": [], "message": message}
+
+
+def exported(mapping, **more):
+    return [{"title": "A chat", "mapping": mapping, **more}]
+
+
+MAPPING = {
+    # Out of order on purpose: a child may stand before its parent.
+    "a2": node("u1", "assistant", "Second.", create_time=1700000002.5),
+    "root": {"id": "root", "message": None, "parent": None, "children": ["sys"]},
+    "sys": node("root", "system", "", metadata={"is_visually_hidden_from_conversation": True}),
+    "u1": node("sys", "user", "Why?", create_time=1700000001),
+    "a1": node("u1", "assistant", "First.", metadata={"model_slug": "gpt-4o"}),
+    "call": node("a1", "assistant", {"content_type": "code", "text": "1+1"}, recipient="python"),
+    "tool": node("call", "tool", {"content_type": "execution_output", "text": "2"}),
+    "think": node("tool", "assistant", {"content_type": "thoughts", "thoughts": []}),
+    "a3": node("think", "assistant", "It is 2."),
+    "u2": node("a2", "user", {"content_type": "multimodal_text",
+               "parts": [{"content_type": "image_asset_pointer"}, "And this?"]}),
+}  # fmt: skip
+
+
+def test_of_chatgpts_tree_the_machinery_is_left_out(store):
+    times = {"create_time": 1700000000, "update_time": 1.7e9 + 9}
+    chat = parsed(exported(MAPPING, current_node="a3", **times))
+    assert contents(chat.branch()) == ["Why?", "First.", "It is 2."]
+    assert chat.created == datetime.fromtimestamp(1700000000, UTC)
+    (added,) = store.add([chat]).result()
+    assert added.title == "A chat"
+    branch = store.branch(added.id).result()
+    assert contents(branch) == ["Why?", "First.", "It is 2."]
+    assert branch[1].target == "gpt-4o"
+    versions = {each.content: each.id for each in store.siblings(branch[1].id).result()}
+    assert versions.keys() == {"First.", "Second."}
+    switched = store.switch(versions["Second."]).result()
+    assert contents(switched) == ["Why?", "Second.", "[image]\n\nAnd this?"]
+    for current in (None, "nowhere", 7, "root"):
+        assert parsed(exported(MAPPING, current_node=current)).branch(), current
+
+
+MARK = "\ue200cite\ue202turn0search3\ue201"
+
+
+def test_marks_of_sources_become_links_and_files_are_named():
+    for said, more, content in (
+        (f"It is so{MARK}.", {"content_references": [{"matched_text": MARK, "alt": " ([A](b))"}]},
+         "It is so ([A](b))."),
+        (f"So{MARK} or【12†source】 so.", {"content_references": [{"matched_text": "or"}, 7]},
+         "So or so."),
+        ("See【3:0†a.pdf】", {"attachments": [{"name": "a.pdf"}, {"name": 7}]},
+         "See\n\n[file: a.pdf]"),
+        ("", {"attachments": [{"name": "a.pdf"}]}, "[file: a.pdf]"),
+        ("Ask 【the keeper】.", {}, "Ask 【the keeper】."),
+    ):  # fmt: skip
+        chat = parsed(exported({"a": node(None, "user", said, metadata=more)}, is_archived=True))
+        assert (contents(chat.entries), chat.archived) == ([content], True)
+
+
+def test_a_zip_is_read_as_it_was_downloaded(tmp_path):
+    empty = {"title": "Empty", "mapping": {"root": {"message": None, "parent": None}}}
+    other = [empty, {"title": "**Other** `code`", "mapping": MAPPING}, empty]
+    files = {"user.json": "{}", "chat.html": "<html>"}
+    files |= {
+        f"conversations-00{number}.json": json.dumps(value)
+        for number, value in enumerate((exported(MAPPING), other))
+    }
+    path = tmp_path / "export.zip"
+    path.write_bytes(zipped(files))
+    assert [chat.title for chat in exchange.read_chats(path)] == ["A chat", "Other code"]
+    assert exchange.parse(path.read_bytes()) == exchange.read_chats(path)
+
+
+@given(st.integers(0, 500), st.binary(min_size=1, max_size=20))
+def test_any_damage_to_a_zip_gives_chats_or_a_problem(start, noise):
+    data = bytearray(zipped({"conversations.json": json.dumps(exported(MAPPING))}))
+    data[4 + start : 4 + start + len(noise)] = noise
+    with suppress(Problem):
+        assert exchange.parse(bytes(data))
+
+
+def test_a_tree_may_be_very_deep(store):
+    mapping = {str(i): node(str(i - 1), "user", f"m{i}") for i in range(1_500)}
+    backwards = dict(reversed(mapping.items()))
+    chat = parsed(exported(backwards, current_node="1499"))
+    assert len(chat.branch()) == 1_500
+    (added,) = store.add([chat]).result()
+    branch = store.branch(added.id).result()
+    assert contents(branch) == [f"m{i}" for i in range(1_500)]
+    store.edit(branch[0].id, "otherwise").result()
+    assert store.switch(branch[0].id).result()[-1] == branch[-1]
+
+
+def test_an_absurd_time_is_none(store):
+    for time in (-1, 0, 1e300, "yesterday", [], True, 10**400, "9999-12-31T23:59:59.999"):
+        mapping = {"a": node(None, "user", "x", create_time=time)}
+        chat = parsed(exported(mapping, create_time=time, update_time=time))
+        assert chat.created is chat.updated is chat.entries[0].created is None
+        (added,) = store.add([chat]).result()
+        assert added in store.conversations().result()
 
 
 def spoilt(value):
@@ -114,19 +215,6 @@ def spoilt(value):
             yield copy
 
 
-def refusal(read):
-    """Why something is refused; empty if it is read."""
-    try:
-        read()
-    except Problem as problem:
-        return str(problem)
-    return ""
-
-
-def said_by(role, text, **more):
-    return {"author": {"role": role}, "content": {"content_type": "text", "parts": [text]}, **more}
-
-
 MORE = {
     "attachments": [{"name": "a.pdf"}],
     "content_references": [{"matched_text": "W", "alt": "w"}],
@@ -136,8 +224,8 @@ CHATGPT = {
     "current_node": "b",
     "create_time": 1.7e9,
     "mapping": {
-        "a": {"parent": None, "message": said_by("user", "Which?", recipient="all", metadata=MORE)},
-        "b": {"parent": "a", "message": said_by("assistant", "Two", create_time=1.7e9)},
+        "a": node(None, "user", "Which?", metadata=MORE),
+        "b": node("a", "assistant", "Two", create_time=1.7e9),
     },
 }
 SETTINGS = settings_to_json(Request(sampling=Sampling(temperature=0.5), stops=("x",)))
@@ -159,10 +247,12 @@ OPENAI = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Wh
 def test_damaged_files_give_what_is_whole_or_one_clear_line(value):
     assert exchange.parse(json.dumps(value).encode())
     for damaged in spoilt(value):
-        data = json.dumps(damaged).encode()
-        if said := refusal(lambda data=data: exchange.parse(data)):
-            assert "\n" not in said
-            continue
-        for chat in exchange.parse(data):
+        chats, said = (), ""
+        try:
+            chats = exchange.parse(json.dumps(damaged).encode())
+        except Problem as refused:
+            said = str(refused)
+        assert "\n" not in said
+        for chat in chats:
             assert exchange.parse(exchange.to_json(chat).encode()) == (chat,)
             assert exchange.to_markdown(chat)

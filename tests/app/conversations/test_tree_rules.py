@@ -46,7 +46,10 @@ class Trees(RuleBasedStateMachine):
         self.home[id], self.nodes[id], self.leaves[chat] = chat, node, id
         return id
 
-    def _hidden(self, chat):
+    def _refused(self, attempt, chat):
+        """Whether the chat is deleted: then nothing can be done to it."""
+        if chat in self.deleted:
+            assert isinstance(attempt.exception(), Problem)
         return chat in self.deleted
 
     @rule(target=chats)
@@ -58,8 +61,7 @@ class Trees(RuleBasedStateMachine):
     @rule(target=messages, chat=chats, content=texts)
     def say(self, chat, content):
         attempt = self.store.say(chat, content)
-        if self._hidden(chat):
-            assert isinstance(attempt.exception(), Problem)
+        if self._refused(attempt, chat):
             return multiple()
         node = Node(self.leaves[chat], content, "complete")
         return self._added(chat, attempt.result().id, node)
@@ -67,8 +69,7 @@ class Trees(RuleBasedStateMachine):
     @rule(target=messages, chat=chats, content=texts)
     def ask(self, chat, content):
         attempt = self.store.ask(chat, content, target="t", drafter="d")
-        if self._hidden(chat):
-            assert isinstance(attempt.exception(), Problem)
+        if self._refused(attempt, chat):
             return multiple()
         _, branch = attempt.result()
         question = Node(self.leaves[chat], content, "complete")
@@ -78,8 +79,7 @@ class Trees(RuleBasedStateMachine):
     @rule(target=messages, message=messages, content=texts)
     def edit(self, message, content):
         attempt = self.store.edit(message, content)
-        if self._hidden(self.home[message]):
-            assert isinstance(attempt.exception(), Problem)
+        if self._refused(attempt, self.home[message]):
             return multiple()
         node = Node(self.nodes[message].parent, content, "complete")
         return self._added(self.home[message], attempt.result().id, node)
@@ -87,8 +87,7 @@ class Trees(RuleBasedStateMachine):
     @rule(target=messages, message=messages, content=texts)
     def begin(self, message, content):
         attempt = self.store.begin_answer(message, target="t", drafter="d", content=content)
-        if self._hidden(self.home[message]):
-            assert isinstance(attempt.exception(), Problem)
+        if self._refused(attempt, self.home[message]):
             return multiple()
         node = Node(message, content, "streaming")
         return self._added(self.home[message], attempt.result().id, node)
@@ -107,10 +106,10 @@ class Trees(RuleBasedStateMachine):
 
     @rule(message=messages)
     def switch(self, message):
-        if self._hidden(self.home[message]):
-            assert isinstance(self.store.switch(message).exception(), Problem)
+        attempt = self.store.switch(message)
+        if self._refused(attempt, self.home[message]):
             return
-        self.store.switch(message).result()
+        attempt.result()
         leaf = message
         while children := [id for id, node in self.nodes.items() if node.parent == leaf]:
             leaf = max(children)
@@ -119,8 +118,7 @@ class Trees(RuleBasedStateMachine):
     @rule(chat=chats)
     def delete(self, chat):
         attempt = self.store.delete(chat)
-        assert (attempt.exception() is None) != self._hidden(chat)
-        if not self._hidden(chat):
+        if not self._refused(attempt, chat):
             self.deleted[chat] = attempt.result()
 
     @rule(chat=chats)
@@ -140,9 +138,7 @@ class Trees(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self):
-        listed = {
-            conversation.id: conversation for conversation in self.store.conversations().result()
-        }
+        listed = {each.id: each for each in self.store.conversations().result()}
         assert set(listed) == set(self.leaves) - set(self.deleted)
         for chat, conversation in listed.items():
             assert conversation.leaf == self.leaves[chat]
@@ -154,20 +150,13 @@ class Trees(RuleBasedStateMachine):
             branch = self.store.branch(chat).result()
             assert [message.id for message in branch] == expected
             for message in branch:
-                node = self.nodes[message.id]
-                same = [
-                    i
-                    for i in self.nodes
-                    if self.home[i] == chat and self.nodes[i].parent == node.parent
-                ]
+                parent = self.nodes[message.id].parent
+                of_chat = (id for id in self.nodes if self.home[id] == chat)
+                same = [id for id in of_chat if self.nodes[id].parent == parent]
                 assert (message.siblings, same[message.place - 1]) == (len(same), message.id)
         for id, node in self.nodes.items():
             found = self.store.message(id).result()
-            assert (found.parent, found.content, found.state) == (
-                node.parent,
-                node.content,
-                node.state,
-            )
+            assert Node(found.parent, found.content, found.state) == node
 
 
 TestTrees = Trees.TestCase
