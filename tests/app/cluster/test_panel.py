@@ -1,15 +1,21 @@
-"""The dialog of several Macs says what was found and how each is, and passes on what is done."""
+"""The dialog of several Macs says what was found and how each is, and passes on what is done; also
+with a real engine and two ranks on this machine."""
 
 import json
-from collections.abc import Callable
 
+import psutil
 import pytest
 
 from app.cluster.panel import MacsPanel
+from app.cluster.several_macs import cluster_command
+from app.commands import CommandRunner
+from app.engine_client.engine_process import host_command
 from engine.cluster.states import RankState
 from engine.process.protocol import Macs, Ranks
+from engine.request import Request, Sampling
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.app.window_use import answered, part, send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 REFUSED = ("mini.local: Permission denied.", "Let this Mac in.")
@@ -34,25 +40,15 @@ class Panel:
         self.window, self.commands = window, commands
         self.macs = window.application.macs
         window.menus.actions["macs"].trigger()
-        panel = window.findChild(MacsPanel)
-        assert panel is not None
-        self.panel = panel
+        self.panel = part(window, MacsPanel)
 
     @property
     def check(self):
-        """The newest."""
         return self.commands.started[-1]
 
     @property
     def report(self):
         return self.panel.report.toPlainText()
-
-    def ask(self, text):
-        self.window.composer.set_text(text)
-        self.window.composer.send()
-
-
-OpenPanel = Callable[..., Panel]
 
 
 @pytest.fixture
@@ -97,48 +93,40 @@ def test_it_says_how_to_begin_and_a_chosen_file_is_checked_at_once(open_panel, h
     assert shown.macs.finding is None
 
 
-def test_the_engine_uses_them_and_stops_using_them(open_panel, hosts, until):
-    shown = open_panel(
-        "ready take load take begin ranks:ready:loading ranks:working:ready load rest "
-        "-- ready serve"
-    )
-    loader = shown.window.loader
-    shown.macs.choose(hosts)
-    shown.panel.switch.click()
-    assert shown.check.dropped
-    until(lambda: loader.loaded and loader.loaded.macs == Macs(str(hosts)))
-    assert shown.panel.line.tone == "good"
-    assert "layers 8–15, 21.4 GB needed" in shown.report
-    assert not shown.panel.check.isEnabled()
-    shown.panel.switch.click()
-    until(lambda: loader.loaded and loader.loaded.macs == Macs())
-    assert shown.panel.line.tone == "muted"
-
-
 @pytest.mark.parametrize("on", [True, False])
 @pytest.mark.quick(1)
 def test_they_are_used_and_left_when_the_answer_has_ended(open_panel, hosts, until, tmp_path, on):
     go = tmp_path / "go"
     answer = f"take text:a wait:{go} done"
-    steps = f"ready take load {answer} take load rest"
-    if not on:
-        steps = f"ready take load take load {answer} rest -- ready serve"
-    shown = open_panel(steps)
+    joins = "take begin ranks:ready:loading ranks:working:ready load"
+    steps = f"{answer} {joins}" if on else f"{joins} {answer}"
+    shown = open_panel(f"ready take load {steps} rest -- ready serve")
+    loader = shown.window.loader
+
+    def uses(file):
+        return loader.loaded and loader.loaded.macs.hosts == file
+
     shown.macs.choose(hosts)
     if not on:
         shown.panel.switch.click()
         until(lambda: shown.macs.loaded)
     before = shown.panel.line.text
-    shown.ask("Hello")
+    send(shown.window, "Hello")
     until(lambda: shown.window.application.answers.busy)
     shown.panel.switch.click()
     assert shown.macs.waiting
     assert shown.panel.line.text != before
     go.touch()
-    wanted = str(hosts) if on else ""
-    loader = shown.window.loader
-    until(lambda: loader.loaded and loader.loaded.macs.hosts == wanted)
+    until(lambda: uses(str(hosts) if on else ""))
     assert shown.macs.loaded is on
+    if on:
+        assert shown.check.dropped
+        assert shown.panel.line.tone == "good"
+        assert "layers 8–15, 21.4 GB needed" in shown.report
+        assert not shown.panel.check.isEnabled()
+        shown.panel.switch.click()  # at once, as nothing is written
+        until(lambda: uses(""))
+    assert shown.panel.line.tone == "muted"
 
 
 def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(open_panel, hosts, until):
@@ -154,14 +142,13 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(open_panel, hosts,
     shown.panel.switch.click()
     until(lambda: shown.macs.loaded)
     first = window.engine.pid
-    shown.ask("Hello")
+    send(window, "Hello")
     until(lambda: window.engine.pid not in (0, first) and shown.macs.loaded)
     assert any("mac-1.local" in text for text in notices)
     assert "mac-1.local: ready" in shown.report
     assert not {"engine", "macs"} & window.notices.texts.keys()
-    shown.ask("And now?")
-    until(lambda: len(window.conversation.branch) == 4)
-    until(lambda: window.conversation.branch[-1].content == "served")
+    send(window, "And now?")
+    until(lambda: texts(window)[3:] == ["served"])
 
 
 @pytest.mark.slow
@@ -183,3 +170,63 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(open_panel, hosts, until):
     shown.panel.switch.click()
     until(lambda: window.loader.loaded and window.loader.loaded.macs == Macs())
     assert "macs" not in window.notices.texts
+
+
+LONG = Request(sampling=Sampling(temperature=0.0, logit_bias={256: -1000.0}), max_tokens=3000)
+SHORT = Request(sampling=Sampling(temperature=0.0), max_tokens=8)
+
+
+@pytest.fixture
+def window(open_window, until, tiny_folder, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    cluster = CommandRunner(cluster_command())
+    window = open_window(host_command(), target=tiny_folder, cluster=cluster)
+    until(lambda: window.loader.loaded)
+    return window
+
+
+def rank(number, pid):
+    """The process of a rank below this one."""
+    below = psutil.Process(pid).children(recursive=True)
+    (found,) = (each for each in below if each.environ().get("MLX_RANK") == str(number))
+    return found
+
+
+@pytest.mark.slow
+def test_two_ranks_are_checked_used_lost_and_used_again(window, until, tmp_path):
+    hosts = tmp_path / "macs.json"
+    hosts.write_text(json.dumps([{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2))
+    macs = window.application.macs
+    window.menus.actions["macs"].trigger()
+    panel = part(window, MacsPanel)
+    macs.choose(hosts)
+    until(lambda: not macs.checking)
+    assert macs.finding is None
+    assert all(rank.chip and rank.free_bytes for rank in macs.ranks)
+
+    panel.switch.click()
+    until(lambda: macs.loaded)
+    first, second = (rank.layers for rank in macs.ranks)
+    assert (first[1], second[0], first[0]) == (4, 0, second[1])  # by what memory is free
+    assert all(rank.needed_bytes for rank in macs.ranks)
+    window.conversation.configure(system_prompt="", settings=LONG)
+    send(window, "Tell me a story.")
+    until(lambda: window.conversation.writing and window.conversation.writing.text)
+
+    follower = rank(1, window.engine.pid)
+    follower.kill()
+    first = window.engine.pid
+    until(lambda: "engine" in window.notices.texts)
+    assert "rank 1" in window.notices.texts["engine"]
+    until(lambda: window.engine.pid not in (0, first) and macs.loaded)
+    assert "engine" not in window.notices.texts
+    window.conversation.configure(system_prompt="", settings=SHORT)
+    send(window, "And now?")
+    until(answered(window, 4))
+    assert texts(window)[3]
+
+    others = psutil.Process(window.engine.pid).children(recursive=True)
+    panel.switch.click()
+    until(lambda: window.loader.loaded and not window.loader.loaded.macs.hosts)
+    until(lambda: not any(each.is_running() for each in others))
+    assert macs.finding is None

@@ -1,4 +1,4 @@
-"""What the self-test calls right, and that it tells of a window that crashes, hangs or fails."""
+"""What the self-test calls right, and that it tells of a window or a server that dies or hangs."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from app.self_test.facts import (
     read_facts,
     write_fact,
 )
-from app.self_test.served import ServedAnswer
+from app.self_test.served import ServedAnswer, ask_server
 from app.self_test.window import WindowTest
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, fake_host, make_window
@@ -63,14 +63,6 @@ def says(*lines):
     return (sys.executable, "-c", "\n".join(lines))
 
 
-def test_on_a_mac_the_gpu_computes(monkeypatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    (failure,) = judge(wrong("engine", device="Apple M4 Pro (CPU)"))
-    assert "Apple M4 Pro (CPU)" in failure
-    assert judge(wrong("engine", device="Apple M4 Pro (GPU)")) == []
-
-
 @pytest.mark.parametrize(
     ("observed", "fact"),
     [
@@ -85,10 +77,15 @@ def test_on_a_mac_the_gpu_computes(monkeypatch):
         *((replace(RIGHT, **{part: None}), "") for part in ("window", "engine", "pair", "answer")),
     ],
 )
-def test_each_wrong_fact_is_a_failure(observed, fact):
+def test_each_wrong_fact_is_a_failure_and_on_a_mac_a_cpu(observed, fact, monkeypatch):
     assert judge(RIGHT) == []
     (failure,) = judge(observed)
     assert fact in failure
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    (failure,) = judge(wrong("engine", device="Apple M4 Pro (CPU)"))
+    assert "Apple M4 Pro (CPU)" in failure
+    assert judge(wrong("engine", device="Apple M4 Pro (GPU)")) == []
 
 
 def test_facts_cross_the_pipe_and_other_lines_are_ignored():
@@ -97,38 +94,36 @@ def test_facts_cross_the_pipe_and_other_lines_are_ignored():
     assert read_facts(b'{"fact": "window", "painted_at": 12.5, "pid": 4}\n') == Observed()
 
 
-def test_a_crashed_window_is_reported_with_its_last_line(tmp_path):
-    crash = says(
-        PAINTS, "import os, sys", "print('no display', file=sys.stderr, flush=True)", "os.abort()"
-    )
-    run = watch_window(crash, tmp_path, None, seconds=60)
-    assert run.observed == Observed(window=WINDOW)
-    assert "SIGABRT" in run.failure
-    assert "no display" in run.failure
+CRASH = ("import os, sys", "print('no display', file=sys.stderr, flush=True)", "os.abort()")
 
 
-def test_a_window_that_hangs_is_ended(tmp_path):
-    hang = says(PAINTS, "import time", "time.sleep(3600)")
-    run = watch_window(hang, tmp_path, None, seconds=1.0)
-    assert run.observed == Observed(window=WINDOW)
+@pytest.mark.parametrize(
+    ("command", "window", "facts"),
+    [
+        (says(PAINTS, *CRASH), WINDOW, ["SIGABRT", "no display"]),
+        (says(PAINTS, "import time", "time.sleep(3600)"), WINDOW, []),
+        (("/no/such/program",), None, ["/no/such/program"]),
+    ],
+    ids=["crashes", "hangs", "is missing"],
+)
+def test_a_window_that_does_not_answer_is_reported(tmp_path, command, window, facts):
+    run = watch_window(command, tmp_path, None, seconds=60 if facts else 1.0)
+    assert run.observed == Observed(window=window)
     assert run.failure
+    assert all(fact in run.failure for fact in facts)
 
 
 def test_the_window_gets_a_home_and_the_picture_of_where_we_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tell = says(
         "import json, os, sys",
-        "why = json.dumps([sys.argv, os.environ['SLIPSTREAM_HOME']])",
+        "why = json.dumps([*sys.argv[1:], os.environ['SLIPSTREAM_HOME']])",
         "print(json.dumps({'fact': 'failure', 'why': why}))",
     )
     run = watch_window(tell, tmp_path / "home", Path("w.png"), seconds=60)
     home, picture = str(tmp_path / "home"), str(tmp_path / "w.png")
-    words, variable = json.loads(run.observed.failure.why)
-    assert variable == home
-    assert words[1:] == [
-        *("--self-test-window", home),
-        *("--self-test-picture", picture),
-    ]
+    words = ["--self-test-window", home, "--self-test-picture", picture, home]
+    assert json.loads(run.observed.failure.why) == words
 
 
 @pytest.fixture
@@ -144,7 +139,7 @@ def run_test(capsys, *command):
 
 
 @pytest.mark.usefixtures("no_starter")
-def test_the_report_is_one_object(capsys):
+def test_the_report_is_one_object_and_a_failure_is_on_standard_error_too(capsys, monkeypatch):
     status, report, errors = run_test(capsys, *says(f"print({LINES!r})"))
     assert (status, report["failures"], errors) == (0, [], "")
     assert report["versions"]["slipstream"]
@@ -154,13 +149,8 @@ def test_the_report_is_one_object(capsys):
     assert report["server"]["text"] == "{}"
     assert "first_paint_seconds" in report["window"]
     assert report["bundle"] == {}
-
-
-@pytest.mark.usefixtures("no_starter")
-def test_a_failure_is_in_the_report_and_on_standard_error(capsys, monkeypatch):
     status, report, errors = run_test(capsys, *says("raise SystemExit(3)"))
-    assert status == 1
-    assert not report["passed"]
+    assert (status, report["passed"]) == (1, False)
     assert errors.splitlines() == report["failures"]
     assert "status 3" in errors
     broken = ServedAnswer(failure="It did not start.")
@@ -168,8 +158,6 @@ def test_a_failure_is_in_the_report_and_on_standard_error(capsys, monkeypatch):
     status, report, _ = run_test(capsys, *says(f"print({LINES!r})"))
     assert (status, report["failures"]) == (1, ["It did not start."])
 
-
-def test_without_a_starter_the_rest_is_reported(capsys, monkeypatch):
     def offline(home):
         raise Problem("There is no network.", "Connect.")
 
@@ -247,10 +235,7 @@ def test_this_copy_works(tmp_path):
     assert QImage(str(picture)).width() > 0
 
 
-# The arguments
-
-
-def test_arguments_are_explained(monkeypatch, capsys):
+def test_arguments_are_explained_and_each_has_its_effect(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["app", "--version"])
     assert program.main() == 0
     for argument, status in (("--help", 0), ("--nonsense", 2)):
@@ -262,9 +247,6 @@ def test_arguments_are_explained(monkeypatch, capsys):
     assert said.out.startswith("Slipstream 0.")
     assert "--self-test" in said.out
     assert "--nonsense" in said.err
-
-
-def test_each_argument_has_its_effect(monkeypatch):
     done = []
     monkeypatch.setattr("app.self_test.checks.main", lambda *words: done.append(words) or 0)
     monkeypatch.setattr("app.self_test.window.main", lambda *words: done.append(words) or 0)
@@ -278,7 +260,55 @@ def test_each_argument_has_its_effect(monkeypatch):
     assert done == [(None,), (Path("w.png"),), (Path("home"), Path("w.png"))]
 
 
-def test_a_missing_window_program_is_reported(tmp_path):
-    run = watch_window((str(tmp_path / "nothing"),), tmp_path, None, seconds=60)
-    assert run.observed == Observed()
-    assert "nothing" in run.failure
+# The local server
+
+SERVER = """
+import json, os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert asked["response_format"]["json_schema"]["schema"]["required"] == ["capital"]
+        self.send_response(STATUS)
+        self.end_headers()
+        message = {"content": os.environ["ANSWER"]}
+        self.wfile.write(json.dumps({"choices": [{"message": message}]}).encode())
+    def log_message(self, *words):
+        pass
+server = HTTPServer(("127.0.0.1", 0), Handler)
+print(f"It answers at http://127.0.0.1:{server.server_port} with tiny.", flush=True)
+server.handle_request()
+"""
+
+
+def ask(program, answer="", *, seconds=60.0):
+    command = (sys.executable, "-c", program)
+    return ask_server({"ANSWER": answer}, command=command, seconds=seconds)
+
+
+RIGHTLY = '{"capital": "Paris"}'
+OK = SERVER.replace("STATUS", "200")
+CUT = SERVER.replace("STATUS)", '200)\n        self.send_header("Content-Length", "999")')
+
+
+def test_an_answer_by_the_schema():
+    served = ask(OK, RIGHTLY)
+    assert (served.text, served.failure) == (RIGHTLY, "")
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "fact"),
+    [
+        *((OK, answer, "") for answer in ("It is Paris.", "{}", "[]", '{"capital": 1}')),
+        (CUT, RIGHTLY, ""),
+        (SERVER.replace("STATUS", "503"), "no memory", "no memory"),
+        ("raise SystemExit('no such module')", "", "no such module"),
+        ("import time; time.sleep(3600)", "", ""),
+    ],
+    ids=["words", "no key", "a list", "a number", "breaks off", "refuses", "ends", "hangs"],
+)
+def test_a_server_that_does_not_answer_by_the_schema_is_reported(program, answer, fact):
+    seconds = 0.5 if "sleep" in program else 60.0
+    failure = ask(program, answer, seconds=seconds).failure
+    assert failure
+    assert fact in failure

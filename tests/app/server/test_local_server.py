@@ -4,6 +4,7 @@ the engine for goes with it."""
 import os
 
 import psutil
+import pytest
 
 from app.server.local_server import ServerState
 from engine.events import Done, Failed, Stats, Text
@@ -41,24 +42,9 @@ def test_what_a_server_may_not_ask_is_refused(serve):
     one = serve(IDLE, "listen unload load stranger print:nonsense RECORD")
     one.server.switch(True)
     one.until(lambda: len(one.received()) == 6)
-    refused = one.received()[2:]
-    assert [getattr(answer, "generation", None) for answer in refused] == [
-        "http-u",
-        "http-l",
-        "mine",
-        "",
-    ]
-    assert {getattr(answer, "cause", None) for answer in refused} == {"request"}
+    refused = [(getattr(each, "generation", ""), each.cause) for each in one.received()[2:]]
+    assert refused == [(name, "request") for name in ("http-u", "http-l", "mine", "")]
     assert len(one.heard.all("loaded")) == 1
-    assert one.server.state is ServerState.ON
-
-
-def test_it_outlives_the_engine(serve):
-    one = serve("ready take load take text:a kill -- ready serve", "listen generate:1 RECORD")
-    one.server.switch(True)
-    one.until(lambda: len(one.received()) == 8)
-    kinds = [type(answer) for answer in one.received()[2:]]
-    assert kinds == [Text, Failed, Unloaded, Ready, Loading, Loaded]
     assert one.server.state is ServerState.ON
 
 
@@ -70,22 +56,33 @@ def test_an_engine_that_hangs_is_restarted_for_a_program(serve):
     one.server.switch(True)
     one.until(lambda: Text("http-1", "a") in one.received())
     one.engine.hung.emit(60.0)
-    one.until(lambda: isinstance(one.received()[-1], Loaded))
     one.until(lambda: sum(isinstance(answer, Loaded) for answer in one.received()) == 2)
-    (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
+    kinds = [type(answer) for answer in one.received()[2:]]
+    assert kinds == [Text, Failed, Unloaded, Ready, Loading, Loaded]
+    failed = one.received()[3]
     assert (failed.generation, failed.cause) == ("http-1", "engine")
     assert one.engine.pid != first
 
 
-def test_a_model_that_rests_is_woken(serve, tmp_path):
+@pytest.mark.parametrize("fails", [False, True], ids=["it is loaded", "it cannot be loaded"])
+def test_a_model_that_rests_is_woken(serve, tmp_path, fails):
     ask = tmp_path / "ask"
-    one = serve("ready serve", f"listen wait:{ask} generate:1 count:2 generate:3 cancel:3 RECORD")
+    one = serve(
+        "ready take load take begin take failed serve" if fails else "ready serve",
+        f"listen wait:{ask} generate:1 count:2 generate:3 cancel:3 RECORD",
+    )
     one.server.switch(True)
     one.until_state(ServerState.ON)
     one.loader.unload()
     one.until(lambda: one.loader.loaded is None)
     assert one.server.can_wake
     ask.touch()
+    if fails:
+        one.until(lambda: one.received()[-1:] == [Unloaded("")])
+        failed = {answer.generation for answer in one.received() if isinstance(answer, Failed)}
+        assert "http-1" in failed
+        assert not one.server.can_wake
+        return
     one.until(lambda: Done("http-1", "stop", Stats()) in one.received())
     assert not any(isinstance(answer, Unloaded) for answer in one.received())
     # Its end comes while the model is loaded, or right after: the two race.
@@ -94,29 +91,16 @@ def test_a_model_that_rests_is_woken(serve, tmp_path):
     assert len(one.heard.all("loaded")) == 2
 
 
-def test_a_model_that_cannot_be_woken_is_told(serve, tmp_path):
-    ask = tmp_path / "ask"
-    one = serve(
-        "ready take load take begin take failed serve", f"listen wait:{ask} generate:1 RECORD"
-    )
-    one.server.switch(True)
-    one.until_state(ServerState.ON)
-    one.loader.unload()
-    one.until(lambda: one.loader.loaded is None)
-    ask.touch()
-    one.until(lambda: one.received()[-1:] == [Unloaded("")])
-    (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
-    assert failed.generation == "http-1"
-    assert not one.server.can_wake
-
-
-def test_its_death_is_told_and_cancels_what_it_asked(serve):
-    one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen rest")
+def test_its_death_is_told_and_cancels_what_it_asked(serve, tmp_path):
+    says = "take take take quote complain:broken"
+    one = serve(BUSY, f"listen generate:1 {says} kill -- listen rest")
     one.server.switch(True)
     one.until_state(ServerState.FAILED)
     assert "SIGKILL" in one.server.problem
     assert "broken" in one.server.problem
     assert one.engine.cancelled == ["http-1"]
+    log = (tmp_path / "server.log").read_text()
+    assert ("broken" in log, "treasure" in log) == (True, False), "no prompt"
     assert one.server.on
     one.server.restart()
     one.until_state(ServerState.ON)
@@ -135,29 +119,15 @@ def test_switched_off_it_ends_and_leaves_nothing(serve):
     assert one.server.problem == ""
 
 
-def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve):
+def test_off_nobody_is_asked_and_none_starts_where_others_can_read_the_key(serve):
     one = serve(IDLE, "listen RECORD generate:9 count:9")  # after the end of its input
+    assert one.server.key
+    assert one.key_file.stat().st_mode & 0o777 == 0o600
     one.server.switch(True)
     one.until_state(ServerState.ON)
     one.server.switch(False)
     one.until_state(ServerState.OFF)
     assert not one.engine.answering
-
-
-def test_a_taken_port_is_said(serve):
-    one = serve(IDLE, "listen:Port_8737_is_in_use. exit:1 -- listen RECORD")
-    one.server.switch(True)
-    one.until_state(ServerState.FAILED)
-    one.settings.server_port = 8888
-    one.server.restart()
-    one.until_state(ServerState.ON)
-    assert one.server.status.address.endswith(":8888")
-
-
-def test_no_process_is_started_where_others_can_read_the_key(serve):
-    one = serve(IDLE, "listen RECORD")
-    assert one.server.key
-    assert one.key_file.stat().st_mode & 0o777 == 0o600
     os.chmod(one.key_file, 0o644)
     one.server.switch(True)
     assert one.server.state is ServerState.FAILED
@@ -165,18 +135,14 @@ def test_no_process_is_started_where_others_can_read_the_key(serve):
     assert one.server.state is ServerState.OFF
 
 
-def test_no_prompt_gets_into_its_log(serve, tmp_path):
-    one = serve(BUSY, "listen generate:1 take take take quote complain:after RECORD")
+def test_a_taken_port_is_said_and_off_and_on_again_there_is_one(serve):
+    one = serve(IDLE, "listen:Port_8737_is_in_use. exit:1 -- listen RECORD")
     one.server.switch(True)
-    log = tmp_path / "server.log"
-    one.until(lambda: log.exists() and "after" in log.read_text())
-    assert "treasure" not in log.read_text()
-
-
-def test_off_and_on_again_there_is_one(serve):
-    one = serve(IDLE, "listen RECORD")
-    one.server.switch(True)
+    one.until_state(ServerState.FAILED)
+    one.settings.server_port = 8888
+    one.server.restart()
     one.until_state(ServerState.ON)
+    assert one.server.status.address.endswith(":8888")
     one.server.switch(False)
     assert one.server.state is ServerState.ENDING
     one.server.switch(True)

@@ -2,14 +2,13 @@
 
 import psutil
 import pytest
-from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QTabWidget
 
 from app.server.local_server import ServerState
 from app.server.panel import ServerPanel
-from app.settings import Settings
 from tests.support.app.window_maker import fake_server
+from tests.support.app.window_use import part
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def open_panel(open_window, tmp_path, until):
         window = open_window(steps, server=fake_server(tmp_path, server))
         until(lambda: window.loader.loaded)
         window.menus.actions["server"].trigger()
-        return window, window.findChild(ServerPanel)
+        return window, part(window, ServerPanel)
 
     return open_panel
 
@@ -56,9 +55,7 @@ def test_the_switch_switches_and_what_is_asked_meanwhile_is_shown(open_panel, un
     assert panel.line.tone == "muted"
 
 
-def test_a_death_is_told_and_offers_a_restart_also_where_no_panel_is_open(
-    open_panel, until, tmp_path
-):
+def test_a_death_is_told_and_offers_a_restart(open_panel, until, tmp_path):
     die = tmp_path / "die"
     window, panel = open_panel(f"listen kill -- listen wait:{die} kill -- listen rest")
     server = window.application.server
@@ -122,10 +119,7 @@ def test_lines_are_copied_and_it_is_on_from_the_start_where_that_was_chosen(open
     panel.programs.setCurrentIndex(names.index("Aider"))
     panel.programs.activated.emit(names.index("Aider"))
     panel.findChild(QTabWidget).setCurrentIndex(1)
-    (copy,) = (
-        one for one in panel.findChildren(QPushButton) if one.accessibleName() == "Copy the lines"
-    )
-    copy.click()
+    part(panel, QPushButton, "Copy the lines").click()
     assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
     window.menus.actions["server"].trigger()
     assert window.findChildren(ServerPanel) == [panel]
@@ -138,13 +132,6 @@ def test_lines_are_copied_and_it_is_on_from_the_start_where_that_was_chosen(open
     until(lambda: again.application.server.state is ServerState.ON)
     again.close()
     assert again.application.server.pid == 0, "quitting ends it"
-
-
-def test_settings_of_the_server_are_checked(tmp_path):
-    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for wrong in ("80", "70000", "x"):
-        stored.setValue("server/port", wrong)
-        assert Settings(stored).server_port == 8737
 
 
 def test_it_says_whether_there_is_a_model(open_panel, until):

@@ -4,38 +4,60 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import (
-    QColor,
-    QDragEnterEvent,
-    QDragMoveEvent,
-    QDropEvent,
-    QFont,
-)
+from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QTextDocument
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QApplication,
-    QComboBox,
-    QLineEdit,
-    QMenu,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit, QMenu, QWidget
 
-from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
+from app.conversations.records import Conversation, Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import ELSEWHERE, SHOWN
+from app.sidebar.conversation_model import (
+    ELSEWHERE,
+    HIT,
+    SECTION,
+    SHOWN,
+    ConversationModel,
+    HitModel,
+)
 from app.sidebar.conversation_rows import excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
-from app.sidebar.undo_bar import UndoBar
 from app.theme.palette import DARK, LIGHT
 from app.theme.style import qt_palette
-from tests.support.app.conversation_samples import NOW, SEVERAL, conversation
+from tests.support.app.window_use import part
 
+NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
+
+
+def conversation(number, title, *, days=0, pinned=False):
+    """Return a conversation whose last message came `days` days ago."""
+    then = NOW - timedelta(days=days)
+    return Conversation(number, title, pinned, "", None, "", None, then, then)
+
+
+SEVERAL = (
+    conversation(7, "Pinned long ago", days=90, pinned=True),
+    conversation(1, "Boats"),
+    conversation(2, "Parsers"),
+    conversation(3, "Soup", days=2),
+    conversation(4, "", days=400),
+)
+NEWER = (SEVERAL[0], conversation(8, "Newer"), *SEVERAL[1:])
 HITS = (
     Hit(1, None, "Boats", (Excerpt("Boats", True),)),
     Hit(2, 9, "Parsers", (Excerpt("no ", False), Excerpt("boats", True), Excerpt(" here", False))),
 )
+WORK = (Folder(5, "Work"),)
+SIGNALS = (
+    "chosen", "hit_chosen", "new_asked", "window_asked", "renamed", "pinned", "archived", "deleted",
+    "undone", "moved", "folder_wanted", "new_in_folder_asked", "folder_setup_asked",
+    "folder_opened", "folder_renamed", "folder_deleted", "export_asked", "export_many_asked",
+    "import_asked", "search_changed",
+)  # fmt: skip
+CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+NONE, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+UP, DOWN, RETURN = Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Return
 
 
 @pytest.fixture
@@ -53,18 +75,13 @@ def sidebar(qtbot):
     window.close()
 
 
-def listen(signal):
-    """What the signal says, from now on."""
+@pytest.fixture
+def said(sidebar):
+    """All that the sidebar wants done, in order: the signal's name, and its values."""
     heard = []
-    signal.connect(lambda *said: heard.append(said[0] if len(said) == 1 else said))
+    for name in SIGNALS:
+        getattr(sidebar, name).connect(lambda *values, name=name: heard.append((name, *values)))
     return heard
-
-
-def part(sidebar, kind, name=""):
-    (found,) = (
-        one for one in sidebar.findChildren(kind) if not name or one.accessibleName() == name
-    )
-    return found
 
 
 def conversations(sidebar):
@@ -75,12 +92,19 @@ def search(sidebar):
     return part(sidebar, QLineEdit, "Search all conversations")
 
 
-def found(sidebar):
-    return part(sidebar, FlatList, "Found")
-
-
 def index(sidebar, row):
     return conversations(sidebar).model().index(row, 0)
+
+
+def focus(sidebar, row=None):
+    conversations(sidebar).setFocus()
+    if row is not None:
+        conversations(sidebar).go_to(index(sidebar, row))
+
+
+def press(sidebar, *keys, modifier=NONE):
+    for key in keys:
+        QTest.keyClick(conversations(sidebar), key, modifier)
 
 
 def middle(sidebar, row):
@@ -89,9 +113,9 @@ def middle(sidebar, row):
     return line_box(shown.visualRect(index(sidebar, row)), shown.font()).center()
 
 
-def change(*conversations):
-    """What takes a change of these back."""
-    return Undo(tuple(Filing(id, None, False, None) for id in conversations))
+def click(sidebar, place, modifier=NONE):
+    place = middle(sidebar, place) if isinstance(place, int) else place
+    QTest.mouseClick(conversations(sidebar).viewport(), LEFT, modifier, place)
 
 
 def lines(sidebar):
@@ -99,343 +123,274 @@ def lines(sidebar):
     return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
-def menu_of(sidebar):
-    return [one for one in sidebar.findChildren(QMenu) if one.parent() is sidebar]
+def entries(menu):
+    """The actions of a menu, by their texts."""
+    menu.deleteLater()
+    return {one.text(): one for one in menu.actions() if one.text()}
 
 
-def click(sidebar, place):
-    QTest.mouseClick(conversations(sidebar).viewport(), Qt.MouseButton.LeftButton, pos=place)
+def test_a_click_or_enter_chooses_and_a_heading_or_an_arrow_does_not(sidebar, said):
+    click(sidebar, 2)
+    heading = conversations(sidebar).visualRect(index(sidebar, 3)).topLeft()
+    click(sidebar, heading + QPoint(20, 4))
+    focus(sidebar)
+    press(sidebar, DOWN)
+    assert said == [("chosen", 2)]
+    press(sidebar, RETURN)
+    part(sidebar, QAbstractButton, "New conversation").click()
+    sidebar.new_action.trigger()
+    sidebar.import_action.trigger()
+    assert said[1:] == [("chosen", 3), ("new_asked",), ("new_asked",), ("import_asked",)]
 
 
-def test_a_click_or_enter_chooses_and_a_heading_or_an_arrow_does_not(sidebar):
-    chosen = listen(sidebar.chosen)
-    shown = conversations(sidebar)
-    click(sidebar, middle(sidebar, 2))
-    assert chosen == [2]
-    click(sidebar, shown.visualRect(index(sidebar, 3)).topLeft() + QPoint(20, 4))
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_Down)
-    assert chosen == [2]
-    QTest.keyClick(shown, Qt.Key.Key_Return)
-    assert chosen == [2, 3]
-
-
-def test_a_title_is_edited_in_place(sidebar, qtbot):
-    renamed, chosen = listen(sidebar.renamed), listen(sidebar.chosen)
-    shown = conversations(sidebar)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_F2)
+def test_names_are_edited_in_place_and_a_new_list_waits_meanwhile(sidebar, said, qtbot):
+    focus(sidebar)
+    press(sidebar, Qt.Key.Key_F2)
     editor = part(sidebar, QLineEdit, "New title")
-    assert editor.text() == "Boats"
-    assert editor.selectedText() == "Boats"
+    assert (editor.text(), editor.selectedText()) == ("Boats", "Boats")
     QTest.keyClicks(editor, "Ships")
-    QTest.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: renamed == [(1, "Ships")])
+    QTest.keyClick(editor, RETURN)
+    qtbot.waitUntil(lambda: said == [("renamed", 1, "Ships")])  # and nothing is opened
     assert index(sidebar, 1).data() == "Ships"
-    assert chosen == [], "Enter ends the title, and opens nothing"
-
-
-def test_a_new_list_waits_until_a_title_is_edited_and_escape_discards_the_title(sidebar, qtbot):
-    renamed = listen(sidebar.renamed)
+    qtbot.waitUntil(lambda: not conversations(sidebar).findChildren(QLineEdit))
     sidebar.begin_rename(2)
     editor = part(sidebar, QLineEdit, "New title")
     QTest.keyClicks(editor, "Zig")
-    sidebar.set_conversations((conversation(8, "Newer"), *SEVERAL), now=NOW)
-    assert editor.text() == "Zig"
-    assert conversations(sidebar).model().rowCount() == 5
+    sidebar.set_conversations(NEWER, WORK, now=NOW)
+    assert (editor.text(), len(lines(sidebar))) == ("Zig", 5)
     QTest.keyClick(editor, Qt.Key.Key_Escape)
-    qtbot.waitUntil(lambda: conversations(sidebar).model().rowCount() == 6)
-    assert (renamed, index(sidebar, 3).data()) == ([], "Parsers")
+    qtbot.waitUntil(lambda: len(lines(sidebar)) == 7)
+    assert lines(sidebar)[4] == "Parsers"
+    sidebar.begin_folder_rename(5)
+    editor = part(sidebar, QLineEdit, "New name")
+    QTest.keyClicks(editor, "Home")
+    QTest.keyClick(editor, RETURN)
+    qtbot.waitUntil(lambda: said[1:] == [("folder_renamed", 5, "Home")])
 
 
-def test_a_deletion_can_be_undone_or_its_undo_closed(sidebar):
-    deleted, restored = listen(sidebar.deleted), listen(sidebar.undone)
-    bar, shown = part(sidebar, UndoBar), conversations(sidebar)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_Delete)
-    assert (deleted, bar.isVisible(), sidebar.restore_action.isEnabled()) == ([(1,)], False, False)
-    first, second = change(1), change(2)
+def test_a_deletion_can_be_undone_or_its_undo_closed(sidebar, said):
+    bar = sidebar.undo_bar
+    focus(sidebar)
+    press(sidebar, Qt.Key.Key_Delete)
+    assert said == [("deleted", (1,))]
+    assert (bar.isVisible(), sidebar.restore_action.isEnabled()) == (False, False)
+    said.clear()
+    first, second, many = (
+        Undo(tuple(Filing(id, None, False, None) for id in ids)) for ids in ((1,), (2,), (1, 2, 3))
+    )
     sidebar.offer_undo(first, "Deleted")
     sidebar.offer_undo(second, "Deleted")
     assert bar.isVisible()
     assert "Parsers" in bar.text
     sidebar.restore_action.trigger()
     assert "Parsers" not in bar.text
-    (undo,) = (one for one in bar.findChildren(QAbstractButton) if one.text() == "Undo")
-    QTest.mouseClick(undo, Qt.MouseButton.LeftButton)
-    assert restored == [second, first]
-    assert not bar.isVisible()
-    assert not sidebar.restore_action.isEnabled()
+    part(bar, QAbstractButton, "Undo").click()
+    assert said == [("undone", second), ("undone", first)]
+    assert (bar.isVisible(), sidebar.restore_action.isEnabled()) == (False, False)
     for failed in (second, first):
-        sidebar.undo_bar.put_back(failed)
+        bar.put_back(failed)
     sidebar.restore_action.trigger()
-    assert restored == [second, first, second], "the last change is still the first"
-    sidebar.offer_undo(change(1, 2, 3), "Moved")
-    assert "3 conversations" in bar.text
-    QTest.mouseClick(part(sidebar, QAbstractButton, "Close"), Qt.MouseButton.LeftButton)
+    assert said[2:] == [("undone", second)], "the last change is still the first"
+    sidebar.offer_undo(many, "Moved")
+    assert "3 " in bar.text
+    part(sidebar, QAbstractButton, "Close").click()
     assert not bar.isVisible()
 
 
-def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(sidebar):
-    pinned = listen(sidebar.pinned)
-    new = conversation(99, title="New")
-    conversations(sidebar).go_to(index(sidebar, 3))
-    sidebar.set_shown(None)
-    assert conversations(sidebar).selectedIndexes() == []
-    sidebar.set_shown(99)  # it comes to be listed later
-    assert conversations(sidebar).selectedIndexes() == []
-    sidebar.set_conversations((SEVERAL[0], new, *SEVERAL[1:]), now=NOW)
-    sidebar.pin_action.trigger()
-    assert pinned == [((99,), True)]
-    (selected,) = conversations(sidebar).selectedIndexes()
-    assert selected.data(Qt.ItemDataRole.DisplayRole) == "New"
-
-
-def test_pinning_and_exports_are_about_the_current_line_until_the_list_is_left(sidebar):
-    pinned, exported = listen(sidebar.pinned), listen(sidebar.export_asked)
-    shown = conversations(sidebar)
+def test_commands_are_about_the_current_line_until_the_list_is_left(sidebar, said):
     sidebar.pin_action.trigger()  # the list has no focus: the one that is shown
-    shown.setFocus()
-    shown.go_to(index(sidebar, 0))
-    menu = sidebar.menu()
-    assert [one.text() for one in menu.actions() if one.text()] == [
+    focus(sidebar, 0)
+    assert [*entries(sidebar.menu())] == [
         "Open in a new window", "Rename", "Duplicate", "Unpin", "Move to", "Archive",
         "Export", "Delete",
     ]  # fmt: skip
-    menu.deleteLater()
     sidebar.pin_action.trigger()
     sidebar.export_actions["json"].trigger()
     search(sidebar).setFocus(Qt.FocusReason.MouseFocusReason)
     sidebar.pin_action.trigger()
+    assert said == [
+        ("pinned", (1,), True), ("pinned", (7,), False), ("export_asked", 7, "json"),
+        ("pinned", (1,), True),
+    ]  # fmt: skip
+    said.clear()
+    new = conversation(99, title="New")
+    conversations(sidebar).go_to(index(sidebar, 3))
+    for shown in (None, 99):  # it comes to be listed later
+        sidebar.set_shown(shown)
+        assert conversations(sidebar).selectedIndexes() == []
+    sidebar.set_conversations((SEVERAL[0], new, *SEVERAL[1:]), now=NOW)
+    sidebar.pin_action.trigger()
+    (selected,) = conversations(sidebar).selectedIndexes()
+    assert selected.data() == "New"
     sidebar.set_conversations((), now=NOW)
     assert not sidebar.export_actions["json"].isEnabled()
     sidebar.rename_action.trigger()
     sidebar.delete_action.trigger()
-    assert pinned == [((1,), True), ((7,), False), ((1,), True)]
-    assert exported == [(7, "json")]
+    assert said == [("pinned", (99,), True)]
 
 
 @pytest.mark.parametrize("how", ["right button", "sign"])
-def test_the_menu_is_about_the_line_pointed_at(sidebar, how, qtbot):
-    pinned = listen(sidebar.pinned)
+def test_the_menu_is_about_the_line_pointed_at(sidebar, said, how, qtbot):
     if how == "sign":
         line = middle(sidebar, 2)
         click(sidebar, QPoint(conversations(sidebar).viewport().width() - 10, line.y()))
     else:
         conversations(sidebar).customContextMenuRequested.emit(middle(sidebar, 2))
-    (menu,) = menu_of(sidebar)
+    (menu,) = (one for one in sidebar.findChildren(QMenu) if one.parent() is sidebar)
     (pin,) = (one for one in menu.actions() if one.text() == "Pin")
     menu.setActiveAction(pin)
-    QTest.keyClick(menu, Qt.Key.Key_Return)
-    assert pinned == [((2,), True)]
+    QTest.keyClick(menu, RETURN)
+    assert said == [("pinned", (2,), True)]
     qtbot.waitUntil(lambda: not sidebar.findChildren(QMenu))
 
 
-CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
-
-
-def test_ctrl_and_shift_select_several_and_open_none(sidebar):
-    chosen, deleted = listen(sidebar.chosen), listen(sidebar.deleted)
-    view = conversations(sidebar).viewport()
-    click(sidebar, middle(sidebar, 1))
-    QTest.mouseClick(view, Qt.MouseButton.LeftButton, CTRL, middle(sidebar, 3))
-    QTest.mouseClick(view, Qt.MouseButton.LeftButton, CTRL, middle(sidebar, 2))
-    QTest.mouseClick(view, Qt.MouseButton.LeftButton, CTRL, middle(sidebar, 2))
-    assert chosen == [1]
+def test_several_are_selected_and_commands_are_about_all_of_them(sidebar, said):
+    focus(sidebar, 1)
+    press(sidebar, DOWN, modifier=SHIFT)
+    sidebar.set_conversations(NEWER, now=NOW)  # in row 1
+    sidebar.set_shown(1)
     sidebar.delete_action.trigger()
-    click(sidebar, middle(sidebar, 2))
-    QTest.mouseClick(view, Qt.MouseButton.LeftButton, SHIFT, middle(sidebar, 4))
+    click(sidebar, 2)
+    for row in (4, 3, 3):
+        click(sidebar, row, CTRL)
     sidebar.delete_action.trigger()
-    assert deleted == [(1, 3), (2, 3, 4)]
-    assert chosen == [1, 2]
-
-
-def test_commands_for_several_at_once(sidebar):
-    pinned, exported = listen(sidebar.pinned), listen(sidebar.export_many_asked)
-    archived = listen(sidebar.archived)
-    shown = conversations(sidebar)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_A, CTRL)
+    click(sidebar, 3)
+    click(sidebar, 5, SHIFT)
+    sidebar.delete_action.trigger()
+    assert said == [
+        ("deleted", (1, 2)), ("chosen", 1), ("deleted", (1, 3)), ("chosen", 2),
+        ("deleted", (2, 3, 4)),
+    ]  # fmt: skip
+    said.clear()
+    press(sidebar, Qt.Key.Key_A, modifier=CTRL)
     menu = sidebar.menu()
+    exporting = "Export 6 conversations…"
     texts = [one.text() for one in menu.actions() if one.text()]
-    assert texts == ["Pin", "Move to", "Archive", "Export 5 conversations…", "Delete"]
-    menu.actions()[texts.index("Export 5 conversations…") + 1].trigger()
-    menu.deleteLater()
+    assert texts == ["Pin", "Move to", "Archive", exporting, "Delete"]
+    entries(menu)[exporting].trigger()
     sidebar.pin_action.trigger()
     sidebar.archive_action.trigger()
     sidebar.export_actions["json"].trigger()
-    everything = (7, 1, 2, 3, 4)
-    assert pinned == archived == [(everything, True)]
-    assert exported == [everything] * 2
+    every = (7, 8, 1, 2, 3, 4)
+    exported = ("export_many_asked", every)
+    assert said == [exported, ("pinned", every, True), ("archived", every, True), exported]
     assert not sidebar.rename_action.isEnabled()
 
 
-def test_a_new_list_keeps_what_is_selected(sidebar):
-    deleted = listen(sidebar.deleted)
-    shown = conversations(sidebar)
-    shown.setFocus()
-    shown.go_to(index(sidebar, 1))
-    QTest.keyClick(shown, Qt.Key.Key_Down, SHIFT)
-    sidebar.set_conversations((conversation(8, "Newer"), *SEVERAL), now=NOW)
-    sidebar.set_shown(1)
-    sidebar.delete_action.trigger()
-    assert deleted == [(1, 2)]
-
-
-def test_a_folder_opens_and_closes(sidebar):
-    opened = listen(sidebar.folder_opened)
+def test_a_folder_opens_and_closes_and_has_commands_of_its_own(sidebar, said):
     filed = tuple(replace(one, folder=5) if one.id in (2, 3) else one for one in SEVERAL)
-    sidebar.set_conversations(filed, (Folder(5, "Work"), Folder(6, "Zoo")), now=NOW)
+    sidebar.set_conversations(filed, (*WORK, Folder(6, "Zoo")), now=NOW)
     assert lines(sidebar) == ["Pinned long ago", "Work", "Parsers", "Soup", "Zoo", "Boats",
                               "New conversation"]  # fmt: skip
     sidebar.setPalette(qt_palette(DARK))
     assert QColor(sidebar.grab().toImage().pixel(2, 2)).name() == DARK.code
-    click(sidebar, middle(sidebar, 1))
+    click(sidebar, 1)
     assert lines(sidebar) == ["Pinned long ago", "Work", "Zoo", "Boats", "New conversation"]
-    shown = conversations(sidebar)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_Right)
-    QTest.keyClick(shown, Qt.Key.Key_Right)  # open already
+    focus(sidebar)
+    press(sidebar, Qt.Key.Key_Right, Qt.Key.Key_Right)  # open already
     assert len(lines(sidebar)) == 7
-    QTest.keyClick(shown, Qt.Key.Key_Down)
-    QTest.keyClick(shown, Qt.Key.Key_Left)  # to the folder
-    QTest.keyClick(shown, Qt.Key.Key_Left)
-    QTest.keyClick(shown, Qt.Key.Key_Return)
-    QTest.keyClick(shown, Qt.Key.Key_Space)
-    assert opened == [(5, False), (5, True), (5, False), (5, True), (5, False)]
-
-
-def test_a_folder_is_renamed_and_deleted(sidebar, qtbot):
-    renamed, gone = listen(sidebar.folder_renamed), listen(sidebar.folder_deleted)
-    deleted = listen(sidebar.deleted)
-    sidebar.set_conversations(SEVERAL, (Folder(5, "Work"),), now=NOW)
-    sidebar.begin_folder_rename(5)
-    editor = part(sidebar, QLineEdit, "New name")
-    QTest.keyClicks(editor, "Home")
-    QTest.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: renamed == [(5, "Home")])
-    shown = conversations(sidebar)
-    shown.setFocus()
-    shown.go_to(index(sidebar, 1))
+    press(sidebar, DOWN, Qt.Key.Key_Left, Qt.Key.Key_Left, RETURN, Qt.Key.Key_Space)
+    assert said == [("folder_opened", 5, opened) for opened in (False, True) * 2 + (False,)]
+    said.clear()
     assert not sidebar.pin_action.isEnabled()
-    QTest.keyClick(shown, Qt.Key.Key_Delete)
-    assert gone == [5]
-    assert deleted == []
-    begun, asked = listen(sidebar.new_in_folder_asked), listen(sidebar.folder_setup_asked)
+    press(sidebar, Qt.Key.Key_Delete)
     menu = sidebar.folder_menu()
     for action in menu.actions()[:2]:
         action.trigger()
-    assert (begun, asked) == ([5], [Folder(5, "Home")])
     menu.deleteLater()
+    closed = replace(WORK[0], open=False)
+    assert said == [
+        ("folder_deleted", 5),
+        ("new_in_folder_asked", 5),
+        ("folder_setup_asked", closed),
+    ]
 
 
-def test_archived_ones_stand_at_the_end_and_are_closed(sidebar):
-    archived = listen(sidebar.archived)
+def test_archived_ones_stand_at_the_end_and_are_closed(sidebar, said):
     put = tuple(replace(one, archived=one.id in (1, 7)) for one in SEVERAL)
     sidebar.set_conversations(put, now=NOW)
     assert lines(sidebar) == ["Parsers", "Soup", "New conversation", "Archived"]
-    click(sidebar, middle(sidebar, 3))
+    click(sidebar, 3)
     assert lines(sidebar)[-2:] == ["Pinned long ago", "Boats"]
-    shown = conversations(sidebar)
-    shown.setFocus()
-    shown.go_to(index(sidebar, 5))
+    focus(sidebar, 5)
     assert sidebar.archive_action.text() == "Unarchive"
     sidebar.archive_action.trigger()
-    assert archived == [((1,), False)]
+    assert said == [("archived", (1,), False)]
 
 
 def drop(sidebar, rows, place):
-    """Drop the conversations in these rows there."""
+    place = middle(sidebar, place) if isinstance(place, int) else place
     shown = conversations(sidebar)
     data = shown.model().mimeData([index(sidebar, row) for row in rows])
-    action, button = Qt.DropAction.MoveAction, Qt.MouseButton.LeftButton
-    view, none = shown.viewport(), Qt.KeyboardModifier.NoModifier
-    QApplication.sendEvent(view, QDragEnterEvent(place, action, data, button, none))
-    QApplication.sendEvent(view, QDragMoveEvent(place, action, data, button, none))
+    how = (Qt.DropAction.MoveAction, data, LEFT, NONE)
+    for event in (QDragEnterEvent(place, *how), QDragMoveEvent(place, *how)):
+        QApplication.sendEvent(shown.viewport(), event)
     sidebar.grab()
-    QApplication.sendEvent(view, QDropEvent(QPointF(place), action, data, button, none))
+    QApplication.sendEvent(shown.viewport(), QDropEvent(QPointF(place), *how))
 
 
-def test_conversations_are_dragged_into_folders_and_out_of_them(sidebar):
-    moved, archived = listen(sidebar.moved), listen(sidebar.archived)
+def test_conversations_are_moved_by_the_menu_and_dragged(sidebar, said):
+    sidebar.set_conversations(SEVERAL, (Folder(5, "R&D"),), now=NOW)
+    menu = sidebar.menu()
+    folders = {one.text(): one for one in entries(menu)["Move to"].menu().actions()}
+    assert not folders["No folder"].isEnabled()
+    folders["R&&D"].trigger()
+    folders["New folder"].trigger()
+    assert said == [("moved", (1,), 5), ("folder_wanted", (1,))]
+    said.clear()
     filed = tuple(
         replace(one, folder=5 if one.id == 2 else None, archived=one.id == 4) for one in SEVERAL
     )
-    sidebar.set_conversations(filed, (Folder(5, "Work"),), now=NOW)
+    sidebar.set_conversations(filed, WORK, now=NOW)
     assert lines(sidebar) == ["Pinned long ago", "Work", "Parsers", "Boats", "Soup", "Archived"]
-    drop(sidebar, [3, 4], middle(sidebar, 1))  # on the folder's line
-    drop(sidebar, [0], middle(sidebar, 2))  # on one that is in it
-    drop(sidebar, [2], middle(sidebar, 2))  # where it is already
-    drop(sidebar, [2], middle(sidebar, 4))
-    drop(sidebar, [2], conversations(sidebar).viewport().rect().bottomLeft() + QPoint(20, -4))
-    drop(sidebar, [3], middle(sidebar, 5))
-    assert moved == [((1, 3), 5), ((7,), 5), ((2,), None), ((2,), None)]
-    assert archived == [((1,), True)]
+    below = conversations(sidebar).viewport().rect().bottomLeft() + QPoint(20, -4)
+    for rows, place, wanted in (
+        ((3, 4), 1, [("moved", (1, 3), 5)]),  # on the folder's line
+        ((0,), 2, [("moved", (7,), 5)]),  # on one that is in it
+        ((2,), 2, []),  # where it is already
+        ((2,), 4, [("moved", (2,), None)]),
+        ((2,), below, [("moved", (2,), None)]),
+        ((3,), 5, [("archived", (1,), True)]),
+    ):
+        drop(sidebar, rows, place)
+        assert said == wanted, place
+        said.clear()
 
 
-def test_the_menu_moves_to_a_folder(sidebar):
-    moved, wanted = listen(sidebar.moved), listen(sidebar.folder_wanted)
-    sidebar.set_conversations(SEVERAL, (Folder(5, "R&D"),), now=NOW)
-    menu = sidebar.menu()
-    (move,) = (one.menu() for one in menu.actions() if one.text() == "Move to")
-    assert isinstance(move, QMenu)
-    entries = {one.text(): one for one in move.actions()}
-    assert not entries["No folder"].isEnabled()
-    entries["R&&D"].trigger()
-    entries["New folder"].trigger()
-    menu.deleteLater()
-    assert moved == [((1,), 5)]
-    assert wanted == [(1,)]
-
-
-def test_new_ones_and_imports_are_requested(sidebar):
-    new, imported = listen(sidebar.new_asked), listen(sidebar.import_asked)
-    buttons = sidebar.findChildren(QAbstractButton)
-    (button,) = (one for one in buttons if one.text() == "New conversation")
-    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-    sidebar.new_action.trigger()
-    sidebar.import_action.trigger()
-    assert (len(new), len(imported)) == (2, 1)
-
-
-def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, qtbot):
-    asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
-    hits = found(sidebar).model()
+def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar, said, qtbot):
+    found = part(sidebar, FlatList, "Found")
+    hits = found.model()
     sidebar.search_action.trigger()
     field = search(sidebar)
     assert field.hasFocus()
     QTest.keyClicks(field, " boats ")
-    qtbot.waitUntil(lambda: bool(asked))
-    assert asked == [("boats", SearchFilter())]
+    qtbot.waitUntil(lambda: said == [("search_changed", "boats", SearchFilter())])
     sidebar.set_hits("boat", HITS)
-    assert not found(sidebar).isVisible(), "the answer to an earlier question"
+    assert not found.isVisible(), "the answer to an earlier question"
     sidebar.set_hits("boats", HITS)
-    assert found(sidebar).isVisible()
-    QTest.keyClick(field, Qt.Key.Key_Return)
-    QTest.keyClick(field, Qt.Key.Key_Down)
-    assert found(sidebar).hasFocus()
-    QTest.keyClick(found(sidebar), Qt.Key.Key_Down)
-    QTest.keyClick(found(sidebar), Qt.Key.Key_Return)
-    assert chosen == [(1, None, "boats"), (2, 9, "boats")]
+    assert found.isVisible()
+    for widget, key in ((field, RETURN), (field, DOWN), (found, DOWN), (found, RETURN)):
+        QTest.keyClick(widget, key)
+    assert found.hasFocus()
+    assert said[1:] == [("hit_chosen", 1, None, "boats"), ("hit_chosen", 2, 9, "boats")]
     marked = [hits.index(row, 0).data(SHOWN) for row in range(2)]
     assert marked == [False, True]
-    found(sidebar).grab()
+    found.grab()
     sidebar.set_hits("boats", HITS)
     assert hits.index(1, 0).data(SHOWN), "the same search again"
     sidebar.set_shown(3)
     assert not hits.index(1, 0).data(SHOWN), "another conversation was opened"
     for _ in range(2):
-        QTest.keyClick(found(sidebar), Qt.Key.Key_Up)
+        QTest.keyClick(found, UP)
     assert field.hasFocus()
     QTest.keyClick(field, Qt.Key.Key_Escape)
     assert conversations(sidebar).isVisible()
     assert field.text() == ""
 
 
-def test_a_search_is_narrowed_by_age_and_model(sidebar):
+def test_a_search_is_narrowed_by_age_and_model(sidebar, said):
     age, model = (part(sidebar, QComboBox, name) for name in ("Filter by age", "Filter by model"))
     assert not age.isVisible()
-    asked = listen(sidebar.search_changed)
     search(sidebar).setText("boats")
     assert age.isVisible()
     sidebar.set_targets(("Qwen3", "tiny"))
@@ -444,9 +399,8 @@ def test_a_search_is_narrowed_by_age_and_model(sidebar):
     age.setCurrentIndex(2)
     sidebar.set_targets(("new", "Qwen3", "tiny"))
     age.activated.emit(2)
-    (_, first), (_, second) = asked
-    assert first == SearchFilter(None, "tiny")
-    assert second.target == "tiny"
+    (_, _, first), (_, _, second) = said
+    assert (first, second.target) == (SearchFilter(None, "tiny"), "tiny")
     assert timedelta(0) <= datetime.now(UTC) - second.since - timedelta(days=7) < timedelta(hours=1)
     search(sidebar).clear()
     assert not age.isVisible()
@@ -483,35 +437,91 @@ def test_an_excerpt_ends_within_its_lines(qapp):
     assert bold.format.fontWeight() == QFont.Weight.Bold
 
 
-def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar):
-    chosen, wanted = listen(sidebar.chosen), listen(sidebar.window_asked)
-    shown = conversations(sidebar)
+def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar, said):
+    rows = range(len(lines(sidebar)))
     sidebar.set_elsewhere({2})
-    (marked,) = (
-        index(sidebar, row)
-        for row in range(shown.model().rowCount())
-        if index(sidebar, row).data(ELSEWHERE)
-    )
+    (marked,) = (index(sidebar, row) for row in rows if index(sidebar, row).data(ELSEWHERE))
     for role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
-        assert "nother window" in marked.data(role)
-    shown.grab()
+        assert "window" in marked.data(role)
+    conversations(sidebar).grab()
     assert sidebar.neighbour([1]) == 3
     sidebar.step(+1)
-    shown.setCurrentIndex(marked)
-    shown.setFocus()
-    QTest.keyClick(shown, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
-    assert (chosen, wanted) == ([3], [2])
+    conversations(sidebar).setCurrentIndex(marked)
+    focus(sidebar)
+    press(sidebar, RETURN, modifier=SHIFT)
+    assert said == [("chosen", 3), ("window_asked", 2)]
     sidebar.set_elsewhere(())
     assert not marked.data(ELSEWHERE)
 
 
-def test_shortcuts_of_the_list_work_only_in_it(sidebar):
+def test_shortcuts_of_the_list_work_only_in_it(sidebar, said):
     context = Qt.ShortcutContext.WidgetShortcut
     of_list = conversations(sidebar).actions()
     assert [one.shortcutContext() for one in of_list] == [context] * 3
-    deleted = listen(sidebar.deleted)
     field = search(sidebar)
     field.setFocus()
     QTest.keyClicks(field, "x")
     QTest.keyClick(field, Qt.Key.Key_Delete)
-    assert deleted == []
+    assert [one for one in said if one[0] != "search_changed"] == []
+
+
+ACCESSIBLE = Qt.ItemDataRole.AccessibleTextRole
+
+
+@pytest.fixture
+def model(qapp):
+    model = ConversationModel()
+    model.set_conversations(SEVERAL, NOW)
+    return model
+
+
+@given(days=st.floats(0, 1000))
+def test_sections_follow_the_days(qapp, days):
+    model = ConversationModel()
+    model.set_conversations((conversation(1, "x", days=days),), NOW)
+    order = ["Today", "Yesterday", "Past week", "Past month", "Older"]
+    place = order.index(model.data(model.index(0, 0), SECTION))
+    assert [0, 0, 1, 7, 30][place] <= days + 1
+    assert days <= [1, 2, 8, 31, 1000][place]
+
+
+def test_a_screen_reader_gets_what_is_drawn_and_a_tooltip_a_title_that_looks_like_html(model):
+    hostile = conversation(5, "a\n\u202eb\x1b <div> c", days=401)
+    model.set_conversations((*SEVERAL, hostile), NOW)
+    model.set_shown(1)
+    assert [(model.data(model.index(row, 0), SECTION), model.data(model.index(row, 0), ACCESSIBLE))
+            for row in range(6)] == [
+        ("Pinned", "Pinned long ago, pinned"),
+        ("Today", "Boats, shown"),
+        ("", "Parsers"),
+        ("Past week", "Soup"),
+        ("Older", "New conversation"),
+        ("", "a b <div> c"),
+    ]  # fmt: skip
+    shown = QTextDocument()
+    shown.setHtml(model.data(model.index(5, 0), Qt.ItemDataRole.ToolTipRole))
+    assert shown.toPlainText().splitlines()[0] == "a b <div> c"
+    hits = HitModel()
+    message = Hit(1, 5, "Boats", (Excerpt("the\n", False), Excerpt("sea", True)))
+    hits.set_hits((message, Hit(1, None, "Boats", (Excerpt("Boats", True),))))
+    lines = [hits.data(hits.index(row, 0), ACCESSIBLE) for row in (0, 1)]
+    assert lines == ["Boats: the sea", "Boats"]
+    assert hits.data(hits.index(0, 0), HIT) == message
+
+
+def test_a_new_title_is_emitted_unless_it_is_the_same_and_the_same_list_resets_nothing(model):
+    told, resets = [], []
+    model.renamed.connect(lambda *renamed: told.append(renamed))
+    model.modelReset.connect(lambda: resets.append(1))
+    model.set_conversations(SEVERAL, NOW)
+    index = model.index_of(2)
+    for title in ("", "  \n", "Parsers"):
+        assert not model.setData(index, title)
+    assert told == resets == []
+    assert model.setData(index, "  Zig \n parsers ")
+    assert model.data(index) == "Zig parsers"
+    assert told == [(2, "Zig parsers")]
+    model.set_conversations(SEVERAL[::-1], NOW)
+    assert resets == [1]
+    model.set_conversations(SEVERAL[::-1], NOW + timedelta(days=5))  # the headings change
+    assert resets == [1, 1]
