@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from app.about import AboutDialog, Places, ProblemReport, facts_text, open_path
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommandRunner
+from tests.support.app.window_use import part
 
 ANSWER = {
     "usable": False,
@@ -21,60 +22,49 @@ ANSWER = {
 FACTS = "mlx: 0.32.4\nBLAS: none\n  -> Install OpenBLAS."
 
 
-class Report:
-    """A report, and what came of it."""
-
-    def __init__(self, parent):
-        self.commands = FakeCommandRunner()
-        self.report = ProblemReport(self.commands, parent=parent)
-        self.copied = []
-        self.problems = []
-        self.report.copied.connect(self.copied.append)
-        self.report.failed.connect(self.problems.append)
-        self.report.begin()
-        self.doctor = self.commands.asked("doctor", "--json", "--no-pair")
+@pytest.fixture
+def commands():
+    return FakeCommandRunner()
 
 
 @pytest.fixture
-def report(qapp):
-    return Report(qapp)
+def report(commands, qapp):
+    """A report: the texts that it copied, and the problems that it told."""
+    made, copied, problems = ProblemReport(commands, parent=qapp), [], []
+    made.copied.connect(copied.append)
+    made.failed.connect(problems.append)
+    made.begin()
+    return copied, problems
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_the_doctors_facts_are_copied_also_where_something_is_wrong(report, wrong):
-    report.doctor.tell(ANSWER)
-    if wrong:
-        report.doctor.fail("The doctor exited.", "")
+@pytest.mark.parametrize("end", ["well", "with something wrong", "without an answer"])
+def test_the_doctors_facts_are_copied_also_where_something_is_wrong(commands, report, end):
+    doctor = commands.asked("doctor", "--json", "--no-pair")
+    if end != "without an answer":
+        doctor.tell(ANSWER)
+    if end == "well":
+        doctor.answer(ANSWER)
     else:
-        report.doctor.answer(ANSWER)
-    assert report.copied == [FACTS]
-    assert QApplication.clipboard().text() == FACTS
-    assert report.problems == []
+        doctor.fail("The doctor exited.", "Try again.")
+    copied, problems = report
+    if end == "without an answer":
+        assert (copied, len(problems)) == ([], 1)
+        assert facts_text({}) == ""
+    else:
+        assert (copied, problems) == ([FACTS], [])
+        assert QApplication.clipboard().text() == FACTS
 
 
-def test_a_doctor_that_fails_is_reported(report):
-    report.doctor.fail("The doctor exited.", "Try again.")
-    assert report.copied == []
-    assert [problem.message for problem in report.problems] == ["The doctor exited."]
-    assert facts_text({}) == ""
-
-
-def test_the_dialog_names_version_licence_and_places(qtbot, tmp_path):
+def test_the_dialog_names_version_licence_and_places_and_opens_what_is_there(qtbot, tmp_path):
     window = QWidget()
     qtbot.addWidget(window)
     dialog = AboutDialog(Places(tmp_path, tmp_path / "c.sqlite", None), parent=window)
-    told = [label.text() for label in dialog.findChildren(QLabel)]
-    assert metadata.version("slipstream") in told
-    assert "Apache-2.0" in told
-    assert str(tmp_path / "c.sqlite") in told
-    buttons = {button.text(): button for button in dialog.findChildren(QPushButton)}
-    assert not buttons["Show log"].isEnabled()
+    told = {label.text() for label in dialog.findChildren(QLabel)}
+    assert {metadata.version("slipstream"), "Apache-2.0", str(tmp_path / "c.sqlite")} <= told
+    assert not part(dialog, QPushButton, "Show log").isEnabled()
     with qtbot.waitSignal(dialog.shown) as shown:
-        buttons["Show data folder"].click()
+        part(dialog, QPushButton, "Show data folder").click()
     assert shown.args == [tmp_path]
-
-
-def test_what_is_not_there_is_not_opened(tmp_path):
     for path in (None, tmp_path / "missing"):
         with pytest.raises(Problem):
             open_path(path)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+from tests.support.app.window_use import answered, send
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "Two blocks:\n\n```python\nprint(1)\n```\n\nand another:\n\n```\nb\n```\n\nThat is all.\n"
@@ -25,13 +26,8 @@ def window(open_window, until, tmp_path):
     window.activateWindow()
     until(lambda: window.loader.loaded)
     for number in (1, 2):
-        window.composer.set_text(f"Question {number}")
-        window.composer.send()
-        until(
-            lambda number=number: (
-                len(window.conversation.branch) == 2 * number and not window.conversation.busy
-            )
-        )
+        send(window, f"Question {number}")
+        until(answered(window, 2 * number))
     window.transcript.write_all()
     window.composer.set_text("unsent")
     window.notices.say("problem", "It broke.", "warning")
@@ -50,7 +46,6 @@ def stops(window, key=Qt.Key.Key_Tab):
     window.composer.field.setFocus()
     found = []
     while (part := QApplication.focusWidget()) not in found:
-        assert part is not None
         found.append(part)
         QTest.keyClick(part, key)
     return found
@@ -70,10 +65,8 @@ def test_tab_goes_from_area_to_area_and_a_message_is_one_stop(window):
         return next(name for name, area in areas.items() if area.isAncestorOf(part))
 
     order = ["composer", "rounds", "sidebar", "toolbar", "messages", "notices"]
-    for key, there in (
-        (Qt.Key.Key_Tab, order),
-        (Qt.Key.Key_Backtab, [order[0], *reversed(order[1:])]),
-    ):
+    back = [order[0], *reversed(order[1:])]
+    for key, there in ((Qt.Key.Key_Tab, order), (Qt.Key.Key_Backtab, back)):
         found = [name for name, _ in groupby(map(area, stops(window, key)))]
         # The composer has two stops, and either way once around begins at the first.
         assert found[: len(order)] == there
@@ -111,13 +104,8 @@ def test_whatever_can_have_the_focus_has_a_name_and_shows_it(window):
 
 def test_arrows_lead_to_what_can_be_done_with_a_message(window):
     def press(key):
-        part = QApplication.focusWidget()
-        assert part is not None
-        QTest.keyClick(part, key)
-        focused = QApplication.focusWidget
-        now = focused()
-        assert now is not None
-        return now
+        QTest.keyClick(QApplication.focusWidget(), key)
+        return QApplication.focusWidget()
 
     view = window.transcript.messages[1].view
     view.setFocus(Qt.FocusReason.TabFocusReason)

@@ -1,7 +1,12 @@
-"""The commands on the last answer, by the menu, and when they are possible."""
+"""The commands on the last answer, by the menu, and when they are possible; one reads it aloud."""
 
+import sys
+
+import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.read_aloud import spoken
+from engine.events import Done, Stats, Text
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, send, texts, visible_list
@@ -27,15 +32,8 @@ def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):
     assert possible("before", "after") == [False, False], "there is one answer"
 
 
-def test_keys_lead_through_conversations_and_versions(talked, until):
-    window = talked
-    window.menus.actions["regenerate"].trigger()
-    until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
-    act = window.menus.actions
-    until(lambda: act["previous_version"].isEnabled())
-    assert not act["next_version"].isEnabled()
-    act["previous_version"].trigger()
-    until(lambda: window.conversation.branch[-1].place == 1)
+def test_keys_lead_through_conversations_and_parts(talked, until):
+    window, act = talked, talked.menus.actions
     act["new"].trigger()
     send(window, "second")
     until(answered(window, 2))
@@ -119,3 +117,47 @@ def test_a_conversation_is_duplicated_and_a_message_deleted_and_restored(open_wi
     window.menus.actions["delete"].trigger()  # at once
     until(lambda: window.conversation.shown != 1 and "Deleted a" in str(window.notices.texts))
     assert "problem" not in window.notices.texts
+
+
+ANSWER = "-o out.aiff **Two** [links](https://x.example) and `code`.\n\n```py\nx = 1\n```\n\n- last"
+SPOKEN = ["-o out.aiff Two links and code.", "last", *"ab12", "bold [ [volm 0]]"]
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch):
+    """A stand-in on the path, which writes its words and arguments down, then goes on."""
+    program, heard = tmp_path / "say", tmp_path / "heard"
+    program.write_text(
+        f"#!{sys.executable}\nimport pathlib, sys, time\n"
+        f"pathlib.Path({str(heard)!r}).write_text(repr((sys.argv[1:], sys.stdin.read())))\n"
+        "time.sleep(600)\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return heard
+
+
+def test_only_words_are_read_and_only_with_the_program(open_window, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not open_window().menus.actions["read_aloud"].isVisible()
+    words = spoken(ANSWER + "\n\n| a | b |\n|-|-|\n| 1 | 2 |\n\n<b>bold</b> [[volm 0]]")
+    assert words.split("\n") == SPOKEN
+
+
+def test_it_is_read_and_stopped_and_ends_with_the_window(say, open_window, until, tmp_path):
+    said = [Text("", ANSWER), Done("", "stop", Stats())]
+    window = open_window(f"ready take load take play:{events_file(tmp_path, said)} serve")
+    until(lambda: window.loader.loaded)
+    send(window, "go")
+    until(answered(window, 2))
+    action, reader = window.menus.actions["read_aloud"], window.answer_commands.reader
+    action.trigger()
+    until(say.exists)
+    until(say.read_text)
+    assert say.read_text() == repr(([], spoken(ANSWER)))
+    action.trigger()
+    assert not reader.reading
+    action.trigger()
+    assert reader.reading
+    window.close()
+    assert not reader.reading

@@ -1,32 +1,33 @@
-"""CommandRunner on models run as children: their lines, their ends, and their deaths."""
+"""Processes: commands on models, run as children, with their lines, ends and deaths; and the
+window's own, whose garbage is collected while nobody waits, and which a copied text outlasts."""
 
+import gc
+import subprocess
 import sys
+import weakref
 
 import psutil
 import pytest
+import shiboken6
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 
+from app import housekeeping
 from app.commands import CommandRunner
+from app.housekeeping import GcScheduler
 from models.answers import ANSWERS, Freed, Refused
-from models.errors import Problem
 
 
 class Heard:
-    """A command, and what it said."""
+    """A command, its lines, and its end: an answer or a Problem."""
 
     def __init__(self, running):
         self.running = running
-        self.pid = running.pid
         self.lines = []
         self.ends = []
         running.line_received.connect(self.lines.append)
         running.done.connect(self.ends.append)
         running.failed.connect(self.ends.append)
-
-    @property
-    def problem(self):
-        (end,) = self.ends
-        assert isinstance(end, Problem)
-        return end
 
 
 @pytest.fixture
@@ -38,7 +39,6 @@ def commands(qapp):
 
 @pytest.fixture
 def start(commands):
-    """Starts a program."""
     return lambda program: Heard(commands.start(program))
 
 
@@ -58,25 +58,23 @@ def test_every_line_is_emitted_and_the_last_is_the_answer(start, until):
     assert heard.ends == [Freed(2)]
 
 
-def test_a_problem_crosses_the_pipe_with_its_remedy(start, until):
-    heard = start(f"{printing(Refused('No network.', 'Connect.'))}; raise SystemExit(2)")
-    until(lambda: heard.ends)
-    assert (heard.problem.message, heard.problem.remedy) == ("No network.", "Connect.")
-    assert heard.lines == []
-
-
 @pytest.mark.parametrize(
-    ("program", "fact"),
+    ("program", "lines", "facts"),
     [
-        (f"{printing(Freed(1))}; import os; os.kill(os.getpid(), 9)", "SIGKILL"),
-        ("raise SystemExit(3)", "status 3"),
+        (f"{printing(Refused('No network.', 'Connect.'))}; raise SystemExit(2)", [],
+         ["No network.", "Connect."]),
+        (f"{printing(Freed(1))}; import os; os.kill(os.getpid(), 9)", [Freed(1)], ["SIGKILL"]),
+        ("raise SystemExit(3)", [], ["status 3"]),
     ],
-)
-def test_a_process_that_dies_is_a_problem(start, until, program, fact):
+    ids=["refuses", "is killed", "ends"],
+)  # fmt: skip
+def test_a_process_that_refuses_or_dies_is_a_problem(start, until, program, lines, facts):
     heard = start(program)
     until(lambda: heard.ends)
-    assert fact in heard.problem.message
-    assert heard.problem.remedy
+    (problem,) = heard.ends
+    assert all(fact in str(problem) for fact in facts)
+    assert problem.remedy
+    assert heard.lines == lines
 
 
 def test_a_dropped_command_ends_and_emits_nothing(start, until):
@@ -103,3 +101,80 @@ def test_closing_lets_downloads_finish_their_writes(commands, start, until, tmp_
     assert not not_killed.exists()
     assert not any(one.is_running() for one in children)
     assert patient.ends == other.ends == []
+
+
+def test_a_file_that_is_dropped_on_the_icon_is_given(qapp, tmp_path):
+    given = []
+    qapp.file_given.connect(given.append)
+    qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(tmp_path / "a text.txt"))))
+    qapp.sendEvent(qapp, QFileOpenEvent(QUrl("https://example.org/")))
+    assert given == [tmp_path / "a text.txt"]
+    qapp.file_given.disconnect(given.append)
+
+
+class Cycle:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self):
+        self.me = self
+
+
+@pytest.fixture
+def busy():
+    """Whether the user would notice: none, or one thing that is being written."""
+    return []
+
+
+@pytest.fixture
+def collector(busy, qtbot, monkeypatch):
+    monkeypatch.setattr(housekeeping, "_REST_SECONDS", 0.0)
+    made = GcScheduler(lambda: bool(busy))
+    yield made
+    shiboken6.delete(made)
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_young_garbage_goes_at_once_and_old_waits_until_nobody_would_notice(collector, busy):
+    assert not gc.isenabled(), "Python does not collect by itself"
+    old = Cycle()
+    gone = weakref.ref(old)
+    gc.collect()  # it is old now
+    del old
+    collector.collect()
+    assert gone() is not None
+    busy.append("an answer")
+    young, many = weakref.ref(Cycle()), [[] for _ in range(2000)]
+    collector.request_full()
+    collector.collect()
+    assert (young(), len(many)) == (None, 2000)
+    assert gone() is not None
+    busy.clear()
+    collector.collect()
+    assert gone() is None
+
+
+def test_it_looks_by_itself(collector, qtbot):
+    collector._timer.setInterval(5)
+    gone = weakref.ref(Cycle())
+    collector.request_full()
+    qtbot.waitUntil(lambda: gone() is None)
+
+
+COPYING = """
+from PySide6.QtCore import QMimeData
+from PySide6.QtWidgets import QApplication
+from app.housekeeping import leave_texts
+
+application = QApplication([])
+data = QMimeData()
+data.setText("copied")
+QApplication.clipboard().setMimeData(data)
+leave_texts()
+assert QApplication.clipboard().text() == "copied"
+"""
+
+
+def test_the_process_ends_in_order_after_a_text_was_copied():
+    assert subprocess.run([sys.executable, "-c", COPYING], timeout=120).returncode == 0
+    assert QGuiApplication.platformName() == "offscreen"

@@ -1,4 +1,5 @@
-"""What is typed and not sent is kept, and an edited message comes back into the composer."""
+"""What is typed and not sent is kept, and an edited message comes back into the composer; the user
+decides whether the model thinks first, and when it has thought enough."""
 
 from concurrent.futures import Future
 from dataclasses import replace
@@ -7,13 +8,16 @@ from itertools import product
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
+from app.chat.conversation import DEFAULTS
 from app.theme.labels import ShortenedLabel
 from engine.documents.prompt import Sent
+from engine.events import Done, Prefill, Stats, Text
 from engine.stretches import Stretch
 from models.errors import Problem
-from tests.support.app.window_use import answered, send, texts, visible_list
+from tests.support.app.window_maker import events_file
+from tests.support.app.window_use import answered, part, send, texts
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -93,36 +97,31 @@ def test_an_edit_that_is_left_is_there_again(open_window, talked, until, how, wh
     assert (window.composer.text, window.composer_controller.editing) == ("kept", 0)
 
 
-def test_a_text_that_cannot_be_stored_is_there_again(talked, until, monkeypatch):
-    window = talked
-    refuse(window, monkeypatch, "keep_unsent").set_exception(FULL)
-    written, edited = edit(window, until), window.composer_controller.editing
-    leave(window, until, "opened")
-    assert (window.composer.text, window.composer_controller.editing) == (written, edited)
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
-    assert window.composer.text == "kept"
+def test_an_edit_is_there_again_unstored_or_undone(talked, until, monkeypatch):
+    window, field = talked, talked.composer.field
+    with monkeypatch.context() as disk:
+        refuse(window, disk, "keep_unsent").set_exception(FULL)
+        written, controller = edit(window, until), window.composer_controller
+        leave(window, until, "opened")
 
-
-def test_to_end_an_edit_can_be_undone(talked, until):
-    window = talked
-    written, controller = edit(window, until), window.composer_controller
-
-    def undo():
-        QTest.keyClick(window.composer.field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    def is_edited():
         assert (window.composer.text, controller.editing) == (written, 1)
         assert "edit" in window.notices.texts
 
+    is_edited()
     for end in (
-        lambda: QTest.keyClick(window.composer.field, Qt.Key.Key_Escape),
+        lambda: QTest.keyClick(field, Qt.Key.Key_Escape),
         lambda: window.notices.press("edit"),
     ):
         end()
         assert (window.composer.text, controller.editing) == ("kept", 0)
-        undo()
+        QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        is_edited()
     until(lambda: window.menus.actions["edit_answer"].isEnabled())
     window.menus.actions["edit_answer"].trigger()
     assert (window.composer.text, controller.editing) == ("served", 2)
-    undo()
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    is_edited()
     window.composer.send()
     until(lambda: texts(window)[0] == written and answered(window, 2)())
     assert window.conversation.branch[0].siblings == 2
@@ -161,38 +160,34 @@ FULL = Problem("The disk is full.", "Make room.")
 def test_an_edit_that_is_refused_is_not_lost(talked, until, monkeypatch, which, meanwhile):
     window = talked
     written, composer = edit(window, until, which), window.composer
-    edited = window.composer_controller.editing
+    edited, left = window.composer_controller.editing, "kept"
     refused = refuse(window, monkeypatch, "ask" if which == "edit" else "edit")
     if meanwhile == "busy":
         window.conversation.say("another", sent=Future())
-        composer.send()
-        assert (composer.text, window.composer_controller.editing) == (written, edited)
-        return
     composer.send()
-    assert composer.text == "kept"
-    if meanwhile == "typed":
-        QTest.keyClicks(composer.field, " on")
-    elif meanwhile == "edited":
-        window.composer_controller.edit(1)
-        assert [row.id for row in window.transcript.messages if row.shown.edited] == [1]
-        QTest.keyClicks(composer.field, " again")
-    elif meanwhile == "left":
-        window.new()
-    refused.set_exception(FULL)
-    until(lambda: "problem" in window.notices.texts)
+    if meanwhile != "busy":
+        assert composer.text == "kept"
+        if meanwhile == "typed":
+            QTest.keyClicks(composer.field, " on")
+            left = "kept on"
+        elif meanwhile == "edited":
+            window.composer_controller.edit(1)
+            assert [row.id for row in window.transcript.messages if row.shown.edited] == [1]
+            QTest.keyClicks(composer.field, " again")
+        elif meanwhile == "left":
+            window.new()
+        refused.set_exception(FULL)
+        until(lambda: "problem" in window.notices.texts)
     monkeypatch.undo()
     if meanwhile == "left":
         assert composer.text == ""
         window.show_conversation(1)
         until(lambda: window.conversation.record)
     if meanwhile == "edited":
-        assert composer.text == "first again"
-        QTest.keyClick(composer.field, Qt.Key.Key_Escape)
-        assert composer.text == f"{written}\n\nkept"
-        return
+        written, edited, left = "first again", 1, f"{written}\n\nkept"
     assert (composer.text, window.composer_controller.editing) == (written, edited)
     QTest.keyClick(composer.field, Qt.Key.Key_Escape)
-    assert composer.text == ("kept on" if meanwhile == "typed" else "kept")
+    assert composer.text == left
 
 
 @pytest.mark.parametrize(
@@ -202,7 +197,7 @@ def test_an_edit_that_is_refused_is_not_lost(talked, until, monkeypatch, which, 
         quick=[("typed", True), ("left and typed", False)],
     ),
 )
-def test_a_message_that_is_refused_comes_back_where_it_was_written(
+def test_a_refused_message_comes_back_where_it_was(
     open_window, until, monkeypatch, meanwhile, first
 ):
     window = open_window()
@@ -260,24 +255,14 @@ def test_what_is_written_while_a_message_waits_stays(talked, until, monkeypatch)
     leave(window, until, "opened")
     assert window.composer.text == "", "it is not unsent"
     QTest.keyClicks(window.composer.field, "next")
-    window.new()
-    planned.set_result(Sent("precious"))
-    until(lambda: [m.state for m in window.store.branch(1).result()] == ["complete"] * 4)
-    window.show_conversation(1)
-    until(lambda: window.conversation.record)
-    assert (texts(window)[2:], window.composer.text) == (["precious", "served"], "next")
-
-
-def test_each_conversation_keeps_what_is_unsent_whatever_is_news_of_another(talked, until):
-    window = talked
-    QTest.keyClicks(window.composer.field, "for the first")
     window.menus.actions["new"].trigger()
     assert window.composer.text == ""
     QTest.keyClicks(window.composer.field, "for the new")
-    visible = visible_list(window)
-    until(lambda: visible.model().rowCount() == 1)
-    window.sidebar.chosen.emit(1)
-    until(lambda: window.composer.text == "for the first")
+    planned.set_result(Sent("precious"))
+    until(lambda: [m.state for m in window.store.branch(1).result()] == ["complete"] * 4)
+    window.show_conversation(1)
+    until(lambda: window.composer.text == "next")
+    assert texts(window)[2:] == ["precious", "served"]
     window.conversation.configure(system_prompt="Be brief.", settings=None)
     until(lambda: window.conversation.configured[0])
     window.menus.actions["new"].trigger()
@@ -295,8 +280,7 @@ def queued(window):
 def press(window, name):
     queue = window.composer.queued
     buttons = (one for one in queue.findChildren(QAbstractButton) if one.isVisibleTo(queue))
-    button = next(one for one in buttons if one.accessibleName() == name)
-    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    next(one for one in buttons if one.accessibleName() == name).click()
 
 
 def test_a_queued_message_is_sent_when_the_answer_ends(open_window, until, tmp_path):
@@ -365,27 +349,96 @@ def test_a_message_that_is_too_long_can_be_attached(open_window, until, monkeypa
     until(lambda: composer.excess == 5200 + 5 - 4096)
     QTest.keyClick(composer.field, Qt.Key.Key_Return)
     assert (composer.text, window.conversation.branch) == (text, ())
-    lines = [label.text() for label in composer.findChildren(QLabel)]
-    assert not any("left out" in line for line in lines), "there are no earlier messages"
-    send_button = next(
-        one
-        for one in composer.findChildren(QAbstractButton)
-        if one.accessibleName() == "Send message"
-    )
-    assert not send_button.isEnabled()
-    remedy = next(
-        one for one in composer.findChildren(QAbstractButton) if one.text().startswith("Attach as")
-    )
-    QTest.mouseClick(remedy, Qt.MouseButton.LeftButton)
-    until(lambda: window.composer_controller.documents.attachments.ready)
-    ((_, document),) = window.composer_controller.documents.attachments.ready
+
+    def lines():
+        return [label.text() for label in composer.findChildren(QLabel)]
+
+    assert not any("left out" in line for line in lines()), "there are no earlier messages"
+    assert not part(composer, QAbstractButton, "Send message").isEnabled()
+    buttons = composer.findChildren(QAbstractButton)
+    remedy = next(one for one in buttons if one.text().startswith("Attach as"))
+    remedy.click()
+    attachments = window.composer_controller.documents.attachments
+    until(lambda: attachments.ready)
+    ((_, document),) = attachments.ready
     assert document.text.split() == text.split(), "nothing is lost"
     assert (composer.text, composer.excess) == ("", 0)
     assert remedy.isHidden()
     window.composer.documents.remove_asked.emit(0)
     for count in (2, 4):  # the second is too long only by the text of before
         composer.field.insertPlainText("word " * 30)
-        until(lambda count=count: ("left out" in composer._tokens.text()) == (count == 4))
+        until(lambda count=count: any("left out" in line for line in lines()) == (count == 4))
         assert composer.excess == 0
         composer.send()
         until(answered(window, count))
+
+
+THINKS = "ready take thinks serve"
+MAKERS, ON, OFF = "Model default", "On", "Off"
+
+
+def choices(window):
+    """What the menu offers, and whether it is chosen."""
+    menu = window.composer.thinking.choices_menu()
+    return {action.text(): action.isChecked() for action in menu.actions()}
+
+
+def choose(window, text):
+    menu = window.composer.thinking.choices_menu()
+    next(action for action in menu.actions() if action.text() == text).trigger()
+
+
+def test_a_choice_holds_for_every_answer_and_the_next_run(open_window, until, watch):
+    without = open_window()
+    until(lambda: without.loader.loaded is not None)
+    assert not without.composer.thinking.isVisible()
+    without.close()
+    window = open_window(THINKS)
+    until(lambda: window.composer.thinking.isVisible())
+    assert choices(window) == {MAKERS: True, ON: False, OFF: False}
+    seen = watch(window.engine)
+    send(window, "first")
+    until(answered(window, 2))
+    choose(window, OFF)
+    until(lambda: window.conversation.settings.thinking == "off")
+    assert window.composer.thinking.text() == "Thinking: off"
+    assert choices(window) == {MAKERS: False, ON: False, OFF: True}
+    send(window, "second")
+    until(answered(window, 4))
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: len(seen) == 3 and answered(window, 4)())
+    choose(window, MAKERS)
+    until(lambda: window.conversation.record is not None)
+    until(lambda: window.conversation.configured[1] is None)  # the defaults again
+    window.menus.actions["new"].trigger()
+    choose(window, ON)
+    assert window.conversation.record is None
+    send(window, "third")
+    until(answered(window, 2))
+    assert [one.request.thinking for one in seen] == ["", "off", "off", "on"]
+    for conversation, words in ((1, "Thinking"), (2, "Thinking: on")):
+        window.sidebar.chosen.emit(conversation)
+        until(lambda words=words: window.composer.thinking.text() == words)
+    window.close()
+    again = open_window(THINKS)
+    until(lambda: again.composer.thinking.text() == "Thinking: on")
+    again.menus.actions["new"].trigger()
+    assert again.conversation.beginning() == ("", replace(DEFAULTS, thinking="on"))
+
+
+def test_a_button_ends_reasoning_as_long_as_it_lasts(open_window, until, tmp_path):
+    reasoning, mark = (Stretch("reasoning", 10),), (Stretch("mark", 11), Stretch("content", 8))
+    thought = [Prefill("", 4, 4, 0, 0.1), Text("", "Let me see", stretches=reasoning)]
+    rest = [Text("", "\n</think>\n\nIt is 4.", stretches=mark), Done("", "stop", Stats())]
+    first, then = events_file(tmp_path, thought, name="a"), events_file(tmp_path, rest, name="b")
+    window = open_window(f"ready take thinks take play:{first} take as:2 play:{then} serve")
+    button = part(window.composer, QPushButton, "Answer now")
+    assert not button.isVisible()
+    send(window, "2 + 2?")
+    until(button.isVisible)
+    QTest.keyClicks(window.composer.field, "next")
+    button.click()
+    until(answered(window, 2))
+    assert not button.isVisible()
+    assert window.composer.text == "next"
+    until(lambda: texts(window)[-1].endswith("</think>\n\nIt is 4."))

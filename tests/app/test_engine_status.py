@@ -1,45 +1,41 @@
-"""Every window tells what is the matter with the engine, also one that is opened later."""
+"""Every window tells what is the matter with the engine, also one that is opened later; what all
+windows share begins once, and ends with the last window."""
 
+import sys
 from dataclasses import replace
 
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QApplication, QLabel
 
+from app.commands import CommandRunner
 from app.engine_client.engine_process import Patience
 from engine.events import Done, Stats
+from models.answers import ANSWERS, Opened
 from models.errors import Problem
 from tests.support.app.window_use import answered, send, texts
+from tests.support.children import children_with
 
 
-def test_an_engine_that_dies_is_told_and_comes_back(open_window, until):
-    window = open_window("ready take load take text:half kill -- ready take load serve")
+def test_an_engine_that_dies_or_hangs_is_told_and_comes_back_or_has_no_model(open_window, until):
+    window = open_window(
+        "ready take load take text:half kill -- ready take load take text:half hang "
+        "-- ready take load rest -- ready take failed serve",
+        patience=Patience(answering_seconds=0.5),
+    )
     send(window, "go")
     until(answered(window, 2))
     assert texts(window)[1] == "half"
     shown = " ".join(label.text() for label in window.transcript.findChildren(QLabel))
-    assert "The engine died" in shown
+    assert "SIGKILL" in shown
     until(lambda: window.loader.loaded)
     window.menus.actions["regenerate"].trigger()
-    until(lambda: answered(window, 2)() and texts(window)[1] == "served")
-
-
-def test_an_engine_that_hangs_can_be_restarted(open_window, until):
-    patience = Patience(answering_seconds=0.5)
-    window = open_window(
-        "ready take load take text:half hang -- ready take load serve", patience=patience
-    )
-    send(window, "go")
-    until(lambda: texts(window)[1:] == ["half"] and "silence" in window.notices.texts)
+    until(lambda: "silence" in window.notices.texts)
+    assert texts(window)[1:] == ["half"]
     window.notices.press("silence")
     until(answered(window, 2))
     assert texts(window)[1] == "half"
     until(lambda: window.loader.loaded)
-
-
-def test_a_restarted_engine_that_cannot_load_its_model_has_none(open_window, until):
-    window = open_window("ready take load rest -- ready take failed serve")
     problems = []
     window.loader.failed.connect(problems.append)
-    until(lambda: window.loader.loaded)
     window.engine.restart()
     until(lambda: problems)
     assert window.loader.problem is problems[0]
@@ -89,3 +85,30 @@ def test_every_window_tells_of_the_engine_also_one_that_is_opened_later(open_win
     fourth = windows.open()
     until(lambda: first.pair_bar.status == "empty")
     assert fourth.pair_bar.status_text == first.pair_bar.status_text
+
+
+def test_it_begins_once_and_a_closed_window_asks_nothing(open_window, until, monkeypatch):
+    # A backup that was due five minutes later ended as a traceback.
+    window = open_window("ready take load take")
+    until(lambda: window.loader.loaded)
+    assert window.application.backups.isActive()
+    begun = []
+    monkeypatch.setattr(window.loader, "begin", lambda: begun.append(None))
+    window.application.begin()
+    assert (window.application.begun, begun) == (True, [])
+    window.close()
+    assert not window.application.backups.isActive()
+
+
+def test_a_model_that_is_prepared_at_the_end_starts_no_engine(open_window, until):
+    # The engine was started again behind the window that had been closed.
+    line = ANSWERS.to_json(Opened("/models/tiny"))
+    answer = f"print({line!r}, flush=True); sys.stdin.read()"
+    command = (sys.executable, "-c", f"import sys; {answer}")
+    window = open_window(loading=CommandRunner(command))
+    until(lambda: window.engine.pid)
+    window.close()
+    assert window.engine.pid == 0
+    assert children_with(command[2]) == []
+    QApplication.processEvents()
+    assert window.engine.pid == 0

@@ -13,7 +13,7 @@ from models.errors import Problem
 
 
 @given(st.text(max_size=200))
-def test_any_title_gives_a_name(tmp_path_factory, title):
+def test_any_title_gives_a_name_which_stays_readable(tmp_path_factory, title):
     name = file_name(f"{title}.json")
     assert name.endswith(".json")
     assert len(name) <= 90
@@ -21,9 +21,6 @@ def test_any_title_gives_a_name(tmp_path_factory, title):
     assert path.parent == tmp_path_factory.getbasetemp(), "nowhere else"
     path.write_text("")
     path.unlink()
-
-
-def test_a_title_stays_readable():
     assert file_name("What is 3/4 of 1.5?.md") == "What is 3 4 of 1.5.md"
     assert file_name("...md") == "Conversation.md"
 

@@ -1,12 +1,12 @@
-"""The theme follows light and dark; text sizes stay in bounds."""
-
-from typing import get_args
+"""The theme follows light and dark, and so do labels; text sizes stay in bounds."""
 
 import pytest
-from PySide6.QtCore import QSettings
-from PySide6.QtGui import QPalette
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QColor, QPalette
 
-from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.switch import Switch
+from app.theme.labels import ElidedLabel, PartsLabel, StatusLine, ToneLabel, plain_label
 from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
 
@@ -16,7 +16,7 @@ def settings(tmp_path):
     return Settings(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
 
 
-def test_it_turns_dark_when_the_system_does(plain_application, settings):
+def test_the_theme_is_the_systems_unless_one_is_chosen_as_the_font_is(plain_application, settings):
     dark = [False]
     theme = Theme(plain_application, settings, dark=lambda: dark[0])
     assert theme.colours is LIGHT
@@ -27,22 +27,16 @@ def test_it_turns_dark_when_the_system_does(plain_application, settings):
     assert theme.colours is DARK
     assert plain_application.palette().window().color().name() == DARK.paper
     assert changes == [DARK]
-
-
-def test_a_chosen_theme_and_font_hold_whatever_the_system_has(plain_application, settings):
-    theme = Theme(plain_application, settings, dark=lambda: True)
     for chosen, colours in (("light", LIGHT), ("dark", DARK), ("system", DARK)):
-        settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
+        settings.theme = chosen
         theme.refresh()
         assert theme.colours is colours
         assert Theme(plain_application, settings, dark=lambda: True).colours is colours
     own = theme.font.family()
-    settings.font_family = "Nimbus Sans"
-    theme.refresh()
-    assert theme.font.family() == "Nimbus Sans"
-    settings.font_family = ""
-    theme.refresh()
-    assert theme.font.family() == own
+    for chosen, family in (("Nimbus Sans", "Nimbus Sans"), ("", own)):
+        settings.font_family = chosen
+        theme.refresh()
+        assert theme.font.family() == family
 
 
 def test_text_sizes_stay_in_bounds_and_are_remembered(plain_application, settings):
@@ -74,3 +68,46 @@ def test_text_and_the_edges_of_fields_can_be_seen_on_their_ground(colours):
         (roles.Shadow, roles.Base, 3),
     ):
         assert contrast(made.color(ink).name(), made.color(ground).name()) >= least, ink
+
+
+def colours_in(widget):
+    image = widget.grab().toImage()
+    places = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    return {image.pixelColor(x, y).name() for x, y in places}
+
+
+def test_labels_have_the_colour_of_their_tone_after_the_theme_has_changed(qtbot):
+    said = ToneLabel(tone="good"), ToneLabel(), StatusLine()
+    said[0].say("\u2588")
+    said[1].say("\u2588", "muted")
+    said[2].say("\u2588", "warning")
+    elided = ElidedLabel(Qt.TextElideMode.ElideRight, least=9, tone="muted")
+    elided.setText("\u2588")
+    parts = PartsLabel()
+    parts.setText("\u2588")
+    labels = (*said, elided, parts, plain_label("\u2588", tone="warning"), plain_label("\u2588"))
+    for label in labels:
+        qtbot.addWidget(label)
+    for colours in (LIGHT, DARK):
+        tones = (colours.accepted, colours.muted, colours.warning)
+        for label, ink in zip(
+            labels, (*tones, colours.muted, *tones[1:], colours.text), strict=True
+        ):
+            label.setPalette(qt_palette(colours))
+            assert ink in colours_in(label), label
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_switch_that_cannot_be_pressed_is_fainter(qtbot, on):
+    switch = Switch("Something")
+    qtbot.addWidget(switch)
+    switch.setChecked(on)
+
+    def strength():
+        """How far its strongest colour is from what is behind it."""
+        behind = switch.grab().toImage().pixelColor(0, 0).lightness()
+        return max(abs(QColor(name).lightness() - behind) for name in colours_in(switch))
+
+    before = strength()
+    switch.setEnabled(False)
+    assert 0 < strength() < before

@@ -19,18 +19,25 @@ def opened(folder):
 
 def test_everything_comes_back(tmp_path):
     first, target = opened(tmp_path), "/models/a, b"
-    chosen = {
-        "pair": Pair(target, "lookup+head", "4"),
-        "font_points": 13.5,
-        "starter_name": "small",
-        "theme": "dark",
-        "font_family": "Nimbus Sans",
-        "enter_sends": False,
-        "new_system_prompt": "Be\nbrief, \\n",
-        "new_settings": '{"max_tokens": 5}',
-        "unload_minutes": 15,
+    chosen = {  # and what it is on the first run
+        "pair": (Pair(target, "lookup+head", "4"), Pair()),
+        "font_points": (13.5, None),
+        "starter_name": ("small", STARTER.name),
+        "theme": ("dark", "system"),
+        "font_family": ("Nimbus Sans", ""),
+        "enter_sends": (False, True),
+        "new_system_prompt": ("Be\nbrief, \\n", ""),
+        "new_settings": ('{"max_tokens": 5}', ""),
+        "unload_minutes": (15, 0),
     }
-    for name, value in chosen.items():
+    assert {name: getattr(first, name) for name in chosen} == {
+        name: usual for name, (_, usual) in chosen.items()
+    }
+    assert (first.open_windows, first.memory(""), first.paths("targets")) == ((1,), Memory(), ())
+    assert first.window(1).conversation is first.window(2).conversation is None
+    assert first.window(1).place("window").isEmpty()
+    assert first.window(1).switched("rounds", default=True)
+    for name, (value, _) in chosen.items():
         setattr(first, name, value)
     first.open_windows = (2, 1)
     first.keep_memory(target, Memory(2048, 8))
@@ -38,7 +45,9 @@ def test_everything_comes_back(tmp_path):
     first.keep_read_seconds(target, 0.02)
     first.save()
     again = opened(tmp_path)
-    assert {name: getattr(again, name) for name in chosen} == chosen
+    assert {name: getattr(again, name) for name in chosen} == {
+        name: value for name, (value, _) in chosen.items()
+    }
     assert (again.memory(target), again.memory("")) == (Memory(2048, 8), Memory(4096))
     assert (again.read_seconds(target), again.read_seconds("/models/b")) == (0.02, 0.0)
     assert again.open_windows == (1, 2)
@@ -47,43 +56,26 @@ def test_everything_comes_back(tmp_path):
 def test_each_window_has_its_own(tmp_path):
     """What the first had in earlier versions is still its own."""
     first, second = opened(tmp_path).window(1), opened(tmp_path).window(2)
-    first.conversation, second.conversation = 12, 13
     first.unsent = "half a\nthought, and \\ more"
     first.switch("rounds", False)
-    first.keep_place("window", QByteArray(b"\x00\x01"))
-    assert (second.unsent, second.placed) == ("", False)
+    assert (second.unsent, first.placed, second.placed) == ("", False, False)
     assert not second.switched("rounds", default=True)  # as in the first, until it has its own
     second.switch("rounds", True)
     second.unsent = "another"
-    assert second.place("window") == QByteArray(b"\x00\x01")
-    second.keep_place("window", QByteArray(b"\x00\x02"))
+    for window, conversation, place in ((first, 12, b"\x00\x01"), (second, 13, b"\x00\x02")):
+        window.conversation = conversation
+        assert window.place("window") == QByteArray(b"" if window is first else b"\x00\x01")
+        window.keep_place("window", QByteArray(place))
     opened(tmp_path).save()
     first, second = opened(tmp_path).window(1), opened(tmp_path).window(2)
     assert (first.conversation, second.conversation) == (12, 13)
     assert (first.unsent, second.unsent) == ("half a\nthought, and \\ more", "another")
     assert not first.switched("rounds", default=True)
     assert second.switched("rounds", default=False)
-    assert first.place("window") == QByteArray(b"\x00\x01")
-    assert second.place("window") == QByteArray(b"\x00\x02")
-    assert first.placed
-    assert second.placed
+    places = [(each.place("window"), each.placed) for each in (first, second)]
+    assert places == [(QByteArray(b"\x00\x01"), True), (QByteArray(b"\x00\x02"), True)]
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
     assert [stored.value(key) for key in ("conversation", "shown/rounds")] == ["12", "False"]
-
-
-def test_the_first_run(tmp_path):
-    fresh = opened(tmp_path)
-    assert fresh.pair == Pair()
-    assert fresh.starter_name == STARTER.name
-    assert fresh.font_points is None
-    assert (fresh.theme, fresh.font_family, fresh.enter_sends) == ("system", "", True)
-    assert (fresh.new_system_prompt, fresh.new_settings) == ("", "")
-    assert fresh.open_windows == (1,)
-    assert fresh.window(1).conversation is fresh.window(2).conversation is None
-    assert (fresh.memory(""), fresh.unload_minutes) == (Memory(), 0)
-    assert fresh.paths("targets") == ()
-    assert fresh.window(1).place("window").isEmpty()
-    assert fresh.window(1).switched("rounds", default=True)
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path):
@@ -103,23 +95,22 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
     for text in ("", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"):
         stored.setValue("memory/starter", text)
         assert Settings(stored).memory("") == Memory(), text
+    for text in ("x", "80", "70000"):
+        stored.setValue("server/port", text)
+        assert Settings(stored).server_port == 8737, text
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PATHS, max_size=12))
-def test_paths_are_remembered_newest_first(tmp_path, paths):
+def test_paths_are_remembered_newest_first_and_can_be_forgotten(tmp_path, paths):
     known = opened(tmp_path)
     for path in paths:
         known.remember_path("targets", path)
     expected = tuple(dict.fromkeys(reversed(paths)))[:8]
     assert known.paths("targets")[: len(expected)] == expected
-
-
-def test_what_a_person_opened_can_be_forgotten(tmp_path):
-    settings = opened(tmp_path)
-    (tmp_path / "there").mkdir()
+    (tmp_path / "there").mkdir(exist_ok=True)
     for name in ("there", "gone"):
-        settings.remember_path("drafters", str(tmp_path / name))
-    assert settings.opened_paths("drafters") == (str(tmp_path / "there"),)
-    settings.forget_path("drafters", str(tmp_path / "there"))
-    assert settings.paths("drafters") == (str(tmp_path / "gone"),)
+        known.remember_path("drafters", str(tmp_path / name))
+    assert known.opened_paths("drafters") == (str(tmp_path / "there"),)
+    known.forget_path("drafters", str(tmp_path / "there"))
+    assert known.paths("drafters") == (str(tmp_path / "gone"),)

@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QDoubleSpinBox,
-    QPlainTextEdit,
-    QPushButton,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QPlainTextEdit, QPushButton
 
 from app.chat.conversation import DEFAULTS
 from app.chat.prompt_edit import CTRL_ENTER
@@ -21,6 +15,7 @@ from app.settings_dialog import SettingsDialog
 from app.theme.palette import DARK, LIGHT
 from app.theme.style import Theme
 from engine.request import Sampling
+from tests.support.app.window_use import part, pick
 
 MINE = Preset("Mine", Sampling(temperature=0.3))
 
@@ -40,7 +35,6 @@ class Opened:
         self.show()
 
     def show(self):
-        """Open the dialog, again."""
         self.dialog = SettingsDialog(
             self.settings,
             self.theme,
@@ -54,13 +48,10 @@ class Opened:
         self.changes += 1
 
     def field(self, kind, name):
-        (found,) = (one for one in self.dialog.findChildren(kind) if one.accessibleName() == name)
-        return found
+        return part(self.dialog, kind, name)
 
     def choose(self, name, text):
-        box = self.field(QComboBox, name)
-        box.setCurrentIndex(box.findText(text))
-        box.activated.emit(box.currentIndex())
+        pick(self.field(QComboBox, name), text)
 
     def shown(self, name):
         return self.field(QComboBox, name).currentText()
@@ -71,7 +62,7 @@ def opened(qtbot, plain_application, tmp_path):
     return Opened(qtbot, plain_application, tmp_path)
 
 
-def test_the_theme_and_the_font_change_at_once(opened):
+def test_the_theme_and_the_font_change_at_once_and_folders_are_opened(opened):
     assert opened.theme.colours is LIGHT
     opened.choose("Theme", "Dark")
     assert opened.theme.colours is DARK
@@ -84,10 +75,12 @@ def test_the_theme_and_the_font_change_at_once(opened):
     opened.show()
     assert (opened.shown("Theme"), opened.shown("Font")) == ("Dark", family)
     assert opened.field(QDoubleSpinBox, "Text size").value() == own + 3
-    normal = next(one for one in opened.dialog.findChildren(QPushButton) if one.text() == "Default")
-    normal.click()
+    opened.field(QPushButton, "Default").click()
     assert opened.settings.font_points is None
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
+    opened.field(QPushButton, "Open the folder: Models").click()
+    assert opened.opened == [opened.folder]
+    assert not opened.field(QPushButton, "Open the folder: Elsewhere").isEnabled()
 
 
 def test_a_box_or_a_choice_sets_its_setting(opened):
@@ -139,31 +132,16 @@ def test_new_conversations_begin_as_is_chosen_here(opened):
     assert opened.settings.new_settings == ""
 
 
-def test_folders(opened):
-    buttons = {one.accessibleName(): one for one in opened.dialog.findChildren(QPushButton)}
-    buttons["Open the folder: Models"].click()
-    assert opened.opened == [opened.folder]
-    assert not buttons["Open the folder: Elsewhere"].isEnabled()
-
-
 def test_the_window_follows(open_window, until):
     window = open_window()
     window.menus.actions["settings"].trigger()
-    dialog = window.findChild(SettingsDialog)
-    (keys,) = (
-        one
-        for one in dialog.findChildren(QComboBox)
-        if one.accessibleName() == "Send messages with"
-    )
-    keys.setCurrentIndex(1)
-    keys.activated.emit(1)
+    dialog = part(window, SettingsDialog)
+    pick(part(dialog, QComboBox, "Send messages with"), CTRL_ENTER)
     assert not window.composer.field.enter_sends
-    (prompt,) = dialog.findChildren(QPlainTextEdit)
-    prompt.setPlainText("Be brief.")
+    part(dialog, QPlainTextEdit).setPlainText("Be brief.")
     assert window.conversation.configured == ("Be brief.", None)
     until(lambda: window.loader.loaded)
     window.conversation.say("hello")
     until(lambda: [one.state for one in window.conversation.branch[1:]] == ["complete"])
-    record = window.conversation.record
-    assert record.system_prompt == "Be brief."
+    assert window.conversation.record.system_prompt == "Be brief."
     dialog.close()

@@ -13,16 +13,16 @@ WIDE, NARROW = 1200, 720
 
 @pytest.fixture
 def make(qtbot, tmp_path):
-    """Make the panels of a window with these least widths, the middle in second place. Returns the
-    columns, the panels, and what names the shown ones."""
+    """Make the panels of a window with these least widths, the middle in second place, a page
+    hidden. Returns the columns, the panels, and what names the shown ones."""
 
-    def made(hidden=(), **widths):
+    def made(widths):
         settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
         columns, middle = QSplitter(), QWidget()
         qtbot.addWidget(columns)
-        parts = {name: QWidget() for name in widths or ("left", "right")}
+        parts = {name: QWidget() for name in widths}
         for name, part in parts.items():
-            part.setMinimumWidth(widths.get(name, 180 if name == "left" else 300))
+            part.setMinimumWidth(widths[name])
             columns.addWidget(part)
         columns.insertWidget(1, middle)
         actions = {name: QAction(name) for name in parts}
@@ -34,7 +34,7 @@ def make(qtbot, tmp_path):
             middle=middle,
             actions=actions,
             settings=settings.window(1),
-            hidden=hidden,
+            hidden=("page",),
         )
         sides.restore()
 
@@ -48,75 +48,59 @@ def make(qtbot, tmp_path):
     return made
 
 
-def test_one_side_folds_away_and_comes_back(make):
-    columns, sides, shown = make()
-    for width, both in ((WIDE, "left right"), (NARROW, "left"), (WIDE, "left right")):
-        columns.resize(width, 500)
-        sides.fit()
-        assert shown() == both
+TWO, THREE = {"left": 180, "right": 300}, {"left": 200, "right": 200, "page": 200}
+
+
+@pytest.mark.parametrize(
+    ("widths", "steps"),
+    [
+        pytest.param(
+            TWO,
+            [("width", WIDE, "left right"), ("width", NARROW, "left"),
+             ("width", WIDE, "left right")],
+            id="one side folds away and comes back",
+        ),
+        pytest.param(
+            TWO,
+            [("width", WIDE, "left right"), ("rest", ("right",), "left"),
+             ("rest", (), "left right"), ("rest", ("right",), "left"),
+             ("switch", "right", "left right")],
+            id="panels rest until they are asked for",
+        ),
+        pytest.param(  # the other one is wanted too, and has room once one is switched off
+            TWO,
+            [("width", NARROW, "left"), ("switch", "right", "right"), ("switch", "left", "left"),
+             ("switch", "left", "right"), ("switch", "right", ""), ("width", WIDE, "")],
+            id="what was asked for last is shown",
+        ),
+        pytest.param(
+            TWO,
+            [("width", NARROW, "left"), ("opened again", WIDE, "left right"),
+             ("switch", "left", "right"), ("opened again", WIDE, "right")],
+            id="folding away is not remembered as a wish",
+        ),
+        pytest.param(
+            THREE,
+            [("width", 1400, "left right"), ("show", "page", "left right page"),
+             ("width", 920, "left page"), ("width", 720, "page"), ("switch", "page", "left"),
+             ("width", 1400, "left right")],
+            id="of three sides as many are shown as have room",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_room_is_shown(make, widths, steps):
+    columns, sides, shown = make(widths)
+    for step, value, expected in steps:
+        if step == "opened again":
+            sides.keep()
+            columns, sides, shown = make(widths)
+        if step in ("width", "opened again"):
+            columns.resize(value, 500)
+            sides.fit()
+        else:
+            getattr(sides, step)(value)
+        assert shown() == expected, (step, value)
     assert sides.narrowest <= NARROW
-
-
-def test_panels_rest_until_they_are_asked_for(make):
-    columns, sides, shown = make()
-    columns.resize(WIDE, 500)
-    sides.rest(("right",))
-    assert shown() == "left"
-    sides.rest(())
-    assert shown() == "left right"
-    sides.rest(("right",))
-    sides.switch("right")
-    assert shown() == "left right"
-
-
-def test_what_was_asked_for_last_is_shown(make):
-    columns, sides, shown = make()
-    columns.resize(NARROW, 500)
-    sides.fit()
-    sides.switch("right")
-    assert shown() == "right"
-    sides.switch("left")
-    assert shown() == "left"
-    sides.switch("left")
-    assert shown() == "right"  # it is wanted too, and has room now
-    sides.switch("right")
-    assert shown() == ""
-    columns.resize(WIDE, 500)
-    sides.fit()
-    assert shown() == ""
-
-
-def test_folding_away_is_not_remembered_as_a_wish(make):
-    columns, sides, _ = make()
-    columns.resize(NARROW, 500)
-    sides.fit()
-    sides.keep()
-    columns, sides, shown = make()
-    columns.resize(WIDE, 500)
-    sides.fit()
-    assert shown() == "left right"
-    sides.switch("left")
-    _, sides, shown = make()
-    columns.resize(WIDE, 500)
-    sides.fit()
-    assert shown() == "right"
-
-
-def test_of_three_sides_as_many_are_shown_as_there_is_room_for(make):
-    columns, sides, shown = make(left=200, right=200, page=200, hidden=("page",))
-
-    def shown_at(width):
-        columns.resize(width, 500)
-        sides.fit()
-        return shown()
-
-    assert shown_at(1400) == "left right"
-    sides.show("page")
-    assert shown_at(1400) == "left right page"
-    assert shown_at(920) == "left page"
-    assert shown_at(720) == "page"
-    sides.switch("page")
-    assert shown_at(1400) == "left right"
 
 
 def test_a_narrow_window_shows_all_of_its_text(open_window, until):

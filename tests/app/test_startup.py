@@ -1,4 +1,4 @@
-"""How the app starts: with a display, without one, and where its data is."""
+"""How the app starts: with a display, without one, and a second time, which the first answers."""
 
 import errno
 import os
@@ -7,19 +7,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 import app.__main__ as program
-from app import display, start
+from app import start
 from app.conversations.store import Store
 from app.display import PACKAGES, QtCannotStart, has_display
+from app.one_window import SecondStarts, show_first_window
 from tests.support.app.window_maker import ROOT, fake_host
 
 
-def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
+def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys, tmp_path):
     ran = []
     monkeypatch.setattr(program, "has_display", lambda: False)
     monkeypatch.setattr(sys, "argv", ["app"])
@@ -33,6 +35,8 @@ def test_without_a_display_it_chats_in_the_terminal(monkeypatch, capsys):
         program.main()
     assert ran == [[sys.executable, "-m", "engine", "chat"]]
     assert capsys.readouterr().out.count("\n") == 1
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    assert Path(start.stored_settings(tmp_path).fileName()) == tmp_path / "settings.ini"
 
 
 @pytest.mark.parametrize(
@@ -71,39 +75,44 @@ def test_qts_own_error_is_shown_and_the_packages(wayland, tmp_path):
     assert PACKAGES in ended.stderr
 
 
-def test_a_display_on_which_qt_starts_is_one(wayland, monkeypatch):
-    monkeypatch.setattr(display, "_qt_complaint", lambda environment: "")
-    assert has_display(platform="linux", environment=wayland)
-    monkeypatch.setattr(display, "_qt_complaint", lambda environment: "It is broken.")
-    with pytest.raises(QtCannotStart) as raised:
-        has_display(platform="linux", environment=wayland)
-    assert raised.value.complaint == "It is broken."
+MISSING = "libEGL.so.1: cannot open shared object file"
 
 
-def test_a_library_that_is_missing_is_named(wayland, monkeypatch):
-    missing = "raise SystemExit('libEGL.so.1: cannot open shared object file')"
-    monkeypatch.setattr(display, "_PROBE", missing)
-    with pytest.raises(QtCannotStart) as raised:
-        has_display(platform="linux", environment=wayland)
-    assert raised.value.complaint.startswith("libEGL.so.1")
-
-
-@pytest.mark.parametrize(
-    ("error", "complaint"),
-    [
-        (subprocess.TimeoutExpired(["python"], 120), "Qt gave no answer within 2 minutes."),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), "Cannot allocate memory"),
-    ],
-)
-def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(wayland, monkeypatch, error, complaint):
+def failing(error):
     def fail(*words, **settings):
         raise error
 
-    monkeypatch.setattr(display.subprocess, "run", fail)
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("patched", "complaint"),
+    [
+        ({"_qt_complaint": lambda environment: ""}, ""),
+        ({"_qt_complaint": lambda environment: "It is broken."}, "It is broken."),
+        ({"_PROBE": f"raise SystemExit({MISSING!r})"}, MISSING),
+        (
+            {"subprocess.run": failing(subprocess.TimeoutExpired(["python"], 120))},
+            "Qt gave no answer within 2 minutes.",
+        ),
+        (
+            {"subprocess.run": failing(OSError(errno.ENOMEM, "Cannot allocate memory"))},
+            "Cannot allocate memory",
+        ),
+    ],
+    ids=["Qt starts", "Qt complains", "a library is missing", "no answer", "no memory"],
+)
+def test_a_display_is_one_on_which_qt_starts(wayland, monkeypatch, patched, complaint):
+    for name, value in patched.items():
+        monkeypatch.setattr(f"app.display.{name}", value)
+    if not complaint:
+        assert has_display(platform="linux", environment=wayland)
+        return
     with pytest.raises(QtCannotStart) as raised:
         has_display(platform="linux", environment=wayland)
-    assert complaint in raised.value.complaint
-    assert str(error) not in raised.value.complaint
+    first, *more = raised.value.complaint.splitlines()
+    assert first.rstrip(".").endswith(complaint.rstrip(".")), "no name of an exception, no number"
+    assert more == []
 
 
 NEEDED_LATER = {"mlx", "mlx_lm", "numpy", "gguf", "tokenizers", "huggingface_hub"}
@@ -149,35 +158,53 @@ def end(window, home, *, number):
         assert store.notice is None
 
 
-@pytest.mark.slow  # the other signal ends one below
-def test_ctrl_c_closes_the_window_in_order(tmp_path):
-    window, _ = begin(tmp_path)
-    end(window, tmp_path, number=signal.SIGINT)
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order(number, folder):
+    first, environment = begin(folder)
+    words = (sys.executable, "-c", SECOND_START)
+    try:
+        second = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    finally:
+        end(first, folder, number=number)
+    assert second.returncode == 0, "it would show an error otherwise, and wait"
+    colours, *modules = second.stdout.split()
+    assert int(colours) > 20  # of the icon
+    names = {name.partition(".")[0] for name in modules}
+    assert "PySide6" in names
+    assert not names & NEEDED_LATER
+    assert not list(folder.glob("*.socket"))
 
 
-def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order():
+@pytest.fixture
+def folder():
     with tempfile.TemporaryDirectory() as folder:  # short, as a socket's path must be
-        home = Path(folder)
-        first, environment = begin(home)
-        try:
-            second = subprocess.run(
-                [sys.executable, "-c", SECOND_START],
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-            )
-        finally:
-            end(first, home, number=signal.SIGTERM)
-        assert second.returncode == 0, "it would show an error otherwise, and wait"
-        colours, *modules = second.stdout.split()
-        assert int(colours) > 20  # of the icon
-        names = {name.partition(".")[0] for name in modules}
-        assert "PySide6" in names
-        assert not names & NEEDED_LATER
-        assert not list(home.glob("*.socket"))
+        yield Path(folder)
 
 
-def test_data_has_a_home_of_its_own(monkeypatch, tmp_path):
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
-    assert Path(start.stored_settings(tmp_path).fileName()) == tmp_path / "settings.ini"
+def test_the_first_is_asked_and_not_one_that_was_killed(folder, qtbot):
+    assert not show_first_window(folder)
+    killed = SecondStarts(folder)
+    killed._notifier.setEnabled(False)
+    killed._socket.close()
+    assert not show_first_window(folder), "its socket is still there"
+    first = SecondStarts(folder)
+    asked = []
+    first.asked.connect(lambda: asked.append(True))
+    with ThreadPoolExecutor() as threads:
+        second = threads.submit(show_first_window, folder)
+        qtbot.waitUntil(second.done)
+    assert second.result()
+    assert asked == [True]
+    first.close()
+    assert not show_first_window(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_whose_path_is_too_long_has_no_socket(folder):
+    deep = folder / ("x" * 120)
+    deep.mkdir()
+    first = SecondStarts(deep)
+    assert not show_first_window(deep)
+    assert not first._notifier.isEnabled(), "it would wake the event loop all the time"
+    first.close()

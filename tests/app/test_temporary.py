@@ -9,7 +9,7 @@ import pytest
 from app.conversations.store import is_temporary
 from engine.events import Done, Stats, Text
 from models.errors import Problem
-from tests.support.app.attached import Reader, attach, chips, file_in
+from tests.support.app.attached import Reader, attach, file_in
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file, windows_of
 from tests.support.app.window_use import answered, send, texts
 
@@ -58,17 +58,6 @@ def use(window, until, folder):
     window.composer_controller.leave()
 
 
-def leave(window, until):
-    window.new()
-    until(lambda: window.conversation.record is None)
-
-
-def answer_on(window, until):
-    """Begin an answer that does not end."""
-    window.composer.send()
-    until(lambda: texts(window)[-1] == CANARY)
-
-
 @pytest.mark.parametrize("ending", ["left while answering", "closed", "left", "left while sending"])
 @pytest.mark.quick(2)
 def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
@@ -77,12 +66,14 @@ def test_nothing_of_it_is_on_the_disk(chat, until, tmp_path, ending):
     if ending == "left while sending":
         chat.composer.send()
     elif ending != "left":
-        answer_on(chat, until)
+        chat.composer.send()
+        until(lambda: texts(chat)[-1] == CANARY)  # an answer that does not end
         chat.answers.flush()
     left = copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-left"))  # by a crash
     assert found_in(left) == filled(left) == []
     if ending != "closed":
-        leave(chat, until)
+        chat.new()
+        until(lambda: chat.conversation.record is None)
         (tmp_path / "stopped").touch()
         until(lambda: isinstance(chat.store.conversation(gone).exception(), Problem))
         assert not chat.answers.conversations
@@ -95,6 +86,18 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     asked = watch(chat.engine)
     assert "temporary" in chat.notices.shown
     assert "Temporary" in chat.windowTitle()
+    picture = tmp_path / "a.png"  # needs a copy on the disk, so it is refused
+    picture.write_bytes(b"no matter what")
+    chat.composer.files_given.emit([picture])
+    attachments = chat.composer_controller.documents.attachments
+    until(lambda: [one.problem is not None for one in attachments.all] == [True])
+    chat.composer.documents.remove_asked.emit(0)
+    other = windows_of(chat).open()  # another window has none of it
+    until(lambda: other.conversation.record is None)
+    assert is_temporary(chat.conversation.record.id)
+    assert chat.application.settings.open_windows == (1, 2)
+    assert chat.own.conversation is None
+    other.close()
     use(chat, until, tmp_path)
     assert chat.conversation.settings.private  # a race has these
     assert [one.request.private for one in asked] == [True, True]
@@ -111,19 +114,4 @@ def test_it_is_plain_that_it_is_temporary_and_it_can_be_kept(chat, until, tmp_pa
     assert CANARY in chat.composer.text
     assert CANARY in chat.conversation.record.title
     assert chat.application.listing.find(chat.conversation.record.id)
-    attachments = chat.composer_controller.documents.attachments
     until(lambda: [document.name for _, document in attachments.ready] == ["more.txt"])
-
-
-def test_what_needs_a_copy_on_the_disk_is_refused(chat, until, tmp_path):
-    picture = tmp_path / "a.png"
-    picture.write_bytes(b"no matter what")
-    chat.composer.files_given.emit([picture])
-    until(lambda: len(chips(chat)) == 1)
-    assert chat.composer_controller.documents.attachments.all[0].problem is not None
-    other = windows_of(chat).open()  # another window has none of it
-    until(lambda: other.conversation.record is None)
-    assert is_temporary(chat.conversation.record.id)
-    assert chat.application.settings.open_windows == (1, 2)
-    assert chat.own.conversation is None
-    other.close()

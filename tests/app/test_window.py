@@ -1,19 +1,20 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
+import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import (
-    QApplication,
-)
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from app.conversations.records import Entry, ExportedChat
 from app.replay.scrubber import ReplayDialog
-from engine.conversation.stats import tally
+from app.settings import Pair
+from app.welcome import EXAMPLES
 from engine.events import Prefill
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file
-from tests.support.app.window_use import answered, box, figure, send, texts, visible_list
+from tests.support.app.window_use import answered, box, part, send, texts, visible_list
 
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
 
@@ -70,9 +71,8 @@ def test_what_is_being_done_is_shown_at_three_places(open_window, until, tmp_pat
     assert any("Queued" in line for line in spoken)
     window.conversation.stop()
     until(lambda: window.transcript.streaming is None)
-    assert not any(
-        "Queued" in model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(2)
-    )
+    rows = [model.index(row, 0) for row in range(2)]
+    assert not any("Queued" in row.data(Qt.ItemDataRole.AccessibleTextRole) for row in rows)
 
 
 def test_an_answer_can_be_looked_into_also_after_a_restart(open_window, until, tmp_path):
@@ -92,8 +92,7 @@ def test_an_answer_can_be_looked_into_also_after_a_restart(open_window, until, t
     until(lambda: window.menus.actions["replay"].isEnabled())
     window.menus.actions["replay"].trigger()
     until(lambda: window.findChild(ReplayDialog))
-    replay = window.findChild(ReplayDialog)
-    assert isinstance(replay, ReplayDialog)
+    replay = part(window, ReplayDialog)
     replay.scrubber.go_to(3)
     assert replay.panel.stats.rounds == 3
     replay.close()
@@ -152,27 +151,6 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     assert not window.presenter.finder.bar.isVisible()
 
 
-def test_a_speed_up_is_of_the_answer_and_never_changes(open_window, until, tmp_path):
-    """It was once compared with an average over all answers, and changed with each."""
-    first = made_trace("one two three four five six seven eight nine ten " * 6)
-    other = made_trace("one two three four five six seven eight nine ten " * 12, longest=0)
-    steps = " take ".join(
-        f"play:{events_file(tmp_path, e, name=n)}"
-        for n, e in (("first.jsonl", first), ("other.jsonl", other))
-    )
-    window = open_window(f"ready take load take {steps} take")
-    send(window, "go")
-    until(answered(window, 2))
-    whole = f"{tally(first).committed} tokens in"  # the panel follows a little later
-    until(lambda: whole in figure(window.rounds.panel, "speed").remark)
-    assert figure(window.rounds.panel, "plain").value.endswith("times")
-    before = figure(window.rounds.panel, "plain")
-    send(window, "again")
-    until(answered(window, 4))
-    window.rounds.step(-1)
-    until(lambda: figure(window.rounds.panel, "plain") == before)
-
-
 def test_where_there_is_no_answer_the_panel_says_what_will_be_there(open_window, until):
     window = open_window()
     assert not window.rounds.isVisible()
@@ -193,3 +171,65 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(open_window,
     row = window.transcript.messages[1]
     assert row.view.text.reasoning is not None
     assert row.shown.reasoning is None, "no tokens and no time are claimed"
+
+
+@pytest.fixture
+def window(open_window, until):
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    return window
+
+
+def page(window):
+    """The texts of the first page."""
+    return [label.text() for label in window.welcome.findChildren(QLabel)]
+
+
+def test_an_example_is_sent_and_unsent_text_stays(window, until):
+    window.composer.set_text("not yet")
+    for card, (title, question) in zip(window.welcome.examples, EXAMPLES, strict=True):
+        assert card.accessibleName() == f"{title}: {question}"
+    card = window.welcome.examples[1]
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton)
+    until(lambda: window.conversation.branch)
+    assert window.conversation.branch[0].content == EXAMPLES[1][1] == card.question
+    assert window.composer.text == "not yet"
+    until(answered(window, 2))
+    stored = window.store.create().result().id  # a stored one keeps it on the disk, too
+    window.show_conversation(stored)
+    until(lambda: window.conversation.record and window.conversation.record.id == stored)
+    QTest.keyClicks(window.composer.field, "nor this")
+    window.composer_controller.leave()
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton)
+    until(lambda: window.conversation.branch)
+    unsent = window.store.conversation(stored).result().unsent
+    assert unsent == window.composer.text == "nor this"
+    window.composer.set_blocked("The engine stopped.")
+    window.welcome.examples[2].setFocus()
+    QTest.keyClick(window.welcome.examples[2], Qt.Key.Key_Space)
+    assert window.composer.text == EXAMPLES[2][1]  # it waits for the user
+    field = window.composer.field
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert window.composer.text == "nor this"
+
+
+def test_a_question_has_its_lines_and_more_is_offered_and_told(window, qtbot):
+    card = window.welcome.examples[3]
+    window.resize(window.minimumSizeHint().width(), 900)
+    qtbot.waitUntil(lambda: card.width() < 230)
+    assert card.height() >= card.heightForWidth(card.width()) > card.sizeHint().height()
+    assert any(".\n" in text for text in page(window))
+    window.resize(1280, 900)
+    qtbot.waitUntil(lambda: not any(".\n" in text for text in page(window)))
+    window.settings.theme = "light" if window.theme.dark else "dark"
+    window.theme.refresh()
+    title, colour = card.findChild(QLabel), QColor(window.theme.colours.text)
+    qtbot.waitUntil(lambda: title.palette().color(title.foregroundRole()) == colour)
+    with qtbot.waitSignal(window.welcome.explanation_asked):
+        part(window.welcome, QPushButton, "What am I looking at?").click()
+    window.loader.fetch_progress.emit(46_435_520, 92_871_040)
+    assert any("46.4 of 92.9 MB" in text for text in page(window))
+    window.loader.pair = Pair("/models/Tiny-Q4.gguf")
+    window.loader.fetch_began.emit()
+    (said,) = (text for text in page(window) if "Tiny" in text)
+    assert "starter" not in said

@@ -9,33 +9,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.conversations.records import Entry, ExportedChat
 from app.race.dialog import RaceDialog
 from app.settings import Pair
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
-from app.theme.labels import ToneLabel
 from engine.documents.prompt import Sent
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
-from tests.support.app.window_use import send, texts
+from tests.support.app.window_use import fill, listed, send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "A list of primes: two, three, five, seven, eleven. "
-
-
-def fill(windows, count):
-    """So many conversations, the newest with the highest number."""
-    said = (Entry(parent=None, role="user", content="on"),)
-    chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
-    windows.application.store.add(chats).result()
-    windows.application.listing.refresh()
-
-
-def listed(window):
-    model = window.findChild(ConversationList).model()
-    return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
 def marked_elsewhere(window):
@@ -62,7 +47,7 @@ def pair(open_windows, until):
     """Two windows over five conversations, which show 2 and 4."""
     windows = open_windows()
     first = windows.current
-    fill(windows, 5)
+    fill(windows.application, 5)
     until(lambda: len(listed(first)) == 5)
     first.sidebar.chosen.emit(2)
     second = windows.open(4)
@@ -97,20 +82,18 @@ def test_what_one_changes_the_other_shows_at_once(pair, until, tmp_path):
     assert not second.composer.field.enter_sends
     second.menus.actions["larger"].trigger()
     theme = windows.application.theme
-    for part in (first, second):
-        assert part.composer.field.font().pointSizeF() == theme.points
-        around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
+    for window in (first, second):
+        assert window.composer.field.font().pointSizeF() == theme.points
+        around = (window.pair_bar, window.sidebar, window.rounds, window.menuBar())
         interface = theme.interface_font.pointSizeF()
         assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
-        lines = part.pair_bar.page.findChildren(ToneLabel)
-        assert {round(one.font().pointSizeF() / interface, 2) for one in lines} == {0.92}
 
 
 def attachments(window):
     return window.composer_controller.documents.attachments.all
 
 
-def test_a_conversation_is_in_one_window_at_a_time(pair, until, tmp_path):
+def test_a_conversation_is_in_one_window_at_a_time_which_may_be_its_own(pair, until, tmp_path):
     windows, first, second = pair
     first.come_forward()
     until(lambda: windows.current is first)
@@ -122,7 +105,7 @@ def test_a_conversation_is_in_one_window_at_a_time(pair, until, tmp_path):
     second.sidebar.hit_chosen.emit(2, 2, "on")
     until(lambda: reached == [2])
     until(lambda: windows.current is first)
-    windows.show_conversation(4)
+    windows.attention.chosen.emit(4)  # the system's message on an answer
     until(lambda: windows.current is second)
     assert shown(windows) == {1: 2, 2: 4}
     assert (marked_elsewhere(first), marked_elsewhere(second)) == (["Chat 4"], ["Chat 2"])
@@ -136,20 +119,21 @@ def test_a_conversation_is_in_one_window_at_a_time(pair, until, tmp_path):
     second.menus.actions["next_conversation"].trigger()  # past the other window's
     until(lambda: shown(windows) == {1: 2, 2: 1})
     until(lambda: marked_elsewhere(first) == ["Chat 1"])
-
-
-@pytest.mark.slow
-def test_a_conversation_can_be_opened_in_a_window_of_its_own(pair, until):
-    windows, first, second = pair
+    windows.attention.chosen.emit(5)
+    until(lambda: shown(windows) == {1: 2, 2: 5})
+    planned = Future()
+    first.conversation.say("to be moved", sent=planned)
     QTest.keyClicks(first.composer.field, "not sent")
     first.menus.actions["open_in_window"].trigger()  # the one that it shows
     third = windows.all[-1]
     until(lambda: third.conversation.record)
-    assert shown(windows) == {1: None, 2: 4, 3: 2}
+    assert shown(windows) == {1: None, 2: 5, 3: 2}
     until(lambda: third.composer.text == "not sent")
-    assert first.composer.text == ""
+    planned.set_result(Sent("to be moved"))
+    until(lambda: texts(third)[-2:] == ["to be moved", "served"])
+    assert (texts(first), first.composer.text) == ([], "")
     view = first.findChild(ConversationList)
-    view.setCurrentIndex(view.model().index(listed(first).index("Chat 4"), 0))
+    view.setCurrentIndex(view.model().index(listed(first).index("Chat 5"), 0))
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     until(lambda: windows.current is second)
@@ -182,7 +166,6 @@ def test_an_answer_of_a_deleted_conversation_ends(open_windows, until, tmp_path)
     first.conversation.say("go")
     until(lambda: first.conversation.writing and first.conversation.writing.text)
     writing = first.conversation.writing
-    assert writing is not None
     second = windows.open()
     second.sidebar.deleted.emit((writing.message.conversation,))
     assert writing.stopping
@@ -207,9 +190,8 @@ def test_two_windows_are_answered_at_once(open_windows, until):
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
     for window, text in ((first, "one"), (second, "two")):
-        window.composer.set_text(text)
-        window.composer.send()
-        until(lambda window=window: len(window.transcript.messages) == 2)
+        send(window, text)
+        until(lambda window=window: len(texts(window)) == 2)
     until(lambda: texts(first)[1:] == ["first"] and texts(second)[1:] == ["second"])
     until(lambda: {one.conversation.branch[1].state for one in (first, second)} == {"complete"})
 
@@ -233,12 +215,12 @@ def test_an_answer_goes_on_when_its_window_is_closed(open_windows, until, tmp_pa
     until(lambda: not answers.busy)
     assert model.index(0, 0).data(ACTIVITY) is None
     first.sidebar.chosen.emit(1)
-    until(lambda: texts(first) == ["go", "half" + TEXT])
+    first.store.kept_bytes().result()  # the conversation is read by now, and not yet shown
+    first.close()
+    until(lambda: texts(first) == ["go", "half" + TEXT])  # the figures are asked for after the end
 
 
-def test_what_is_sent_just_before_its_window_is_closed_is_answered_or_there_again(
-    open_windows, until, monkeypatch
-):
+def test_what_is_sent_at_the_last_moment_is_not_lost(open_windows, until, monkeypatch):
     windows = open_windows()
     first = windows.current
     until(lambda: windows.application.loader.loaded)
@@ -271,18 +253,6 @@ def test_what_is_sent_just_before_its_window_is_closed_is_answered_or_there_agai
     assert windows.open().composer.text == "precious"
 
 
-def test_what_waits_is_shown_in_the_window_that_its_conversation_is_moved_to(pair, until):
-    windows, first, _ = pair
-    planned = Future()
-    first.conversation.say("to be moved", sent=planned)
-    first.window_asked.emit(2)
-    third = windows.all[-1]
-    until(lambda: third.conversation.record)
-    planned.set_result(Sent("to be moved"))
-    until(lambda: texts(third)[-2:] == ["to be moved", "served"])
-    assert texts(first) == []
-
-
 @pytest.mark.slow
 def test_a_closed_window_is_gone_and_is_told_nothing(open_windows, until):
     """What all windows share outlasts it: nothing of it may be called any more."""
@@ -292,7 +262,6 @@ def test_a_closed_window_is_gone_and_is_told_nothing(open_windows, until):
     until(lambda: gc.collect() >= 0 and not any(part() for part in parts))
     application = windows.application
     loaded = application.loader.loaded
-    assert loaded is not None
     problem = Problem("No.", "Wait.")
     application.theme.zoom(1.0)
     application.settings_changed.emit()
@@ -334,8 +303,8 @@ def test_nothing_typed_is_lost(open_windows, until):
     assert (fourth.number, fourth.composer.text) == (1, "in the first")
     windows.close()
     again = open_windows()
-    texts = {window.number: window.composer.text for window in again.all}
-    assert texts == {1: "in the first", 2: "in the second"}
+    found = {window.number: window.composer.text for window in again.all}
+    assert found == {1: "in the first", 2: "in the second"}
     for window in again.all:
         window.close()
         QApplication.processEvents()
@@ -344,12 +313,11 @@ def test_nothing_typed_is_lost(open_windows, until):
 
 def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
     windows = open_windows()
-    fill(windows, 3)
+    fill(windows.application, 3)
     first = windows.current
     first.sidebar.chosen.emit(1)
     second, third = windows.open(2), windows.open(3)
-    until(lambda: second.conversation.record and third.conversation.record)
-    until(lambda: first.conversation.record)
+    until(lambda: all(window.conversation.record for window in windows.all))
     second.menus.actions["provenance"].trigger()
     third.menus.actions["close"].trigger()
     QApplication.processEvents()
@@ -357,30 +325,20 @@ def test_windows_that_were_open_at_the_end_are_open_again(open_windows, until):
     again = open_windows()
     until(lambda: shown(again) == {1: 1, 2: 2})
     until(lambda: all(window.conversation.record for window in again.all))
-    assert {window.number: window.presenter.provenance for window in again.all} == {
-        1: False,
-        2: True,
-    }
-
-
-@pytest.mark.slow
-def test_one_conversation_is_not_restored_twice(open_windows, until):
-    windows = open_windows()
-    fill(windows, 1)
-    settings = windows.application.settings
-    windows.close()
-    settings.open_windows = (1, 2)
-    for number in (1, 2):
-        settings.window(number).conversation = 1
+    assert [window.presenter.provenance for window in again.all] == [False, True]
+    settings = again.application.settings
+    again.close()
+    settings.window(2).conversation = 1
     settings.save()
-    again = open_windows()
-    until(lambda: shown(again) == {1: 1, 2: None})
+    once = open_windows()
+    until(lambda: shown(once) == {1: 1, 2: None})
 
 
 @pytest.mark.slow
-def test_the_library_moves_between_windows_and_outlasts_them(open_windows, until):
-    windows = open_windows()
+def test_there_is_one_library_one_race_and_one_end(open_windows, until):
+    windows = open_windows("ready take load take rest")
     first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
     second.menus.actions["library"].trigger()
     view = windows.library_controller.view
     assert second.isAncestorOf(view)
@@ -394,29 +352,15 @@ def test_the_library_moves_between_windows_and_outlasts_them(open_windows, until
     assert view.isVisible()
     windows.library_controller.ready.emit(Pair("/models/target"))
     assert "library" in first.notices.texts
-    first.close()
-
-
-@pytest.mark.slow
-def test_there_is_one_race_at_a_time(open_windows, until, tmp_path):
-    windows = open_windows("ready take load take rest")
-    first, second = windows.current, windows.open()
-    until(lambda: windows.application.loader.loaded)
+    second = windows.open()
     for window in (first, second):
         window.composer.set_text("Which is faster?")
         window.menus.actions["race"].trigger()
-        if isinstance(dialog := window.findChild(RaceDialog), RaceDialog):
+        if dialog := window.findChild(RaceDialog):
             dialog.start()
     assert first.findChild(RaceDialog) is not None
     assert second.findChild(RaceDialog) is None
     assert "problem" in second.notices.texts
-
-
-@pytest.mark.slow
-def test_quitting_closes_all(open_windows, until):
-    windows = open_windows()
-    first, second = windows.current, windows.open()
-    until(lambda: windows.application.loader.loaded)
     first.menus.actions["settings"].trigger()
     second.menus.actions["sampling"].trigger()
     second.menus.actions["quit"].trigger()
@@ -424,29 +368,6 @@ def test_quitting_closes_all(open_windows, until):
     assert not second.isVisible()
     assert windows.application.engine.pid == 0
     assert not windows.application.backups.isActive()
-
-
-def test_a_conversation_may_still_be_read_when_everything_is_closed(open_windows, until):
-    windows = open_windows()
-    window = windows.current
-    entries = (Entry(None, "user", "Hello"), Entry(0, "assistant", "Good day"))
-    (record,) = window.store.add([ExportedChat("Short", entries, leaf=1)]).result()
-    QApplication.processEvents()
-    window.show_conversation(record.id)
-    window.store.kept_bytes().result()  # read by now, and not yet shown
-    window.close()
-    until(lambda: len(texts(window)) == 2)  # the answer's figures are asked for behind the end
-
-
-@pytest.mark.slow
-def test_a_message_of_the_system_leads_to_the_window_of_the_answer(pair, until):
-    windows, first, second = pair
-    windows.attention.chosen.emit(2)
-    until(lambda: windows.current is first)
-    second.come_forward()
-    until(lambda: windows.current is second)
-    windows.attention.chosen.emit(5)
-    until(lambda: shown(windows) == {1: 2, 2: 5})
 
 
 def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path, monkeypatch):
@@ -461,12 +382,13 @@ def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path,
     gate.touch()
     store = window.store
     answers = windows.application.answers
+
+    def asked():
+        return [m.content for m in store.branch(1).result() if m.role == "user"]
+
     ended = ["complete"] * 6
     until(lambda: [m.state for m in store.branch(1).result()] == ended and not answers.busy)
-    until(windows.application.listing.refresh().done)  # and no message is looked for any more
-    assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
-        *("first", "second", "third")
-    ]
+    assert asked() == ["first", "second", "third"]
     until(windows.application.listing.refresh().done)  # and no message is looked for any more
     assert store.conversation(1).result().queued == ()
     assert window.conversation.record is None, "and nothing else is shown for it"
@@ -491,7 +413,5 @@ def test_a_queue_goes_on_while_no_window_shows_it(open_windows, until, tmp_path,
     answers.saved.connect(after_it)
     window.conversation.say("fourth")
     until(lambda: len(saved) == 4 and not answers.conversations)
-    assert [m.content for m in store.branch(1).result() if m.role == "user"][3:] == [
-        *("fourth", "fifth", "sixth", "seventh")
-    ]
+    assert asked()[3:] == ["fourth", "fifth", "sixth", "seventh"]
     until(lambda: window.composer.queued.texts == ())
