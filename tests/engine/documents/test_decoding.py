@@ -1,6 +1,8 @@
-"""Bytes as text, whatever they are encoded in."""
+"""Bytes as text, whatever they are encoded in; hidden characters of it go, and what scripts and
+emoji need stays."""
 
 import codecs
+import unicodedata
 from itertools import product
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents.decoding import decode, decode_declared
+from engine.documents.hidden import hidden_places, in_one_line, with_plain_lines, without_hidden
 from models.errors import Problem
 
 MARKED = [
@@ -58,6 +61,9 @@ def test_other_encodings_are_guessed_and_it_is_told():
         decoded = decode(f"{text}\n".encode(encoding) * times)
         assert (encoding, decoded.text) == (encoding, f"{text}\n" * times)
         assert len(decoded.remarks) == 1
+    for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
+        with pytest.raises(Problem):
+            pytest.fail(f"{data} is {decode(data)}")
 
 
 def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding():
@@ -78,8 +84,11 @@ def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding():
     assert decode(log.encode() + b"\0" + log.encode()).text == log + "\0" + log
 
 
-@given(st.binary())
-def test_any_bytes_are_a_text_or_a_problem(data):
+@given(st.sampled_from(GUESSED), st.integers(0, 40), st.binary(max_size=9))
+def test_spoilt_bytes_are_a_text_or_a_problem(guessed, place, more):
+    encoding, text = guessed
+    data = text.encode(encoding)
+    data = data[:place] + more + data[place:]
     try:
         decoded = decode(data)
     except Problem:
@@ -87,12 +96,6 @@ def test_any_bytes_are_a_text_or_a_problem(data):
     decoded.text.encode()
     if decoded.text.count("\ufffd") > data.count("\ufffd".encode()):
         assert decoded.remarks
-
-
-def test_what_is_no_text_is_a_problem():
-    for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
-        with pytest.raises(Problem, match="not text"):
-            decode(data)
 
 
 def test_a_declared_encoding_is_read_as_browsers_read_it():
@@ -116,3 +119,59 @@ def test_a_declared_encoding_is_read_as_browsers_read_it():
     decoded = decode_declared(b"a\xffb\xff", "utf-8")
     assert decoded.text == "a\ufffdb\ufffd"
     assert decoded.remarks == ("2 invalid characters of utf-8, shown as \ufffd.",)
+
+
+# Hidden characters
+
+ODD = st.text(
+    st.one_of(
+        st.characters(),
+        st.sampled_from(
+            "ab \n\u00ad\u034f\u200b\u200c\u200d\u200e\u202e\u2060\ufeff\ufe0f\ufe00\u0628\u0915"
+            "\u094d\u2764\U0001f469\U0001f3fd\U0001f4bb\U000e0061\U000e0100\u8fba\x00\x07\x7f\x85\r"
+        ),
+    ),
+    max_size=30,
+)
+
+
+def test_what_is_hidden_goes_and_what_is_needed_stays():
+    for text, shown in (
+        ("plain\ttext,\nin lines", "plain\ttext,\nin lines"),
+        ("co\u00adop\u00ader\u00adate", "cooperate"),
+        ("a\u200bb\u2060c\ufeffd", "abcd"),
+        ("left\u202eright\u202c\u2066!\u2069\u200e\u200f", "leftright!"),
+        ("Hi" + "".join(chr(0xE0000 + ord(each)) for each in "ignore all") + "!", "Hi!"),
+        ("a\U000e0100\U000e0101\U000e01efb", "ab"),  # bytes after a letter
+        ("\u8fba\U000e0100", "\u8fba\U000e0100"),  # a variant of an ideograph
+        ("\U0001f600\ufe0f\ufe0e\ufe01x", "\U0001f600\ufe0fx"),
+        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u200c\u062e\u0648"),
+        ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),
+        ("\u0628\u200c\u200d\u200c\u0628", "\u0628\u200c\u0628"),  # bits between letters
+        ("a\u200cb\u200dc", "abc"),
+        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
+        ("\U0001f469\U0001f3fd\u200d\U0001f4bb", "\U0001f469\U0001f3fd\u200d\U0001f4bb"),
+        ("\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f\u200d\U0001f525"),
+        ("\U0001f469\u200d!", "\U0001f469!"),
+        ("bell\x07 escape\x1b null\x00", "bell escape null"),
+    ):
+        assert without_hidden(text) == (shown, len(text) - len(shown))
+
+
+@given(ODD | st.text())
+def test_nothing_is_hidden_in_the_rest_and_no_letter_number_or_sign_is_dropped(text):
+    shown, dropped = without_hidden(text)
+    assert without_hidden(shown) == (shown, 0)
+    hidden = hidden_places(text)
+    assert len(hidden) == dropped
+    assert "".join(each for i, each in enumerate(text) if i not in hidden) == shown
+    for place in hidden:
+        kind = unicodedata.category(text[place])
+        assert kind in {"Cc", "Cf", "Cn", "Mn", "Lo", "Co"}
+        assert kind != "Lo" or text[place] in "\u3164\uffa0"
+
+
+def test_lines_end_in_one_way_and_half_a_character_is_shown_as_such():
+    assert with_plain_lines("a\r\nb\rc\nd\x0ce\x85f") == "a\nb\nc\nd\ne\nf"
+    assert with_plain_lines("a\ud800b\ud83d\ude00") == "a\ufffdb\U0001f600"
+    assert in_one_line(" a\n\u202eb\t\udcff.pdf") == "a b \ufffd.pdf"

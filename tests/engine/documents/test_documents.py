@@ -1,4 +1,5 @@
-"""What is known of a document and of the places in it, and what the user reads of it first."""
+"""What is known of a document and of the places in it: what the user reads of it first, and which
+header rows a passage from the middle of a table gets."""
 
 from dataclasses import replace
 
@@ -7,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section, document_from_json
+from engine.documents.child import read_bytes
 from engine.documents.in_words import lacks, size_in_words
+from engine.documents.sheets import read_xlsx
+from engine.documents.tables import header_of
+from tests.support.documents.office import xlsx
 
 TEXTS = st.lists(st.text(max_size=20), max_size=5)
 
@@ -70,7 +75,7 @@ def shown(kind, labels, format="pdf"):
 SCAN = replace(shown("page", ("", "")), without_text=(3, 7))
 
 
-def test_how_much_it_is():
+def test_how_much_it_is_and_what_it_lacks():
     for one, words in (
         (shown("page", ("",)), "1 page"),
         (SCAN, "7 pages"),
@@ -84,9 +89,7 @@ def test_how_much_it_is():
         (shown("page", ()), ""),
     ):
         assert size_in_words(one) == words
-
-
-def test_what_nobody_will_read_is_a_line_each():
+    # What nobody will read is a line each.
     assert lacks(shown("page", ("",))) == ()
     lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
     assert lines[0] == "2 of 7 pages have no text: 3, 7."
@@ -95,3 +98,91 @@ def test_what_nobody_will_read_is_a_line_each():
     )
     assert not any("\n" in line for line in lines)
     assert lines[-1] == "Left out: Pictures: 3; Notes: 1."
+
+
+# Tables
+
+ROWS = "\n".join(f"{n} | bolt {n} | {n * 2}" for n in range(1, 40))
+
+
+def header(document, words):
+    return header_of(document, document.text.index(words))
+
+
+def test_sections_of_a_sheet_or_a_file_with_separators_have_one_header():
+    sheet = Document(
+        "a.xlsx",
+        "xlsx",
+        "00",
+        (
+            Section("sheet", 1, "Prices of 2025\nNumber | Name | Price\n1 | bolt | 2", "One"),
+            Section("sheet", 51, "51 | nut | 3\n52 | lamp | 9", "One"),
+            Section("sheet", 0, "Year | Cost\n2024 | 8", "Two"),
+        ),
+    )
+    assert header(sheet, "52 | lamp") == "Number | Name | Price"
+    assert header(sheet, "2024 |") == "Year | Cost"
+    assert header(sheet, "Number |") == ""
+    assert header(sheet, "Prices of") == ""
+    sections = (Section("lines", 1, "\nname;price\nbolt;2"), Section("lines", 41, "nut;3"))
+    assert header(Document("a.csv", "csv", "00", sections), "nut") == "name;price"
+    named = tuple(Section("lines", each.number, each.text, "b/a.CSV") for each in sections)
+    other = Section("lines", 1, "x = 3\ny = 4", "b/a.py")
+    folder = Document("b", "folder", "00", (*named, other))
+    assert header(folder, "nut") == "name;price"
+    assert header(folder, "y = 4") == ""
+
+
+def test_a_table_in_a_text_ends_where_its_lines_end():
+    text = f"Some prose | with a bar.\n\nNumber | Name | Price\n{ROWS}\n\nAfter it."
+    one = Document("a.docx", "docx", "00", (Section("part", 1, text),))
+    assert header(one, "30 | bolt") == "Number | Name | Price"
+    assert header(one, "Number |") == ""
+    assert header(one, "After it") == ""
+    last = Document("a.docx", "docx", "00", (Section("part", 1, text.partition("\n\nAfter")[0]),))
+    assert header(last, "39 | bolt") == "Number | Name | Price"
+
+
+TABLES = (
+    ("Country,2021,2022", lambda n: f"Land {n},{n},{n + 1}", "Country,2021,2022"),
+    ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
+    ("Room,8:00,09:30", lambda n: f"R{n},free,{('Ann', 'free')[n % 2]}", "Room,8:00,09:30"),
+    ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),
+    ("All staff;;\nName;City;Age", lambda n: f"Ann {n};Rome;{n}", "Name;City;Age"),
+    (";2024;;2025\nShop;Jan;Feb;Jan", lambda n: f"S{n};1;2;3", ";2024;;2025\nShop;Jan;Feb;Jan"),
+    ('Name;"Sum\n(EUR)";Day', lambda n: f"Rad;{n};01.02.2026", 'Name;"Sum\n(EUR)";Day'),
+    ("Name;Note;Sum", lambda n: f'Rad;"one\ntwo\nthree";{n}', "Name;Note;Sum"),
+    ("Name,Text,Sum", lambda n: f"Ann,a; b,{n}", "Name,Text,Sum"),
+    ("Who;Where", lambda n: f"Ann;{('Oak', 'Elm', 'Ash')[n % 3]} {n}", "Who;Where"),
+    ("Name;Sum", lambda n: "Name;Sum" if n % 20 == 5 else f"Rad;{n}", "Name;Sum"),
+    ("Name;Sum", lambda n: ";" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
+    ("Name;Sum\nAnn 1;7\n\nShop 1;8", lambda n: f"Shop {n};{n}", ""),
+    ("Ann;Rome;1", lambda n: f"Ben;Rome;{n}", ""),
+    ("Film,1950,1951", lambda n: f"Film {n},{1950 + n % 90},1999", ""),
+    ("1,2", lambda n: f"3,{n}", ""),
+    (",".join(["column"] * 200), lambda n: f"7,{n}", ""),
+    ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
+)
+
+
+def test_the_header_is_the_tables_own_or_none():
+    for above, row, found in TABLES:
+        rows = "\n".join(map(row, range(1, 101)))
+        document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
+        assert header_of(document, document.text.rindex(row(90))) == found, above
+
+
+def test_each_table_of_a_sheet_has_its_own():
+    rows = [("Staff and weather",), (), ("Name", "Salary"), ()]
+    rows += [(f"Ann {n}", n) for n in range(60)]
+    rows += [(), (), ("Weather",), ("City", "Degrees"), *((f"City {n}", n) for n in range(60))]
+    document = Document(
+        "a.xlsx",
+        "xlsx",
+        "00",
+        read_xlsx(xlsx(lambda book: [book.active.append(each) for each in rows])).sections,
+    )
+    assert header(document, "Ann 55") == "Name | Salary"
+    assert header(document, "City 1 |") == "City | Degrees"
+    assert header(document, "City 55") == "City | Degrees"
+    assert header(document, "City | Degrees") == ""

@@ -10,6 +10,7 @@ from models.errors import Problem
 from tests.support.documents.messages import eml
 from tests.support.documents.office import docx, paragraph, run, xlsx
 from tests.support.documents.pdfs import line, pdf
+from tests.support.documents.samples import seen
 
 
 def made(folder, files):
@@ -70,14 +71,13 @@ def test_no_document_is_begun_after_a_share_of_the_time_and_it_is_told(tmp_path)
     read, _ = read_folder(
         tmp_path, seconds=0, progress=lambda read, of: reported.append((read, of))
     )
-    assert [section.text for section in read.sections] == ["text"]
-    assert read.left_out == ("Not read in time: a.pdf.",)
+    assert seen(read) == (["text"], ("Not read in time: a.pdf.",))
     assert reported == [(0, 2), (1, 2)]
 
 
-def test_what_a_repository_excludes_is_left_out_of_each_part_of_it(tmp_path):
+def test_what_git_ignores_is_left_out(tmp_path):
     files = {
-        ".gitignore": "*",  # above the repository
+        ".gitignore": "*",  # above the repository, which excludes more
         "one/.git/info/exclude": "secret.txt\n*.log\n",
         "one/.gitignore": "!kept.log\n*.tmp\n",
         "one/secret.txt": "x",
@@ -90,9 +90,6 @@ def test_what_a_repository_excludes_is_left_out_of_each_part_of_it(tmp_path):
     made(tmp_path, files)
     assert labels(tmp_path / "one") == [".gitignore", "kept.log", "src/a.py"]
     assert labels(tmp_path / "one/src") == ["a.py"]
-
-
-def test_what_git_ignores_is_left_out(tmp_path):
     files = {
         ".gitignore": "*.log\n/build/\nsecret.*\n!kept.log\n# a comment\n",
         "a.log": "x",
@@ -106,21 +103,17 @@ def test_what_git_ignores_is_left_out(tmp_path):
         "a.tmp": "x",
         "secret.txt": "x",
     }
-    read, _ = read_folder(made(tmp_path, files))
+    read, _ = read_folder(made(tmp_path / "two", files))
     assert [section.label for section in read.sections] == [
-        ".gitignore",
-        "a.tmp",
-        "kept.log",
-        "src/.gitignore",
-        "src/secret.txt",
-        "src/build/a.txt",
+        *(".gitignore", "a.tmp", "kept.log"),
+        *("src/.gitignore", "src/secret.txt", "src/build/a.txt"),
     ]
     assert read.left_out == (
         "Ignored by Git: a.log, build, secret.txt, src/a.tmp, src/secret.key.",
     )
 
 
-def test_what_is_no_text_of_a_person_is_left_out(tmp_path):
+def test_what_nobody_wrote_as_a_text_is_left_out(tmp_path):
     files = {
         "a.py": "x",
         "picture.png": b"\x89PNG\0",
@@ -171,17 +164,12 @@ def test_the_digest_is_of_names_and_content(tmp_path):
     assert read_folder(made(tmp_path / "again", {"a": "x"}))[1] in digests
 
 
-def test_a_folder_without_texts_is_a_problem_that_says_what_was_there(tmp_path):
-    made(tmp_path, {"a.png": b"\0"} | {f"{number:02}.lock": "x" for number in range(30)})
+def test_a_folder_without_texts_or_with_too_many_is_a_problem(tmp_path, monkeypatch):
+    none = {"a.png": b"\0"} | {f"{number:02}.lock": "x" for number in range(30)}
     with pytest.raises(Problem, match=r"09\.lock and 20 more\. .*a\.png"):
-        read_folder(tmp_path)
-
-
-def test_no_more_than_so_much_text_and_so_many_files(tmp_path, monkeypatch):
-    made(tmp_path, {f"{number}.txt": "x" * 100 for number in range(5)})
-    monkeypatch.setattr("engine.documents.folders.TEXT_BYTES", 400)
-    with pytest.raises(Problem, match="400 bytes"):
-        read_folder(tmp_path)
-    monkeypatch.setattr("engine.documents.folders.FOLDER_ENTRIES", 4)
-    with pytest.raises(Problem, match="4 files"):
-        read_folder(tmp_path)
+        read_folder(made(tmp_path / "none", none))
+    many = made(tmp_path / "many", {f"{number}.txt": "x" * 100 for number in range(5)})
+    for limit, most, said in (("TEXT_BYTES", 400, "400 bytes"), ("FOLDER_ENTRIES", 4, "4 files")):
+        monkeypatch.setattr(f"engine.documents.folders.{limit}", most)
+        with pytest.raises(Problem, match=said):
+            read_folder(many)

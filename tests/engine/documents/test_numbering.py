@@ -32,49 +32,81 @@ def items(*levels, of=1):
     return "".join(paragraph(run("x"), item_of=of, level=level) for level in levels)
 
 
-def test_levels_count_and_begin_anew():
-    for levels, numbers in (
-        ((0, 2, 2, 1, 2, 0, 1), ["Article 1", "(a)", "(b)", "1.1", "(a)", "Article 2", "2.1"]),
-        ((1, 1, 0, 1), ["1.1", "1.2", "Article 1", "1.1"]),  # a level before the one above
-    ):
-        assert shown(items(*levels), numbering_of(CONTRACT)) == [f"{each} x" for each in numbers]
-    body = items(0) + paragraph(run("between")) + items(0, of=2) + items(0, 1)
-    lists = numbering_of(CONTRACT, numbered_level(0, "%1)", kind="upperRoman"))
-    assert shown(body, lists) == ["Article 1 x", "between", "I) x", "Article 2 x", "2.1 x"]
-    legal = numbered_level(0, "Article %1", kind="upperRoman") + numbered_level(
-        1, "Section %1.%2", kind="decimalZero", more="<w:isLgl/>"
-    )  # digits, whatever the levels above look like
-    assert shown(items(0, 1), numbering_of(legal)) == ["Article I x", "Section 1.1 x"]
-    tight = numbered_level(0, "%1", more='<w:suff w:val="nothing"/>')
-    table = f"<w:tbl><w:tr>{''.join(f'<w:tc>{items(0)}</w:tc>' for _ in '12')}</w:tr></w:tbl>"
-    assert shown(table, numbering_of(tight)) == ["1x | 2x"]
+LEGAL = numbered_level(0, "Article %1", kind="upperRoman") + numbered_level(
+    1, "Section %1.%2", kind="decimalZero", more="<w:isLgl/>"
+)  # digits, whatever the levels above look like
+AGAIN = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
+OTHER = f'<w:lvlOverride w:ilvl="0">{numbered_level(0, "§ %1")}</w:lvlOverride>'
+NEVER_ANEW = numbered_level(0, "%1.") + numbered_level(
+    1, "Item %2", more='<w:lvlRestart w:val="0"/>'
+)
+ANEW_AFTER_FIRST = (
+    numbered_level(0, "%1.")
+    + numbered_level(1, "%2.")
+    + numbered_level(2, "%3)", more='<w:lvlRestart w:val="1"/>')
+)
+DELETED = (
+    '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr>'
+    f'<w:del w:id="1"/></w:rPr></w:pPr>{run("first ")}</w:p>'
+)
+TIGHT = numbered_level(0, "%1", more='<w:suff w:val="nothing"/>')
+TABLE = f"<w:tbl><w:tr>{''.join(f'<w:tc>{items(0)}</w:tc>' for _ in '12')}</w:tr></w:tbl>"
+LIST_STYLE = (
+    '<w:style w:type="numbering" w:styleId="L"><w:pPr><w:numPr><w:numId w:val="1"/>'
+    "</w:numPr></w:pPr></w:style>"
+)
+OF_STYLE = '<w:numStyleLink w:val="L"/>'
+BULLETS = numbered_level(0, "", kind="none")
+SHOWN = (
+    # Levels count, and begin anew.
+    (
+        items(0, 2, 2, 1, 2, 0, 1),
+        numbering_of(CONTRACT),
+        "Article 1 x; (a) x; (b) x; 1.1 x; (a) x; Article 2 x; 2.1 x",
+    ),
+    (items(1, 1, 0, 1), numbering_of(CONTRACT), "1.1 x; 1.2 x; Article 1 x; 1.1 x"),
+    (
+        items(0) + paragraph(run("between")) + items(0, of=2) + items(0, 1),
+        numbering_of(CONTRACT, numbered_level(0, "%1)", kind="upperRoman")),
+        "Article 1 x; between; I) x; Article 2 x; 2.1 x",
+    ),
+    (items(0, 1), numbering_of(LEGAL), "Article I x; Section 1.1 x"),
+    (items(0, 1, 0, 1), numbering_of(NEVER_ANEW), "1. x; Item 1 x; 2. x; Item 2 x"),
+    (
+        items(0, 1, 2, 1, 2, 0, 2),
+        numbering_of(ANEW_AFTER_FIRST),
+        "1. x; 1. x; 1) x; 2. x; 2) x; 2. x; 1) x",
+    ),
+    # Lists of one kind count together, unless one starts anew.
+    (
+        items(0) + items(0, of=2) + items(0, 0, 1, of=3) + items(0),
+        numbering_of(CONTRACT, uses=used_list(2, 1) + used_list(3, 1, AGAIN)),
+        "Article 1 x; Article 2 x; Article 7 x; Article 8 x; 8.1 x; Article 9 x",
+    ),
+    (
+        items(0, 1, of=2),
+        numbering_of(CONTRACT, uses=used_list(2, 1, OTHER)),
+        "§ 1 x; 1.1 x",
+    ),
+    (TABLE, numbering_of(TIGHT), "1x | 2x"),
+    # The list of a style; in a circle.
+    (items(0, 1, of=2), numbering_of(CONTRACT, OF_STYLE), "Article 1 x; 1.1 x"),
+    (items(0), numbering_of(OF_STYLE), "x"),
+    # What is numbered but not shown; lists that are not there.
+    (
+        items(0) + DELETED + items(0) + paragraph("", item_of=1) + items(0),
+        numbering_of(CONTRACT),
+        "Article 1 x; Article 2 first x; Article 4 x",
+    ),
+    (items(0, of=9) + items(0, of=0) + items(5), numbering_of(numbered_level(0, "%1.")), "x; x; x"),
+    (items(0), numbering_of(BULLETS), "x"),
+)
 
 
-def test_lists_of_one_kind_count_together_unless_one_starts_anew():
-    again = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
-    lists = numbering_of(CONTRACT, uses=used_list(2, 1) + used_list(3, 1, again))
-    body = items(0) + items(0, of=2) + items(0, 0, 1, of=3) + items(0)
-    assert shown(body, lists) == [
-        *("Article 1 x", "Article 2 x", "Article 7 x", "Article 8 x", "8.1 x", "Article 9 x")
-    ]
-    other = f'<w:lvlOverride w:ilvl="0">{numbered_level(0, "§ %1")}</w:lvlOverride>'
-    lists = numbering_of(CONTRACT, uses=used_list(2, 1, other))  # with a level of its own
-    assert shown(items(0, 1, of=2), lists) == ["§ 1 x", "1.1 x"]
-
-
-def test_a_level_may_go_on_or_begin_behind_another_one_only():
-    never = numbered_level(0, "%1.") + numbered_level(
-        1, "Item %2", more='<w:lvlRestart w:val="0"/>'
-    )
-    assert shown(items(0, 1, 0, 1), numbering_of(never)) == ["1. x", "Item 1 x", "2. x", "Item 2 x"]
-    by_first = (
-        numbered_level(0, "%1.")
-        + numbered_level(1, "%2.")
-        + numbered_level(2, "%3)", more='<w:lvlRestart w:val="1"/>')
-    )
-    assert shown(items(0, 1, 2, 1, 2, 0, 2), numbering_of(by_first)) == [
-        *("1. x", "1. x", "1) x", "2. x", "2) x", "2. x", "1) x")
-    ]
+def test_numbers_are_those_that_word_shows():
+    for body, numbering, lines in SHOWN:
+        assert shown(body, numbering, LIST_STYLE) == lines.split("; "), lines
+    assert [each.text for each in read_docx(docx(items(0))).sections] == ["x"]
 
 
 def test_styles_number_their_paragraphs():
@@ -102,36 +134,6 @@ def test_styles_number_their_paragraphs():
     assert shown(body, numbering_of(linked), styles) == [
         *("1. heading 1", "1.1 heading 2", "1.2 Child", "Plain", "2. heading 1")
     ]
-
-
-def test_a_list_may_be_the_one_of_a_style():
-    styles = (
-        '<w:style w:type="numbering" w:styleId="L"><w:pPr><w:numPr><w:numId w:val="1"/>'
-        "</w:numPr></w:pPr></w:style>"
-    )
-    lists = numbering_of(CONTRACT, '<w:numStyleLink w:val="L"/>')
-    assert shown(items(0, 1, of=2), lists, styles) == ["Article 1 x", "1.1 x"]
-    circle = numbering_of('<w:numStyleLink w:val="L"/>')
-    assert shown(items(0), circle, styles) == ["x"]
-
-
-def test_what_is_numbered_but_not_shown():
-    deleted = '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr>'
-    deleted += f'<w:del w:id="1"/></w:rPr></w:pPr>{run("first ")}</w:p>'
-    empty = paragraph("", item_of=1)
-    body = items(0) + deleted + items(0) + empty + items(0)
-    assert shown(body, numbering_of(CONTRACT)) == [
-        "Article 1 x",
-        "Article 2 first x",
-        "Article 4 x",
-    ]
-
-
-def test_lists_that_are_not_there_number_nothing():
-    body = items(0, of=9) + items(0, of=0) + items(5)
-    assert shown(body, numbering_of(numbered_level(0, "%1."))) == ["x", "x", "x"]
-    assert [each.text for each in read_docx(docx(items(0))).sections] == ["x"]
-    assert shown(items(0), numbering_of(numbered_level(0, "", kind="none"))) == ["x"]
 
 
 FORMATS = (

@@ -25,7 +25,6 @@ PIECES = st.sampled_from(
         "3.2 Notice\n",
         "合同在三十天内终止。",
         "\t",
-        "",
     ]
 )
 TEXTS = st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces) * 12)
@@ -59,15 +58,6 @@ def test_passages_hold_all_the_text_and_do_not_overlap(texts, kind):
         assert len(text.split()) <= MOST_UNITS
 
 
-def test_passages_have_about_as_many_words():
-    lengths = [len(text.split()) for text in cuts(document(words(2000)))]
-    assert all(FEWEST_UNITS <= length <= MOST_UNITS for length in lengths[:-1])
-    assert sum(lengths) == 2000
-    unspaced = [len(text) for text in cuts(document("合同在三十天内终止。" * 300))]
-    assert max(unspaced) <= 2 * MOST_UNITS
-    assert sum(unspaced) == 3000
-
-
 def test_a_document_is_cut_at_its_strongest_border():
     for kind, before, border, between in (
         ("page", words(210), BETWEEN, "\n\n"),
@@ -85,21 +75,21 @@ def test_a_document_is_cut_at_its_strongest_border():
         assert cuts(document(*texts, kind=kind))[0] == before, border
 
 
-def test_dense_text_has_passages_as_short_as_prose():
+def test_passages_have_about_as_many_words_also_of_dense_text():
+    lengths = [len(text.split()) for text in cuts(document(words(2000)))]
+    assert all(FEWEST_UNITS <= length <= MOST_UNITS for length in lengths[:-1])
+    assert max(len(text) for text in cuts(document("合同在三十天内终止。" * 300))) <= 2 * MOST_UNITS
     row = "O-1350,2025-03-02,Baker Ltd,Cork,hinge left,70,631.05,19,750.95"
     records = [{"id": n, "name": f"account {n}", "active": True} for n in range(300)]
-    for text in (
-        "\n".join([row] * 300),
-        json.dumps(records, separators=(",", ":")),
-        b64encode(bytes(range(256)) * 60).decode(),
-        ("Contents " + "." * 80 + " 5\n") * 200,
+    for text, ends in (
+        ("\n".join([row] * 300), "750.95"),
+        (json.dumps(records, separators=(",", ":")), ("},", "]")),
+        (b64encode(bytes(range(256)) * 60).decode(), ""),
+        (("Contents " + "." * 80 + " 5\n") * 200, ""),
     ):
         passages = cuts(document(text, kind="lines"))
         assert max(map(len, passages)) < 9 * MOST_UNITS
-    rows = cuts(document("\n".join([row] * 300), kind="lines"))
-    assert all(passage.endswith("750.95") for passage in rows)
-    parts = cuts(document(json.dumps(records, separators=(",", ":")), kind="lines"))
-    assert all(part.endswith(("},", "]")) for part in parts)
+        assert all(passage.endswith(ends) for passage in passages)
 
 
 # Finding
@@ -147,10 +137,7 @@ def test_a_question_finds_its_passage():
         ("costs?", SHEETS, 1),  # a section's name
     ):
         assert best(question, one) == section, question
-
-
-def test_only_the_documents_that_are_asked_for_are_looked_through():
-    with PassageIndex() as index:
+    with PassageIndex() as index:  # only the documents that are asked for are looked through
         for number in (1, 2):
             index.passages(number, CONTRACT)
         assert {number for number, _ in index.find("notice", [2]).scores} == {2}
@@ -174,25 +161,16 @@ def test_words_are_found_in_other_forms():
             assert best(f"{asked}?", one) == 1, pair
 
 
-WRITTEN = (
+WRITTEN = (  # other spellings of a word: tests/engine/documents/test_copied.py
     ("किराया कब?", "किराया पाँच तारीख को", "मकान का उपयोग होगा"),
-    ("जमानत?", "ज़मानत दो माह की है", "मकान का उपयोग होगा"),
     ("45000 किसलिए?", "४५,००० रुपये", "मकान का उपयोग होगा"),
     ("४५०००?", "45,000 रुपये", "मकान का उपयोग होगा"),
     ("1234567?", "₹ 12,34,567", "मकान का उपयोग होगा"),
-    ("വാടകക്കാരന്\u200d?", "വാടകക്കാരൻ പണം", "വീട് താമസം"),
-    ("הדירה?", "הַדִּירָה שֶׁלָּנוּ", "הַבַּיִת לִמְגוּרִים"),
-    ("הַדִּירָה?", "הדירה שלנו", "הבית למגורים"),
-    ("الإيجار؟", "الْإِيجَارُ شَهْرِيًّا", "الْبَيْتُ لِلسَّكَنِ"),
-    ("الْإِيجَارُ؟", "الإيـــجار شهريا", "البيت للسكن"),
-    ("می\u200cخواهم؟", "میخواهم خانه", "کتاب برای"),
     ("ค่าเช่า?", "จ่ายค่าเช่าทุกเดือน", "บ้านใช้อยู่อาศัย"),
     ("ថ្លៃឈ្នួល?", "បង់ថ្លៃឈ្នួលរាល់ខែ។", "ផ្ទះសម្រាប់ស្នាក់នៅ"),
     ("ཁང་གླ?", "ཁང་གླ་ཟླ་རེར", "ཁྱིམ་འདི་སྡོད་པར"),
     ("税?", "合同的税由买方承担", "房屋仅用于居住"),
     (normalize("NFD", "ペット"), "ペットは禁止", "住居としてのみ"),
-    ("Frist?", normalize("NFD", "Die Frist für Räume"), normalize("NFD", "über Häuser")),
-    ("м'ята?", "мʼята росте", "дім для життя"),
     ("Who holds 225871 shares?", "225,871", "one word more"),
     ("Who holds 225,871 shares?", "225871", "one word more"),
     ("Who holds 225.871 shares?", "225,871", "one word more"),

@@ -30,11 +30,6 @@ def test_every_line_stands_where_its_section_says(rows):
     assert [line for line in shown if line.strip()] == [line for line in rows if line.strip()]
 
 
-def test_a_section_ends_at_a_blank_line_that_is_near():
-    sections = read_text("\n".join([*["one"] * 35, "", *["two"] * 20]).encode()).sections
-    assert [(each.number, each.text[:3]) for each in sections] == [(1, "one"), (37, "two")]
-
-
 def test_of_files_in_a_text_only_the_kinds_stay():
     for head in ("image/png", "image/svg+xml;charset=utf-8", "font/woff2"):
         text = f"![x](data:{head};base64,{{}}) and\nmore"
@@ -91,7 +86,9 @@ def test_markdown_has_a_section_for_each_heading_with_the_path_to_it():
     assert [label for label, _ in labelled(other)] == ["", "Notes", "One"]
 
 
-def test_a_table_is_cut_only_between_rows():
+def test_a_text_is_cut_at_a_blank_line_that_is_near_and_a_table_only_between_rows():
+    sections = read_text("\n".join([*["one"] * 35, "", *["two"] * 20]).encode()).sections
+    assert [(each.number, each.text[:3]) for each in sections] == [(1, "one"), (37, "two")]
     row = 'name;"a text\nin several\nlines";3'
     text = "\n".join([row] * 50)
     sections = read_csv(text.encode()).sections
@@ -99,9 +96,7 @@ def test_a_table_is_cut_only_between_rows():
     assert all(section.text.startswith("name;") for section in sections)
     assert "\n".join(section.text for section in sections) == text
 
-
-def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows():
-    for row in ('a,"never closed', '"' + "x" * 200_000):
+    for row in ('a,"never closed', '"' + "x" * 200_000):  # which costs nothing but the rows
         text = "\n".join([row, *["b,c"] * 100])
         sections = read_csv(text.encode()).sections
         assert "\n".join(section.text for section in sections) == text

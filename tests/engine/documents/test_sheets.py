@@ -1,4 +1,7 @@
-"""Workbooks beyond the samples: values that are stored, sizes that are not believed, limits."""
+"""Workbooks beyond the samples: values that are stored and how they are shown, sizes that are not
+believed, limits."""
+
+from datetime import timedelta
 
 import openpyxl
 import pytest
@@ -8,9 +11,16 @@ from openpyxl.styles import Color, Font, PatternFill
 
 from engine.documents import sheets
 from engine.documents.child import read_bytes
+from engine.documents.number_formats import (
+    FIRST_DAY_OF_1904,
+    elapsed,
+    text_with_format,
+    with_format,
+)
 from engine.documents.sheets import read_xlsx
 from models.errors import Problem
 from tests.support.documents.office import parts_of, xlsx, zipped
+from tests.support.documents.samples import seen
 
 SHEET = "xl/worksheets/sheet1.xml"
 SIZE, EMPTY = b'<dimension ref="A1:A1" />', b"<sheetData></sheetData>"
@@ -60,7 +70,7 @@ VALUES = (
 )
 
 
-def test_values_as_a_person_reads_them():
+def test_values_as_the_user_reads_them():
     def fill(workbook):
         for row, (value, number_format, _) in enumerate(VALUES, start=1):
             cell = workbook.active.cell(row=row, column=1, value=value)
@@ -99,16 +109,24 @@ def test_formats_that_a_workbook_need_not_define():
     assert texts(styled(row, 14, book='<workbookPr date1904="1"')) == ["2025-12-31"]
 
 
-def test_what_is_crossed_out_is_marked():
+def test_what_is_crossed_out_is_marked_and_drawings_and_comments_are_told():
     def fill(workbook):
         workbook.active.append(("Desk", 250, "new 199 EUR"))
         workbook.active["B1"].font = Font(strike=True)
+        for cell in ("A1", "B1"):
+            workbook.active[cell].comment = Comment("Is that so?", "Ada")
 
     parts = parts_of(xlsx(fill))
     runs = "<r><rPr><strike/></rPr><t>new </t></r><r><t> 199</t></r><r><rPr><strike val='0'/></rPr>"
     sheet = parts[SHEET].replace(b"<t>new 199 EUR</t>", f"{runs}<t> EUR</t></r>".encode())
     assert sheet != parts[SHEET]
-    assert texts(zipped({**parts, SHEET: sheet})) == ["Desk | ~~250~~ | ~~new~~ 199 EUR"]
+    read = read_xlsx(zipped({**parts, SHEET: sheet, "xl/drawings/drawing1.xml": "<a/>"}))
+    assert seen(read) == (
+        ["Desk | ~~250~~ | ~~new~~ 199 EUR"],
+        ("Charts, pictures and text boxes of sheets: 1.", "Comments of sheets: 2."),
+    )
+    broken = {**parts_of(filled(("<cellXfs>",))), "xl/comments1.xml": "<comments><commentList>"}
+    assert texts(zipped(broken)) == ["<cellXfs>"]
 
 
 HIDDEN = (
@@ -121,25 +139,21 @@ HIDDEN = (
 )
 
 
-def test_hidden_rows_and_columns_are_not_read_but_told():
+def test_hidden_rows_columns_and_cells_are_not_read_but_told():
     for before, rows, text, told in HIDDEN:
         parts = parts_of(with_rows(rows.format("<c><v>1</v></c><c><v>2</v></c>")))
         cols = f"<cols>{before}</cols><sheetData>" if before else "<sheetData>"
         sheet = parts[SHEET].replace(b"<sheetData>", cols.encode())
         read = read_xlsx(zipped({**parts, SHEET: sheet}))
-        assert "".join(section.text for section in read.sections) == text
-        assert read.left_out == ((f"Hidden rows and columns: Sheet {told}.",) if told else ())
+        left_out = (f"Hidden rows and columns: Sheet {told}.",) if told else ()
+        assert seen(read) == ([text] if text else [], left_out), before + rows
 
-
-def test_cells_that_their_format_hides_are_told():
     def fill(workbook):
         workbook.active.append(("Key", 7, "note", 0, "=1+1", "  "))
         for cell in ("B1", "C1", "D1"):
             workbook.active[cell].number_format = ";;;"
 
-    read = read_xlsx(xlsx(fill))
-    assert [section.text for section in read.sections] == ["Key | =1+1"]
-    assert read.left_out == ("Cells that their format hides: 3.",)
+    assert seen(read_xlsx(xlsx(fill))) == (["Key | =1+1"], ("Cells that their format hides: 3.",))
 
 
 def test_letters_in_the_colour_of_their_ground_are_not_read_but_told():
@@ -157,10 +171,9 @@ def test_letters_in_the_colour_of_their_ground_are_not_read_but_told():
     red, white = "FFFF0000", "FFFFFFFF"
     unseen = (white, None), (Color(theme=0), None), (Color(indexed=9), white), (red, red)
     unseen += (Color(theme=4, tint=0.5), Color(theme=4, tint=0.5)), (None, "FF000000")
-    seen = (white, red), (None, None)
-    read, told = read_xlsx(shades(False, *unseen, *seen)), "Hidden text: 21 characters."
-    assert [each.text.split(" | ") for each in read.sections] == [["abcdefg", "abcdefgh"]]
-    assert read.left_out == (told,)
+    shown = (white, red), (None, None)
+    read = read_xlsx(shades(False, *unseen, *shown))
+    assert seen(read) == (["abcdefg | abcdefgh"], ("Hidden text: 21 characters.",))
     assert read_xlsx(shades(True, (white, None))).left_out == ()  # a rule may colour the ground
 
 
@@ -197,22 +210,6 @@ def test_a_merged_cell_stands_in_each_of_its_rows():
     assert merged(True, "A2:A3") == [f"Region | Name\n \n{rest}"]  # seen in the others
 
 
-def test_drawings_and_comments_are_told():
-    parts = parts_of(filled(("<cellXfs>",)))
-    read = read_xlsx(zipped({**parts, "xl/drawings/drawing1.xml": "<a/>"}))
-    assert [section.text for section in read.sections] == ["<cellXfs>"]
-    assert read.left_out == ("Charts, pictures and text boxes of sheets: 1.",)
-
-    def fill(workbook):
-        for cell in ("A1", "B2"):
-            workbook.active[cell] = 1
-            workbook.active[cell].comment = Comment("Is that so?", "Ada")
-
-    assert read_xlsx(xlsx(fill)).left_out == ("Comments of sheets: 2.",)
-    broken = {**parts_of(filled((1,))), "xl/comments1.xml": "<comments><commentList>"}
-    assert texts(zipped(broken)) == ["1"]
-
-
 def test_a_sheet_far_too_long_or_that_unfolds_is_cut(monkeypatch):
     monkeypatch.setattr(sheets, "MOST_ROWS", 1_000)
     rows = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1001"><c r="A1001"><v>2</v></c></row>'
@@ -227,20 +224,127 @@ def test_a_sheet_far_too_long_or_that_unfolds_is_cut(monkeypatch):
         assert "Sheet from row" in read.left_out[0]
 
 
-def cut(name):
-    return lambda: zipped({k: v for k, v in parts_of(filled((1,))).items() if k != name})
-
-
-def test_what_is_no_workbook():
+def test_what_is_not_a_workbook_is_a_problem():
     assert openpyxl.DEFUSEDXML
-    for make in (
-        cut("xl/workbook.xml"),
-        cut("[Content_Types].xml"),
-        lambda: b"no zip",
-        lambda: with_rows('<row r="x"><c r="A1"><v>1</v></c></row>'),
-        lambda: with_rows('<row r="1"><c r="ZZZZZZZ1"><v>1</v></c></row>'),
-        lambda: with_rows('<row r="1"><c r="A1" t="s"><v>99</v></c></row>'),
-        lambda: with_rows(f'<row r="1"><c r="A1"><v>{"9" * 5000}</v></c></row>'),
+    parts = parts_of(filled((1,)))
+    files = [b"no zip"]
+    for missing in ("xl/workbook.xml", "[Content_Types].xml"):
+        files.append(zipped({name: parts[name] for name in parts if name != missing}))
+    for row, cell, value in (
+        ("x", 'r="A1"', 1),
+        (1, 'r="ZZZZZZZ1"', 1),
+        (1, 'r="A1" t="s"', 99),
+        (1, 'r="A1"', "9" * 5000),
     ):
+        files.append(with_rows(f'<row r="{row}"><c {cell}><v>{value}</v></c></row>'))
+    for number, data in enumerate(files):
         with pytest.raises(Problem):
-            read_xlsx(make())
+            pytest.fail(f"{number} is {read_xlsx(data)}")
+
+
+# Numbers as the cells show them
+
+ACCOUNTING = '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)'
+LOSS = -1234.1  # which no format makes a profit
+DAY = 46_022
+
+AS_SHOWN = (
+    (1234.5, "$#,##0.00", "$1,234.50"),
+    (-1234.5, "$#,##0.00", "-$1,234.50"),
+    (12, "[$€-407] #,##0.00", "€ 12.00"),
+    (37, '0 "kg"', "37 kg"),
+    (1234, "00000", "01234"),
+    (3_005_551_234, "(000) 000-0000", "(300) 555-1234"),
+    (-5000, "#,##0;(#,##0)", "(5,000)"),
+    (1234.5, ACCOUNTING, "$1,234.50"),
+    (-1234.5, ACCOUNTING, "$(1,234.50)"),
+    (0, ACCOUNTING, "$-"),
+    (0, '"Yes";;"No"', "No"),
+    (7, '[<10]0" low";[>=10]0" high"', "7 low"),
+    (17, '[Red][<10]0" low";[>=10]0" high"', "17 high"),
+    (0.125, "0.0%", "12.5%"),
+    (12_500_000, '0.0,,"M"', "12.5M"),
+    (1_234_567, '#,##0,"k"', "1,234.567k"),
+    (0.5, "#.##", "0.5"),
+    (5, 'General" days"', "5 days"),
+    (12_345_678_901_234_567, "0", "12345678901234567"),
+    # No digit is lost.
+    (1234.5678, "$#,##0.00", "$1,234.5678"),
+    (1 / 3, "0", "0.333333333333333"),
+    (0.123456, "0%", "12.3456%"),
+    (0.25, "# ?/?", "0.25"),
+    (1.5e-05, "0.00E+00", "1.5e-05"),
+    (1e300, "0.00", "1e+300"),
+    (7, "0" * 1000, "7"),
+    (float("nan"), "0.00", "nan"),
+    (5, '[>100]"big"', "5"),
+    (7, "@", "7"),
+    # A loss is never a profit, in the four choices of Excel's dialog and in others.
+    (LOSS, "0.00;[Red]0.00", "-1234.10"),
+    (LOSS, "0.00_);(0.00)", "(1234.10)"),
+    (LOSS, "$#,##0.00;[Red]$#,##0.00", "-$1,234.10"),
+    (LOSS, '0.0" (net)";[Red]0.0" (net)"', "-1234.1 (net)"),
+    (LOSS, '0.0" CR";0.0" DR"', "-1234.1 DR"),
+    (LOSS, "0.0;▲ 0.0", "▲ 1234.1"),
+    (LOSS, "0.0 ;0.0-", "1234.1-"),
+    (LOSS, "General;[Red]General", "-1234.1"),
+    (LOSS, "0.00E+00;[Red]0.00E+00", "-1234.1"),
+    (LOSS, "0%;[Red]0%", "-123410%"),
+    (LOSS, "[Red][<0]0.0;0.0", "-1234.1"),
+    (LOSS, "[>=0]0.0;(0.0)", "(1234.1)"),
+    (LOSS, '[<10]0.0" low";0.0" high"', "-1234.1 low"),
+    (LOSS, "[h]:mm;[Red][h]:mm", "-29618:24"),
+    (LOSS, "hh:mm", "-29618:24"),
+    (50, '[>=1000]0.0,,"M";(0);0', "50"),
+    (50, "0;[Red]0", "50"),
+    (50, "0;(0);0;@", "50"),
+    # Dates are told from numbers.
+    (DAY, "mmm-yy;@", "2025-12-31"),
+    (DAY, '[$-411]ggge"年"m"月"d"日"', "2025-12-31"),
+    (DAY, "aaaa", "Wednesday"),
+    (DAY, "aaa", "Wed"),
+    (DAY, "[$-411]aaaa;@", "水曜日"),
+    (DAY, "[$-ja-JP]aaa", "水"),
+    (DAY, "[$-804]aaaa", "星期三"),
+    (DAY, "d/m/yyyy(aaa)", "2025-12-31"),
+    (DAY + 0.999999, "d/m/yy h:mm", "2026-01-01"),
+    (DAY + 0.5, "h:mm AM/PM", "12:00"),
+    (83.456 / 86_400, "mm:ss.000", "00:01:23.456"),
+    (59, "d/m/yyyy", "1900-02-28"),
+    (61, "d/m/yyyy", "1900-03-01"),
+    (8, r"0\h", "8h"),  # letters that stand for themselves
+    (8, "0 kg", "8 kg"),
+    (8, "[Magenta]0", "8"),
+    (8, "G/通用格式", "8"),
+    (0.5, '# ?/8" in"', "0.5 in"),
+    (1.5e9, '0.0E+0" m"', "1500000000 m"),
+    # An empty section hides its numbers.
+    (3, ";;;", ""),
+    (-1, '"Yes";;"No"', ""),
+    (0, "0;-0;", ""),
+    (3, ";-0;0", ""),
+)
+
+
+def test_the_text_is_the_cells():
+    for value, number_format, text in AS_SHOWN:
+        assert with_format(value, number_format) == text, number_format
+    for value, text in ((44_560, "2025-12-31"), (1, "1904-01-02")):
+        assert with_format(value, "d/m/yyyy", first_day=FIRST_DAY_OF_1904) == text
+    length = timedelta(hours=30, minutes=15)
+    for number_format, text in (
+        ("[h]:mm", "30:15"),
+        ("[h]:mm:ss", "30:15:00"),
+        ("[mm]:ss", "1815:00"),
+        ("[s]", "108900"),
+    ):
+        assert elapsed(length, number_format) == text
+    assert elapsed(-length, "[h]:mm") == "-30:15"
+    for number_format, text in (
+        ('0;-0;0;"Room "@', "Room 7a"),
+        ('@" kg"', "7a kg"),
+        ("0;-0;0", "7a"),
+        ('0;-0;0;"kept"', "kept"),
+        (";;;", ""),
+    ):
+        assert text_with_format("7a", number_format) == text

@@ -22,23 +22,19 @@ from engine.documents.pdf import draw_page
 from engine.documents.picture import read_picture
 from models.errors import Problem
 from tests.support.documents.office import parts_of, zipped
-from tests.support.documents.office_samples import office_samples
 from tests.support.documents.pictures import samples as pictures
-from tests.support.documents.samples import SAMPLES
+from tests.support.documents.samples import OFFICE_SAMPLES, SAMPLES
 
 PICTURES = ("png", "jpeg", "webp", "gif", "bmp", "tiff")
 SECONDS_EACH = 20.0
 _LONGEST_MESSAGE = 400
 _NUMBERS = (b"0", b"-1", b"1e9", b"2147483648", b"99999999999999999999", b".0001", b"255")
-_ODD = (
-    b"\0",
-    b"\xff\xfe",
-    b"\xe2\x80\xae",
-    b"[" * 5000,
-    b"{" * 5000,
-    b'"',
-    b"(" * 5000,
-    b"\n" * 500,
+_ODD = (b"\0", b"\xff\xfe", b"\xe2\x80\xae", b'"', b"\n" * 500)
+_ODD += tuple(each * 5000 for each in (b"[", b"{", b"("))
+_WORDS = (  # and others in their places, or those that are there: objects in circles
+    (rb"-?\d+(\.\d+)?", _NUMBERS),
+    (rb"\d+ 0 R", ()),
+    (rb'/\w+|"\w+"', ()),
 )
 
 
@@ -47,7 +43,7 @@ def files_of(kind):
     plain = [(each.name, each.data) for each in SAMPLES if each.format == kind]
     if kind in PICTURES:
         return [(f"{number}.{kind}", data) for number, data in enumerate(pictures()[kind])]
-    office = [(each.name, each.data) for each in office_samples().values()]
+    office = [(each.name, each.data) for each in OFFICE_SAMPLES.values()]
     return plain + [each for each in office if each[0].endswith(f".{kind}")]
 
 
@@ -78,55 +74,30 @@ def _with_checksums(png):
 
 def _edited(data, chance):
     for _ in range(chance.randint(1, 6)):
-        data = chance.choice(_EDITS)(data, chance)
+        data = _edited_once(data, chance)
     return data
 
 
-def _flip(data, chance):
-    place = chance.randrange(max(len(data), 1))
-    return data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
-
-
-def _cut(data, chance):
-    return data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data
-
-
-def _drop(data, chance):
-    place = chance.randrange(len(data) + 1)
-    return data[:place] + data[place + chance.randint(1, 60) :]
-
-
-def _copy(data, chance):
-    start, place = chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)
-    return data[:place] + data[start : start + chance.randint(1, 400)] + data[place:]
-
-
-def _insert(data, chance):
-    place = chance.randrange(len(data) + 1)
-    return data[:place] + chance.choice(_ODD) + data[place:]
-
-
-def _other_word(pattern, new):
-    def edit(data, chance):
-        found = list(re.finditer(pattern, data))
-        if not found:
-            return data
-        old = chance.choice(found)
-        return data[: old.start()] + new([each[0] for each in found], chance) + data[old.end() :]
-
-    return edit
-
-
-_EDITS = (
-    _flip,
-    _cut,
-    _drop,
-    _copy,
-    _insert,
-    _other_word(rb"-?\d+(\.\d+)?", lambda _, chance: chance.choice(_NUMBERS)),
-    _other_word(rb"\d+ 0 R", lambda all_, chance: chance.choice(all_)),  # objects in circles
-    _other_word(rb'/\w+|"\w+"', lambda all_, chance: chance.choice(all_)),
-)
+def _edited_once(data, chance):
+    start, place = (chance.randrange(len(data) + 1) for _ in range(2))
+    before, after = data[:place], data[place:]
+    match chance.randrange(5 + len(_WORDS)):
+        case 0:
+            return before + bytes([chance.randrange(256)]) + after[1:]
+        case 1:
+            return before if chance.random() < 0.3 else data
+        case 2:
+            return before + after[chance.randint(1, 60) :]
+        case 3:
+            return before + data[start : start + chance.randint(1, 400)] + after
+        case 4:
+            return before + chance.choice(_ODD) + after
+        case number:
+            pattern, others = _WORDS[number - 5]
+            if not (found := list(re.finditer(pattern, data))):
+                return data
+            old, new = chance.choice(found), chance.choice(others or [each[0] for each in found])
+            return data[: old.start()] + new + data[old.end() :]
 
 
 def read(name, data, number):
@@ -153,7 +124,7 @@ def _judge_picture(read):
 
 
 def _judge_problem(problem):
-    """It can be shown to a person."""
+    """It can be shown to the user."""
     assert problem.message.isprintable(), ascii(problem.message)
     assert len(problem.message) < _LONGEST_MESSAGE, problem.message
     assert problem.remedy

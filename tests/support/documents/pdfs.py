@@ -9,7 +9,7 @@ _UNICODE = """/CIDInit /ProcSet findresource begin begincmap
 /CMapName /U def /CMapType 2 def
 1 begincodespacerange <0000> <FFFF> endcodespacerange
 2 beginbfrange <0000> <D7FF> <0000> <E000> <FFFF> <E000> endbfrange
-1 beginbfchar <D800> <D83DDE00> endbfchar
+1 beginbfchar <D800> <{}> endbfchar
 endcmap end"""
 
 
@@ -49,9 +49,10 @@ def lines(texts, *, x=20, top=270, apart=15):
     return "".join(line(text, x=x, y=top - i * apart) for i, text in enumerate(texts))
 
 
-def pdf(*pages, encrypted=False, catalog="", more=()):
+def pdf(*pages, encrypted=False, catalog="", more=(), odd="D83DDE00"):
     """A file with these pages; those that are only content are 400 x 300 points. `catalog`: entries
-    of the dictionary that is its root. `more`: objects, which have the numbers from 8 on."""
+    of the dictionary that is its root. `more`: objects, which have the numbers from 8 on.
+    `odd`: the codes of what U+D800 stands for."""
     made = [page if isinstance(page, Page) else Page(page) for page in pages]
     objects = [
         "",  # the catalog, and the pages, which are known later
@@ -59,7 +60,7 @@ def pdf(*pages, encrypted=False, catalog="", more=()):
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         "<< /Type /Font /Subtype /Type0 /BaseFont /U /Encoding /Identity-H /ToUnicode 5 0 R"
         " /DescendantFonts [6 0 R] >>",
-        _stream(_UNICODE),
+        _stream(_UNICODE.format(odd)),
         "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /U /DW 600 /FontDescriptor 7 0 R"
         " /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>",
         "<< /Type /FontDescriptor /FontName /U /Flags 4 /FontBBox [0 0 1000 1000] /ItalicAngle 0"
