@@ -57,11 +57,6 @@ def files(tmp_path):
     return lambda *names: [file_in(tmp_path, name, f"The text of {name}") for name in names]
 
 
-def test_it_is_known_how_far_a_folder_is_read(desk, until, files):
-    desk.attachments.add(files("slow.txt"))
-    until(lambda: [(one.read_files, one.files) for one in desk.attachments.all] == [(3, 40)])
-
-
 def test_several_are_read_in_their_order_and_stored(desk, until, tmp_path, files):
     names = ["a.txt", "broken.txt", "b.txt", "blank.txt"]
     desk.attachments.add([*files(*names[:3]), file_in(tmp_path, "blank.txt", " \n")])
@@ -85,7 +80,7 @@ def test_a_file_belongs_to_the_conversation_it_was_given_to(desk, until, files):
     one, other = (desk.store.create().result().id for _ in range(2))
     desk.attachments.show(one)
     desk.attachments.add(files("slow.txt"))
-    until(lambda: desk.reader.read)
+    until(lambda: [(one.read_files, one.files) for one in desk.attachments.all] == [(3, 40)])
     desk.attachments.show(other)
     assert desk.names == []
     desk.reader.go_on.set()
@@ -95,39 +90,35 @@ def test_a_file_belongs_to_the_conversation_it_was_given_to(desk, until, files):
     until(lambda: desk.names == ["slow.txt"])
 
 
-def test_leaving_a_new_conversation_cancels_what_is_read_for_it(desk, until, files):
+def test_a_new_conversation_keeps_its_files_when_it_gets_its_id_and_loses_them_when_it_is_left(
+    desk, until, files
+):
     other = desk.store.create().result().id
     desk.attachments.add(files("slow.txt"))
     until(lambda: desk.reader.read)
     desk.attachments.show(other)
     until(lambda: desk.reader.cancelled)
-    assert desk.made == []
     desk.attachments.add(files("b.txt"))
     until(lambda: desk.names == ["b.txt"] and desk.numbers == [1])
-
-
-def test_a_conversation_that_got_its_id_meanwhile_keeps_its_files(desk, until, files):
+    desk.attachments.show(None)
     desk.attachments.add(files("slow.txt"))
-    until(lambda: desk.reader.read)
+    until(lambda: desk.reader.read[2:])
     made = desk.store.create().result().id
     desk.attachments.name(made)
     desk.reader.go_on.set()
-    until(lambda: desk.attached)
-    assert desk.stored(made) == ["slow.txt"]
+    until(lambda: desk.stored(made) == ["slow.txt"])
     assert desk.made == []
 
 
-def test_a_thousand_files_are_not_read_one_by_one(desk):
-    desk.attachments.add([Path(f"{number}.txt") for number in range(MOST_AT_ONCE + 1)])
-    assert desk.names == []
-    (problem,) = desk.problems
-    assert problem.remedy
-
-
-def test_what_could_not_be_stored_says_so(desk, until, files, monkeypatch):
+def test_what_could_not_be_stored_says_so_and_a_thousand_files_are_not_read_one_by_one(
+    desk, until, files, monkeypatch
+):
     def refuse(*arguments):
         raise Problem("The disk is full.", "Make room.")
 
+    desk.attachments.add([Path(f"{number}.txt") for number in range(MOST_AT_ONCE + 1)])
+    assert desk.names == []
+    assert desk.problems.pop().remedy
     desk.attachments.add(files("b.txt"))
     until(lambda: desk.numbers == [1])
     monkeypatch.setattr("app.conversations.attachments._insert", refuse)

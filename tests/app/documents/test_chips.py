@@ -9,13 +9,7 @@ from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from app.documents.chips import (
-    Chip,
-    ChipsArea,
-    DocumentChips,
-    chip_of_sent,
-    shortened,
-)
+from app.documents.chips import Chip, ChipsArea, DocumentChips, chip_of_sent, shortened
 from app.documents.text_dialog import TextDialog
 from engine.documents.prompt import Range, SentDocument
 
@@ -34,7 +28,7 @@ def test_a_sent_document_and_a_picture_that_is_gone():
     assert (lost.picture, lost.shows, lost.removes) == (None, False, True)
 
 
-def test_chips_have_names_and_buttons_that_work(qtbot):
+def test_chips_have_names_tips_menus_and_buttons_that_work(qtbot):
     chips = DocumentChips(removal="Remove")
     area = ChipsArea(chips)
     qtbot.addWidget(area)
@@ -51,51 +45,24 @@ def test_chips_have_names_and_buttons_that_work(qtbot):
     assert not chips.chips[1].view.isVisibleTo(chips.chips[1])
     first.view.click()
     chips.buttons[-1].click()
-    assert (viewed, removed) == ([0], [1])
+    first.menu().actions()[1].trigger()
+    assert (viewed, removed) == ([0], [1, 0])
+    sent = DocumentChips(removal="Delete the document…")  # in the menu alone
+    qtbot.addWidget(sent)
+    sent.show_chips([Chip("a"), Chip("b", removes=False)])
+    menus = [[one.isEnabled() for one in chip.menu().actions()] for chip in sent.chips]
+    assert menus == [[True, True], [True, False]]
+    assert all(button.text() == "View" for button in sent.buttons)
     chips.show_chips([Chip("c")])
     assert chips.chips == [first], "the focus stays where it is"
     assert chips.chips[0].accessibleName().startswith("c")
-    chips.show_chips([])
-    assert area.isHidden()
-
-
-def test_the_tip_of_a_chip_has_the_signs_of_its_name(qtbot):
-    chips = DocumentChips(removal="Remove")
-    qtbot.addWidget(chips)
     for name in ("R&D.pdf", "Anna's <b>.pdf"):
         chips.show_chips([Chip(name)])
         tip = chips.chips[0].toolTip()
         as_html = QtGui.Qt.mightBeRichText(tip)
         assert (QTextDocumentFragment.fromHtml(tip).toPlainText() if as_html else tip) == name
-
-
-def test_many_chips_are_scrolled(qtbot):
-    chips = DocumentChips(removal="Remove")
-    area = ChipsArea(chips)
-    qtbot.addWidget(area)
-    area.resize(400, 100)
-    area.show()
-    chips.show_chips([Chip("a.pdf", "whole")])
-    one = area.height()
-    chips.say("Something is too long. Do something.")
-    assert area.height() > one
-    chips.say("")
-    assert area.height() == one
-    chips.show_chips([Chip("a.pdf", "whole", ("A note that is long. " * 9,))] * 20)
-    assert one < area.height() < 300
-
-
-def test_the_menu_offers_what_can_be_done(qtbot):
-    chips = DocumentChips(removal="Delete the document…")
-    qtbot.addWidget(chips)
-    chips.show_chips([Chip("a"), Chip("b", removes=False)])
-    assert [action.isEnabled() for action in chips.chips[0].menu().actions()] == [True, True]
-    assert [action.isEnabled() for action in chips.chips[1].menu().actions()] == [True, False]
-    removed = list[int]()
-    chips.remove_asked.connect(removed.append)
-    chips.chips[0].menu().actions()[1].trigger()
-    assert removed == [0]
-    assert all(button.text() == "View" for button in chips.buttons)
+    chips.show_chips([])
+    assert area.isHidden()
 
 
 def test_tab_goes_over_the_chips_to_what_follows(qtbot):

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from app.documents.page_panel import PagePanel, PageView
+from app.documents.page_panel import PagePanel
 from engine.documents import Document, Section
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied
 from engine.documents.page_picture import Box, PagePicture, png
@@ -74,33 +74,6 @@ def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(panel, drawer, qtbot)
     }
 
 
-def page_of(shade, *boxes):
-    """A page whose columns have these shades."""
-    size = 1400
-    row = bytes(shade(column) for column in range(size) for _ in range(3))
-    return PagePicture(png(row * 20, width=size, height=20, row_bytes=3 * size), size, 20, boxes)
-
-
-@pytest.mark.parametrize("boxes", [(), (Box(0, 200, 2, 300, 12),)])
-def test_white_sides_of_a_page_are_not_shown_and_thin_lines_are(qtbot, boxes):
-    view = PageView()
-    qtbot.addWidget(view)
-    view.resize(420, 200)
-    view.show()
-
-    def shades():
-        """Of a row of what is shown, without the edges of the page."""
-        image = view.grab().toImage()
-        columns = range(20, view.viewport().width() - 20)
-        return [image.pixelColor(x, 3).lightness() for x in columns]
-
-    view.show_picture(page_of(lambda column: 0 if 500 < column < 900 else 255, *boxes), "#0000ff")
-    dark = sum(shade < 100 for shade in shades()) / view.viewport().width()
-    assert dark == pytest.approx(0.46 if boxes else 0.78, abs=0.08)
-    view.show_picture(page_of(lambda column: 0 if column % 4 == 0 else 255), "#0000ff")
-    assert max(shades()) - min(shades()) < 80
-
-
 def test_without_pages_the_text_is_shown_and_marked_of_a_very_long_one_a_part(qtbot, drawer):
     panel = PagePanel(drawer, lambda document: None)
     qtbot.addWidget(panel)
@@ -127,19 +100,18 @@ def test_without_pages_the_text_is_shown_and_marked_of_a_very_long_one_a_part(qt
     panel.close_all()
 
 
-def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(panel, drawer, qtbot):
+def test_where_a_page_cannot_be_drawn_or_is_late_the_text_is_shown(panel, drawer, qtbot):
     drawer.problem = Problem("The file is damaged.", "Save it anew.")
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(panel.text.isVisible)
     assert "The file is damaged." in panel.remark.text()
     panel.show_span(span_of("Heights are rounded to the nearest centimetre"), DOCUMENTS)
     assert not panel.remark.isVisible()
-
-
-def test_a_picture_that_is_late_is_dropped(panel, drawer, qtbot):
+    drawer.problem = None
     drawer.go_on.clear()
+    drawer.asked.clear()
     panel.show_span(span_of(WORDS), DOCUMENTS)
-    qtbot.waitUntil(lambda: len(drawer.asked) == 1)
+    qtbot.waitUntil(lambda: len(drawer.asked) == 1)  # whose picture is late, and dropped
     panel.show_span(span_of("Heights are rounded to the nearest centimetre"), DOCUMENTS)
     drawer.go_on.set()
     qtbot.wait(50)
@@ -147,7 +119,9 @@ def test_a_picture_that_is_late_is_dropped(panel, drawer, qtbot):
     assert panel.text.isVisible()
 
 
-def test_one_goes_through_all_places_with_the_words(panel, qtbot):
+def test_one_goes_through_all_places_and_words_across_two_pages_are_on_the_first(
+    panel, drawer, qtbot
+):
     span = span_of("this agreement is governed by the laws of England and Wales")
     panel.show_span(span, DOCUMENTS)
     assert panel.place == span.places[0]
@@ -158,9 +132,8 @@ def test_one_goes_through_all_places_with_the_words(panel, qtbot):
     assert "report.docx" in panel.heading.text()
     panel.step(1)
     assert panel.place == span.places[1]
-
-
-def test_words_across_two_pages_are_shown_on_the_first(panel, drawer, qtbot):
+    qtbot.waitUntil(lambda: drawer.asked)
+    drawer.asked.clear()
     first, second = CONTRACT.starts[:2]
     place = CopiedPlace(1, second - 30, second + 20)
     panel.show_span(CopiedSpan(0, 50, (place,)), DOCUMENTS)

@@ -22,7 +22,7 @@ def message(question, *documents, conversation=1):
     )
 
 
-def test_a_document_is_cut_once_while_a_person_types_until_it_is_gone(monkeypatch):
+def test_a_document_is_cut_once_while_the_user_types_until_it_is_gone(monkeypatch):
     cut, passages = [], PassageIndex.passages
 
     def spy(self, number, document):

@@ -1,4 +1,7 @@
-"""Marks over the text of an answer: what they lie on, what they tell, and what they lead to."""
+"""Marks over the text of an answer: what they lie on, what they tell, and what they lead to; and
+what is known of its words, as values."""
+
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -6,14 +9,25 @@ from PySide6.QtGui import QTextCharFormat
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.documents.answer_words import words_of
+from app.documents.answer_words import (
+    AnswerWords,
+    CopiedDrafts,
+    copied_drafts,
+    format_place,
+    sentence,
+    words_of,
+)
 from app.documents.word_marks import WordMarks, colour_of_document, line_of_document
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
-from engine.documents.copied import CopiedSpan, WordIndex
-from tests.support.documents.marked_answers import DOCUMENTS
+from engine.documents import Document, Section
+from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex
+from engine.documents.prompt import Attached, write_message
+from engine.events import Draft, Source, Verdict
+from tests.support.app.made_traces import made_trace
+from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS, MANUAL
 
 pytestmark = pytest.mark.qt_log_ignore("not accepted by receiving")
 
@@ -60,6 +74,15 @@ def place_of(view, words):
     return view.document().find(words).selectionStart()
 
 
+def click(view, words):
+    """Where the mouse was pressed."""
+    cursor = view.textCursor()
+    cursor.setPosition(place_of(view, words) + 1)
+    point = view.cursorRect(cursor).center() + QPoint(1, 0)
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    return point
+
+
 def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(make):
     view, marks, asked = make()
     assert shaded(view) == [
@@ -79,6 +102,8 @@ def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(mak
     assert [colour for _, _, colour in shaded(view)] == [DARK.link, DARK.bonus, DARK.warning]
     marks.set_shown(False)
     assert (shaded(view), marks.tip(pumps), marks.choose(pumps), asked) == ([], "", False, [])
+    looks = {(line_of_document(n), colour_of_document(n, LIGHT)) for n in range(1, 13)}
+    assert (len(looks), "dot" in dict(looks)) == (12, False), "many documents are told apart"
 
 
 def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
@@ -89,10 +114,7 @@ def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
     place = place_of(view, "pumps")
     assert "Right-click" in marks.tip(place)
     assert "Right-click" not in plain.tip(place_of(plain_view, "pumps"))
-    cursor = view.textCursor()
-    cursor.setPosition(place + 1)
-    point = view.cursorRect(cursor).center() + QPoint(1, 0)
-    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    click(view, "pumps")
     assert (opened, asked) == (["https://a.test"], [])
     assert marks.leads(place)
     assert not plain.leads(place_of(plain_view, "says"))
@@ -102,10 +124,7 @@ def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
 def test_a_click_on_marked_words_asks_for_their_place(make):
     view, _, asked = make()
     for words in ("says", "pumps"):
-        cursor = view.textCursor()
-        cursor.setPosition(place_of(view, words) + 1)
-        point = view.cursorRect(cursor).center() + QPoint(1, 0)
-        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+        point = click(view, words)
     (span,) = asked
     assert ANSWER[span.start : span.end].endswith("36 months")
     view.selectAll()
@@ -113,9 +132,73 @@ def test_a_click_on_marked_words_asks_for_their_place(make):
     assert len(asked) == 1, "a selection is not a click"
 
 
-def test_lines_and_colours_tell_many_documents_apart():
-    looks = {
-        (line_of_document(number), colour_of_document(number, LIGHT)) for number in range(1, 13)
-    }
-    assert len(looks) == 12
-    assert "dot" not in {line for line, _ in looks}
+# What is known of the words of an answer, as values
+
+COPY = "The Seller warrants the pumps for 36 months from acceptance"
+SENT = write_message("What does it say?", [Attached(1, MANUAL)])
+INSIDE = SENT.text.index("harmonic")
+QUESTION = SENT.text.index("What does")
+
+
+def of(answer, *said):
+    return words_of(answer, documents=DOCUMENTS, indexes=INDEXES, said=said)
+
+
+def test_copied_and_missing_words_are_told_with_their_places():
+    answer = f"It says: {COPY}, so “Peter Stern” says."
+    found = of(answer)
+    assert [answer[span.start : span.end] for span in found.copied] == [COPY]
+    assert [answer[each.start : each.end] for each in found.missing] == ["Peter Stern"]
+    assert of(answer, "What does Peter Stern say?").missing == ()
+    (tip,) = found.tips
+    assert "contract.pdf, page 3" in tip
+    assert f"{COPY}." in tip
+    assert "word for word: contract.pdf p. 3" in found.line
+    assert "1 not found" in found.line
+    (tip,) = of("This agreement is governed by the laws of England and Wales.").tips
+    assert [line[0] for line in tip.splitlines()[:2]] == ["A", "C"]
+    assert of("Nothing to say.") == AnswerWords()
+    assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
+    single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
+    assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
+
+
+def test_the_sentence_around_a_place():
+    for text, words, shown in (
+        ("One. Two three four. Five.", "three", "Two three four."),
+        ("Head\n\nTwo\nthree.", "three", "Two three."),
+        ("One. Two three. Four.", "three.", "Two three."),
+        ("是。二三四。五", "三", "二三四。"),
+    ):
+        start = text.index(words)
+        assert sentence(text, start, start + len(words)) == shown
+    found = sentence("a " * 200 + "here" + " b" * 200, 400, 404)
+    assert "here" in found
+    assert len(found) < 400
+
+
+def trace(source):
+    """Rounds whose drafts are all from there."""
+    events = made_trace("one two three four five six seven eight nine ten")
+    return [replace(e, source=source) if isinstance(e, Draft) else e for e in events]
+
+
+def guesses(source):
+    return copied_drafts(trace(source), [None, SENT, "result"])
+
+
+def test_drafts_from_a_document_are_counted_with_their_accepted_tokens():
+    events = trace(Source(1, INSIDE))
+    drafted = {event.round for event in events if isinstance(event, Draft)}
+    verdicts = [e for e in events if isinstance(e, Verdict) and e.round in drafted]
+    assert drafted
+    counted = guesses(Source(1, INSIDE))
+    assert counted == CopiedDrafts(
+        sum(len(verdict.judgements) for verdict in verdicts),
+        sum(verdict.accepted for verdict in verdicts),
+    )
+    assert str(counted).startswith(f"{counted.accepted} of {counted.drafted} ")
+    assert guesses(Source(2, 0)) == counted, "and those from a result"
+    for source in (None, Source(0, INSIDE), Source(7, INSIDE), Source(1, QUESTION)):
+        assert guesses(source) == CopiedDrafts()
+    assert str(CopiedDrafts()) == ""

@@ -65,8 +65,7 @@ def words(window, place=-1):
 
 
 def widget(window):
-    found = window.transcript.messages[-1].widget
-    return found
+    return window.transcript.messages[-1].widget
 
 
 def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document_is_deleted(
@@ -149,7 +148,9 @@ def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_
 
 
 @pytest.mark.slow
-def test_the_menu_of_marked_words_leads_to_them(open_window, until, tmp_path, contract):
+def test_the_menu_of_marked_words_leads_to_them_and_one_lens_at_a_time_is_remembered(
+    open_window, until, tmp_path, contract
+):
     window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: words(window).copied)
     view = widget(window).view
@@ -164,31 +165,20 @@ def test_the_menu_of_marked_words_leads_to_them(open_window, until, tmp_path, co
     action = lead("four")
     action.trigger()
     assert window.page_panel.isVisible()
-
-
-@pytest.mark.slow
-def test_one_lens_at_a_time_and_it_is_remembered(open_window, until, tmp_path, contract):
-    window = opened(open_window, until, seed(tmp_path, contract[1]))
-    until(lambda: words(window).copied)
     actions = window.menus.actions
     assert window.words.marked
     actions["provenance"].trigger()
     assert (window.words.marked, window.presenter.provenance) == (False, True)
-    assert widget(window).view.extraSelections() == []
+    assert view.extraSelections() == []
     actions["words"].trigger()
     assert (window.words.marked, window.presenter.provenance) == (True, False)
-    actions["words"].trigger()
-    assert not actions["words"].isChecked()
-    window.close()
-    assert not opened(open_window, until, 1).words.marked
-
-
-@pytest.mark.slow
-def test_a_new_answer_is_looked_at_when_it_is_written(open_window, until, tmp_path, contract):
-    window = opened(open_window, until, seed(tmp_path, contract[1]))
     until(lambda: window.loader.loaded)
-    send(window, f"{COPY}?")
+    send(window, f"{COPY}?")  # a new answer is looked at when it is written
     until(answered(window, 4))
     answer = window.transcript.messages[-1].written
     until(lambda: words(window).copied or words(window).missing or COPY not in answer)
     assert words(window, 1).copied
+    actions["words"].trigger()
+    assert not actions["words"].isChecked()
+    window.close()
+    assert not open_window().words.marked
