@@ -80,7 +80,7 @@ def opened(open_window, until):
     return Opened(window, until)
 
 
-def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened):
+def test_every_page_says_what_it_waits_for_why_it_is_empty_and_what_failed(opened):
     view = opened.view
     assert view.page == "offers"
     for page in ("offers", "disk", "drafters"):
@@ -90,6 +90,21 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened):
     for name in view.pages:
         assert opened.see(name).status.kind == "empty"
     assert len({words_of(page.status) for page in view.pages.values()} - {""}) == len(view.pages)
+    opened.window.library.refresh()
+    opened.window.library.refresh_offers()
+    view.search.searched.emit("qwen")
+    for page, asked in (("disk", "list"), ("offers", "pair"), ("search", "search")):
+        commands = [one for one in opened.commands.started if asked in one.words]
+        [one for one in commands if "--target" not in one.words][-1].fail("No.", "Connect.")
+        assert words_of(opened.see(page).status) == "No. Connect.", page
+    disk = opened.see("disk")
+    buttons = [one for one in disk.findChildren(QPushButton) if one.isVisible()]
+    (again,) = (one for one in buttons if one.text() == "Try again")
+    again.click()
+    assert disk.status.kind == "waiting"
+    opened.answer(*INSTALLED)
+    assert disk.status.kind == "none"
+    assert len(disk.rows.rows) == len(INSTALLED) + len(INCOMPLETE)
 
 
 def test_only_the_open_page_is_refreshed_and_downloads_of_another_process_are_followed(opened):
@@ -124,22 +139,6 @@ def test_only_the_open_page_is_refreshed_and_downloads_of_another_process_are_fo
     assert (OFFERS[2].target in told, "No. Wait." in told) == (True, True)
 
 
-def test_a_problem_is_shown_and_can_be_tried_again(opened):
-    opened.view.search.searched.emit("qwen")
-    for page, asked in (("disk", "list"), ("offers", "pair"), ("search", "search")):
-        commands = [one for one in opened.commands.started if asked in one.words]
-        [one for one in commands if "--target" not in one.words][-1].fail("No.", "Connect.")
-        assert words_of(opened.see(page).status) == "No. Connect.", page
-    disk = opened.see("disk")
-    buttons = [one for one in disk.findChildren(QPushButton) if one.isVisible()]
-    (again,) = (one for one in buttons if one.text() == "Try again")
-    again.click()
-    assert disk.status.kind == "waiting"
-    opened.answer(*INSTALLED)
-    assert disk.status.kind == "none"
-    assert len(disk.rows.rows) == len(INSTALLED) + len(INCOMPLETE)
-
-
 def test_the_recommended_pair_is_downloaded_and_used(opened):
     opened.answer()
     card = opened.view.offers.card
@@ -171,14 +170,12 @@ def test_a_pair_chosen_in_the_meantime_is_kept(opened):
     assert opened.target == "/models/other"
     opened.window.notices.press("library")
     opened.until(lambda: opened.target == "/models/target")
-
-
-def test_a_pair_that_another_replaced_is_not_said_to_be_loaded(opened):
-    opened.answer(*HERE)
-    opened.view.offers.card.button.click()
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
-    assert opened.view.line.text == ""
+    opened.view.offers.card.button.click()
+    opened.window.loader.load(Pair("/models/third", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/third")
+    assert opened.view.line.text == "", "another one is loaded"
 
 
 def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
@@ -256,18 +253,14 @@ def test_downloads_are_paused_resumed_and_cancelled(opened):
     opened.press("downloads", "b/b", "cancel")
     assert commands.waits("--cancel", "b/b")
     assert "On this machine" in view.line.text
-
-
-def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened):
-    opened.answer()
-    opened.view.offers.card.button.click()
-    pull = opened.commands.asked("pull")
+    opened.see("offers").card.button.click()
+    pull = commands.asked("pull")
     pull.download(Download(DRAFTER, "", "running", 1, 4))
     opened.press("downloads", DRAFTER, "cancel")
-    assert opened.window.library_controller.pending_offer is None
+    assert opened.window.library_controller.pending_offer is None, "half of it will not come"
     opened.window.close()
-    assert not opened.view.isVisible()
-    assert opened.commands.closed == (pull,)
+    assert not view.isVisible()
+    assert pull in commands.closed
 
 
 def test_a_download_that_dies_can_be_tried_again(opened):

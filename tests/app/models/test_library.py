@@ -1,10 +1,14 @@
-"""What the Library knows follows the latest answers, and only those."""
+"""What the Library knows follows the latest answers, and only those; of downloads it is the queue's
+latest state, and the requests of its own commands meanwhile."""
+
+from dataclasses import replace
 
 import pytest
 
 from app.models.library import Library
-from models.answers import Found, Freed, Offered, Rated
+from models.answers import Found, Freed, Offered, Progressed, Rated
 from models.errors import Problem
+from models.records import Download
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import (
     CANDIDATES,
@@ -13,7 +17,11 @@ from tests.support.app.library_samples import (
     INSTALLED,
     INVENTORY_ANSWER,
     OFFERS,
+    inventory_answer,
 )
+
+A = Download("a/a", "", "running", 10, 100, 5.0, 18.0)
+B = Download("b/b", "", "queued", 0, 0)
 
 
 @pytest.fixture
@@ -24,6 +32,32 @@ def commands(qapp):
 @pytest.fixture
 def library(commands):
     return Library(commands)
+
+
+@pytest.fixture
+def problems(library):
+    heard = []
+    library.failed.connect(heard.append)
+    return heard
+
+
+@pytest.fixture
+def look(commands, library):
+    """The queue on the disk is looked at, and is so."""
+
+    def look(*downloads):
+        library.refresh()
+        commands.asked("list").answer(inventory_answer(downloads=downloads))
+
+    return look
+
+
+def statuses(library):
+    return {one.repository: one.status for one in library.downloads.all}
+
+
+def requests(library):
+    return {one.repository: one.request for one in library.downloads.all if one.request}
 
 
 def test_every_answer_is_decoded(commands, library):
@@ -88,12 +122,12 @@ def test_only_the_latest_answer_counts(commands, library):
     assert library.candidates.value == (), "which are those of another target"
 
 
-@pytest.mark.parametrize("answer", [None, Freed(3), Offered(())])
-def test_another_answer_is_a_problem(commands, library, answer):
-    library.search("a")
-    commands.asked("search").answer(answer)
-    assert isinstance(library.found.problem, Problem)
-    assert not library.found.asking
+def test_another_answer_is_a_problem(commands, library):
+    for answer in (None, Freed(3), Offered(())):
+        library.search("a")
+        commands.asked("search").answer(answer)
+        assert isinstance(library.found.problem, Problem), answer
+        assert not library.found.asking
 
 
 @pytest.mark.parametrize(
@@ -105,11 +139,9 @@ def test_another_answer_is_a_problem(commands, library, answer):
         (lambda one: one.remove_folder("/x"), ("folders", "--json", "--remove", "/x")),
     ],
 )
-def test_everything_is_refreshed_after_a_change(commands, library, act, words):
+def test_everything_is_refreshed_after_a_change(commands, library, problems, act, words):
     freed = []
-    problems = []
     library.done.connect(freed.append)
-    library.failed.connect(problems.append)
     library.refresh_offers()
     commands.asked("pair").answer(Offered(OFFERS))
     act(library)
@@ -132,3 +164,123 @@ def test_closing_waits_for_the_downloads_alone(commands, library):
     assert commands.closed == (pull,)
     pull.answer()
     assert len([one for one in commands.started if "list" in one.words]) == 1  # no more
+
+
+# Downloads
+
+
+def test_a_download_is_started_once_and_its_progress_told_until_it_completes(
+    commands, library, look
+):
+    downloads, arrived = library.downloads, []
+    downloads.completed.connect(arrived.append)
+    downloads.pull("a/a", "b/b", "a/a")
+    assert statuses(library) == {"a/a": "queued", "b/b": "queued"}
+    downloads.pull("b/b")
+    (pull,) = commands.started
+    assert pull.words == ("pull", "--json", "--with-parent", "a/a", "b/b")
+    assert downloads.running == (pull,)
+    downloads.pull("c/c")
+    other = commands.asked("pull", "c/c")
+    assert other.words[-1] == "c/c"
+    other.download(Download("c/c", "", "done", 1, 1))
+    other.answer()
+    pull.download(A)
+    assert downloads.find("A/a") == A
+    for _ in range(2):
+        pull.download(replace(A, status="done", done_bytes=100))
+        assert arrived == ["c/c", "a/a"]
+    assert statuses(library) == {"b/b": "queued"}
+    assert downloads.find("a/a") is None
+    assert commands.waits("list")  # though the command goes on with the other
+    pull.download(replace(B, status="done"))
+    pull.answer()
+    look()
+    assert statuses(library) == {}
+    assert not downloads.running
+
+
+def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(commands, library):
+    library.downloads.pull("a/a", "b/b")
+    for queued in (replace(A, status="queued"), B, A):  # as the command reports at once
+        commands.asked("pull").download(queued)
+    library.downloads.pause("b/b")
+    asked = commands.asked("--pause")
+    asked.download(replace(B, status="paused"))
+    asked.answer()
+    assert statuses(library) == {"a/a": "running", "b/b": "paused"}
+    assert requests(library) == {}
+
+
+def test_an_older_answer_forgets_nothing(commands, library):
+    library.refresh()
+    look = commands.asked("list")
+    library.downloads.pull("a/a", "b/b")
+    pull = commands.asked("pull")
+    pull.download(A)
+    look.answer(inventory_answer(downloads=(replace(A, status="paused"),)))  # as it was before
+    assert statuses(library) == {"a/a": "running", "b/b": "queued"}
+    library.refresh()
+    look = commands.asked("list")
+    pull.download(replace(A, status="cancelled"))
+    look.answer(inventory_answer(downloads=(A, B)))
+    assert statuses(library) == {"b/b": "queued"}
+
+
+def test_what_another_process_does_is_seen_and_a_request_that_fails_is_reported(
+    commands, library, look, problems
+):
+    broken = []
+    library.downloads.broke.connect(broken.append)
+    look(A, B)
+    library.downloads.pause("a/a")
+    asked = commands.asked("--pause")
+    asked.download(replace(A, request="pause"))
+    asked.answer()
+    assert requests(library) == {"a/a": "pause"}
+    look(replace(A, status="paused"), replace(B, status="running"))
+    assert statuses(library) == {"a/a": "paused", "b/b": "running"}
+    failed = replace(B, status="failed", problem="There is no connection.")
+    look(replace(A, status="paused"), failed)
+    assert broken == [failed]
+    library.downloads.pause("a/a")
+    commands.asked("--pause").fail("The queue is locked.", "Wait.")
+    assert requests(library) == {}
+    library.downloads.pull("b/b")  # a failure at once is not that of the download
+    commands.asked("pull").fail("The disk is full.", "Make room.")
+    assert [problem.remedy for problem in problems] == ["Wait.", "Make room."]
+    library.downloads.pull("a b")
+    commands.asked("pull").fail("a b is not a name.", "Write organization/model.")
+    assert "a b" not in statuses(library)
+    assert len(problems) == 3
+    library.downloads.pull("c/c")
+    commands.asked("pull").tell(Progressed(1, 2))  # not an answer of its own
+    assert statuses(library)["c/c"] == "queued"
+    assert len(problems) == 3
+
+
+def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(commands, library, look, problems):
+    broken = []
+    library.downloads.broke.connect(broken.append)
+    library.downloads.pull("a/a", "b/b")
+    pull = commands.asked("pull")
+    pull.download(A)
+    pull.fail("It was ended by SIGKILL.", "Try again.")
+    assert problems == []
+    failed = replace(A, status="failed", problem="It was interrupted.", remedy="Try again.")
+    look(failed, B)
+    assert broken == [failed]
+    assert statuses(library) == {"a/a": "failed", "b/b": "paused"}
+    library.downloads.pull("a/a")
+    (again, _) = library.downloads.all
+    assert (again.status, again.problem, again.done_bytes) == ("queued", "", 10)
+    commands.asked("pull").download(replace(A, status="done"))
+    look()
+    assert statuses(library) == {}
+    library.downloads.pull("a/a")
+    pull = commands.asked("pull")
+    pull.download(replace(failed, problem="Damaged."))
+    pull.fail("Damaged.", "Tell them.")  # which the queue knows: it is told once
+    assert statuses(library) == {"a/a": "failed"}
+    assert [one.problem for one in broken] == ["It was interrupted.", "Damaged."]
+    assert problems == []

@@ -15,7 +15,6 @@ from app.settings import Pair, Settings
 from engine.events import Failed
 from models.answers import Opened, Progressed
 from models.files import HOME_VARIABLE
-from models.starter import GGUF_VARIABLE
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.engine.scripted_host import LOADED
 from tests.support.models.tiny_gguf import TinyGguf
@@ -42,17 +41,14 @@ class Recorder(EngineProcess):
 
 class Loading:
     """A loader without an engine's process. Attributes: `loader`; its `engine`, `settings` and
-    `commands`; `asked`, `progress` and `failed` so far."""
+    `commands`; `progress` and `failed` so far."""
 
     def __init__(self, folder, commands):
-        engine = Recorder(EngineLog(folder))
-        settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
-        self.settings = settings
-        self.engine, self.asked, self.drafters = engine, engine.asked, engine.drafters
-        self.progress = []
-        self.failed = []
-        self.commands = commands
-        self.loader = ModelLoader(engine, settings, commands=commands)
+        self.engine = Recorder(EngineLog(folder))
+        self.asked, self.drafters = self.engine.asked, self.engine.drafters
+        self.settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
+        self.progress, self.failed, self.commands = [], [], commands
+        self.loader = ModelLoader(self.engine, self.settings, commands=commands)
         self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
         self.loader.failed.connect(self.failed.append)
 
@@ -74,7 +70,7 @@ def load(qtbot, tmp_path):
         each.commands.close()
 
 
-def test_progress_and_folder(load, until):
+def test_a_command_tells_its_progress_and_ends_with_a_folder_or_a_problem(load, until):
     code = """
 print('{"answer": "progressed", "done": 1, "total": 2}'); print('a library prints'); print('3')
 print('{"answer": "progressed", "done": 2, "total": 2}')
@@ -86,6 +82,12 @@ print('{"answer": "opened", "folder": "/models/a"}')
     assert one.asked == [Path("/models/a")]
     assert one.progress == [(1, 2), (2, 2)]
     assert not one.loader.fetching
+    for end in ("import os; os.abort()", code.splitlines()[1], "raise SystemExit(1)"):
+        one = load("", end)  # a process that ends without a folder
+        until(lambda ended=one: ended.failed)
+        assert one.failed[0].remedy, end
+        assert one.loader.problem is one.failed[0]
+        assert not one.loader.fetching
 
 
 @pytest.mark.parametrize(
@@ -129,17 +131,13 @@ def test_an_import_goes_on_once_and_is_shown_while_its_model_is_chosen(importing
     assert importing.commands.started == [opening]
 
 
-def test_what_is_chosen_during_an_import_is_of_its_model(importing):
+def test_what_is_chosen_during_an_import_is_of_its_model_which_does_not_rest(importing):
     importing.loader.draft(drafter="lookup")
-    importing.commands.asked("open").answer(Opened("/models/b"))
-    assert importing.drafters == ["none", "lookup"]
-    assert importing.asked[-1] == Path("/models/b")
-
-
-def test_an_imported_model_does_not_rest_though_the_one_before_was_unloaded(importing):
     importing.loader.unload()
     importing.engine.unloaded.emit()
     importing.commands.asked("open").answer(Opened("/models/b"))
+    assert importing.drafters == ["none", "lookup"]
+    assert importing.asked[-1] == Path("/models/b")
     importing.engine.loaded.emit(replace(LOADED, id="/models/b", target="/models/b"))
     assert (importing.loader.loaded.target, importing.loader.resting) == ("/models/b", False)
 
@@ -150,32 +148,6 @@ def test_after_a_failed_import_the_pair_is_the_loaded_one(importing):
     importing.commands.asked("open").fail("The disk is full.", "Make room.")
     assert importing.loader.pair.target == "/models/a"
     assert not importing.loader.loading
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import os; os.abort()",
-        """print('{"answer": "progressed", "done": 1, "total": 2}')""",
-        "raise SystemExit(1)",
-    ],
-)
-def test_a_process_without_a_folder_is_a_problem(code, load, until):
-    one = load("", code)
-    until(lambda: one.failed)
-    assert one.failed[0].remedy
-    assert one.loader.problem is one.failed[0]
-    assert not one.loader.fetching
-
-
-@pytest.mark.slow  # the other real command runs below
-def test_the_real_command_reports_real_problems(monkeypatch, tmp_path, load, until):
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
-    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
-    one = load("")
-    until(lambda: one.failed)
-    assert GGUF_VARIABLE in one.failed[0].message
-    assert one.failed[0].remedy
 
 
 def test_the_real_command_imports_a_gguf_file(monkeypatch, tmp_path, load, until):

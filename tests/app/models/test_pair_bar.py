@@ -48,8 +48,7 @@ def box(bar, name):
 
 
 def pill(bar):
-    found = bar.findChild(Pill)
-    return found
+    return bar.findChild(Pill)
 
 
 def shown(page):
@@ -66,7 +65,7 @@ def choose(bar, name, text):
     chooser.activated.emit(place)
 
 
-def test_each_choice_emits_the_whole_pair(bar, chosen):
+def test_each_choice_emits_the_whole_pair_and_no_setting_does(bar, chosen):
     choose(bar, "Model", "Other")
     choose(bar, "Draft model", "Lookup")
     choose(bar, "How far ahead", "16 tokens")
@@ -77,9 +76,7 @@ def test_each_choice_emits_the_whole_pair(bar, chosen):
         ("/models/other", "lookup", "16"),
         ("/models/other", "lookup", "tree:8"),
     ]
-
-
-def test_setting_the_pair_or_a_new_list_emits_nothing(bar, chosen):
+    chosen.clear()
     bar.set_pair("/models/other", drafter="none", length="0")
     choose(bar, "Model", "Other")
     assert chosen == []
@@ -92,31 +89,30 @@ def test_setting_the_pair_or_a_new_list_emits_nothing(bar, chosen):
     assert box(bar, "Draft model").currentText() == "best"
 
 
-@pytest.mark.parametrize("head", [True, False])
-def test_a_head_is_greyed_out_with_the_reason(bar, head):
-    candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
-    bar.set_drafters(drafter_choices((candidate,)))
-    chooser = box(bar, "Draft model")
-    index = chooser.model().index(chooser.findText("Head"), 0)
-    assert bool(index.flags() & Qt.ItemFlag.ItemIsEnabled) == head
-    said = index.data(Qt.ItemDataRole.AccessibleTextRole)
-    assert said.startswith("Head. " if head else "Head, not available. None was trained.")
+def test_a_head_is_greyed_out_with_the_reason(bar):
+    for head, words in ((True, "Head. "), (False, "Head, not available. None was trained.")):
+        candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
+        bar.set_drafters(drafter_choices((candidate,)))
+        chooser = box(bar, "Draft model")
+        index = chooser.model().index(chooser.findText("Head"), 0)
+        assert bool(index.flags() & Qt.ItemFlag.ItemIsEnabled) == head
+        assert index.data(Qt.ItemDataRole.AccessibleTextRole).startswith(words)
 
 
 def test_tasks_are_not_choices(bar, qtbot, chosen):
-    with qtbot.waitSignal(bar.open_folder_asked):
-        choose(bar, "Model", "Load a model folder…")
-    with qtbot.waitSignal(bar.open_file_asked):
-        choose(bar, "Model", "Load a GGUF file…")
-    with qtbot.waitSignal(bar.open_drafter_asked):
-        choose(bar, "Draft model", "Load a draft model’s folder…")
-    with qtbot.waitSignal(bar.more_drafters_asked):
-        choose(bar, "Draft model", "Compare all draft models…")
+    for signal, name, task in (
+        (bar.open_folder_asked, "Model", "Load a model folder…"),
+        (bar.open_file_asked, "Model", "Load a GGUF file…"),
+        (bar.open_drafter_asked, "Draft model", "Load a draft model’s folder…"),
+        (bar.more_drafters_asked, "Draft model", "Compare all draft models…"),
+    ):
+        with qtbot.waitSignal(signal):
+            choose(bar, name, task)
     assert box(bar, "Model").currentText() == "Small"
     assert chosen == []
 
 
-def test_every_status_is_shown(bar, qtbot):
+def test_every_status_is_shown_and_the_pair_changes_between_answers_only(bar, qtbot):
     progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
     assert bar.status == "empty"
     bar.set_loading("Small")
@@ -144,9 +140,6 @@ def test_every_status_is_shown(bar, qtbot):
     bar.set_loading("Other")
     assert not any(one.text() == "It is gone. Choose another." and one.isVisible()
                    for one in bar.findChildren(QLabel))  # fmt: skip
-
-
-def test_the_pair_changes_between_answers_only(bar):
     names = ("Model", "Draft model", "How far ahead")
     bar.set_answering(True)
     assert not any(box(bar, name).isEnabled() for name in names)

@@ -1,19 +1,137 @@
-"""A choice in the pair bar is loaded and kept, and taken back if it fails."""
+"""A chosen pair is loaded between answers, kept, and taken back if it fails, with what a chat
+may take. An opened folder is listed once it works, and a model can rest until it is asked."""
 
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QTimer
+
+from app.engine_client.engine_process import EngineState
+from app.models.memory_dialog import MemoryDialog
 from app.settings import Pair
+from engine.process.protocol import Memory
 from models.answers import Offered, Rated
-from tests.support.app.fake_commands import commands_of
-from tests.support.app.library_samples import (
-    CANDIDATES,
-    installed,
-    inventory_answer,
-)
+from models.errors import Problem
+from tests.support.app.fake_commands import OpeningCommands, commands_of
+from tests.support.app.library_samples import CANDIDATES, installed, inventory_answer
 from tests.support.app.window_use import box, button_of, choose, drafting, row_of
 
 
-def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
+@pytest.fixture
+def loaded(open_window, until):
+    """Opens a window and waits for its model; the engine takes these steps."""
+
+    def loaded(*steps, **more):
+        window = open_window(*steps, **more)
+        until(lambda: window.pair_bar.status == "loaded")
+        return window
+
+    return loaded
+
+
+def test_what_is_chosen_during_an_answer_is_loaded_after_it(open_window, until):
+    life = "ready take load take text:begun take"
+    window = open_window(f"{life} -- {life} -- ready serve")
+    loads = []
+    window.engine.loaded.connect(loads.append)
+
+    def begin():
+        window.composer.set_text("Go on.")
+        window.composer.send()
+        until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
+
+    until(lambda: loads)
+    window.application.settings_changed.emit()
+    assert not window.loader.outdated
+    begin()
+    window.settings.parallel = 2
+    window.application.settings_changed.emit()
+    assert window.loader.outdated, "until the answer has ended"
+    window.engine.restart()  # which ends it
+    until(lambda: loads[-1].parallel == 2)
+    assert not window.loader.outdated
+    begin()
+    window.loader.use(Pair("/models/better", "auto", "auto"))
+    assert window.loader.pair.target == ""
+    window.engine.restart()
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
+
+
+def test_settings_that_change_while_a_model_is_loaded_load_it_again(open_window, until, tmp_path):
+    go = tmp_path / "go"
+    window = open_window(f"ready take begin wait:{go} load serve")
+    begun = []
+    loads = []
+    window.engine.loading.connect(begun.append)
+    window.engine.loaded.connect(loads.append)
+    until(lambda: begun)
+    window.settings.parallel = 2
+    window.application.settings_changed.emit()
+    go.touch()
+    until(lambda: loads and loads[-1].parallel == 2)
+    assert len(loads) == 2
+
+
+def test_a_gguf_file_is_imported_first_and_a_damaged_one_leaves_the_old_model(
+    loaded, until, tmp_path
+):
+    file, folder = tmp_path / "large.gguf", tmp_path / "imported"
+    heard = []
+
+    def opening(target):
+        heard.append(target)
+        if "damaged" in target:
+            raise Problem("The file is damaged.", "Fetch it again.")
+        return folder if target else Path("/models/tiny")
+
+    window = loaded("ready take load take load serve", loading=OpeningCommands(opening))
+    window.loader.open_target(tmp_path / "damaged.gguf")
+    until(lambda: "engine" in window.notices.texts)
+    assert window.pair_bar.status == "loaded"
+    assert window.loader.loaded is not None
+    assert window.settings.pair == Pair()
+    window.loader.open_target(file)
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert heard == ["", str(tmp_path / "damaged.gguf"), str(file)]
+    assert box(window, "Model").currentText() == "large.gguf"
+    assert window.settings.paths("targets") == (str(file),)
+
+
+def test_a_folder_that_is_refused_is_not_listed(loaded, until, tmp_path):
+    (tmp_path / "empty").mkdir()
+    window = loaded("ready take load take failed take failed serve")
+    opening = {"drafters": window.loader.open_drafter, "targets": window.loader.open_target}
+    for kind, name in (("drafters", "Draft model"), ("targets", "Model")):
+        before = box(window, name).currentText()
+        opening[kind](tmp_path / "empty")
+        assert box(window, name).currentText() == "empty"
+        until(lambda: "Do otherwise." in window.notices.texts.get("engine", ""))
+        assert box(window, name).currentText() == before
+        assert window.settings.paths(kind) == ()
+        assert box(window, name).findText("empty") == -1
+        assert (window.settings.pair, window.composer.blocked) == (Pair(), "")
+        window.notices.take_back("engine")
+
+
+def test_the_pair_is_the_same_in_every_window(open_windows, until):
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    first.pair_bar.pair_chosen.emit("starter", "lookup", "4")
+
+    def chosen(bar):
+        return bar.target, bar.drafter, bar.length
+
+    assert chosen(second.pair_bar) == ("starter", "lookup", "4")
+    loads = []
+    windows.application.loader.loaded_now.connect(loads.append)
+    until(lambda: loads)
+    assert loads[-1].drafter == "lookup"
+    assert chosen(first.pair_bar) == chosen(second.pair_bar) == ("starter", "lookup", "4")
+
+
+def test_the_pair_is_shown_and_its_drafter_changed(loaded, until):
+    window = loaded()
     assert box(window, "Model").currentText() == "tiny"
     choose(window, "Draft model", "Lookup")
     until(lambda: drafting(window)[0] == "lookup")
@@ -26,10 +144,9 @@ def test_the_pair_is_shown_and_its_drafter_changed(open_window, until):
     assert window.pair_bar.status == "loading"
 
 
-def test_another_target_is_listed_and_loaded(open_window, until, tmp_path):
+def test_another_target_is_listed_and_loaded(loaded, until, tmp_path):
     folder = tmp_path / "models" / "other"
-    window = open_window("ready take load take load serve")
-    until(lambda: window.pair_bar.status == "loaded")
+    window = loaded("ready take load take load serve")
     here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
     commands_of(window).asked("list").answer(inventory_answer(installed=here))
     chooser = box(window, "Model")
@@ -43,9 +160,8 @@ def test_another_target_is_listed_and_loaded(open_window, until, tmp_path):
     assert window.settings.pair.target == ""
 
 
-def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
+def test_opened_folders_can_be_taken_off_the_list(loaded, until, tmp_path):
+    window = loaded()
     commands_of(window).asked("--target").answer(Rated("", CANDIDATES))
     window.settings.remember_path("drafters", str(tmp_path / "gone"))
     for kind in ("targets", "drafters"):
@@ -64,3 +180,68 @@ def test_opened_folders_can_be_taken_off_the_list(open_window, until, tmp_path):
     assert window.settings.opened_paths("drafters") == window.settings.paths("targets") == ()
     assert box(window, "Model").findText("targets") == -1
     assert box(window, "Draft model").findText("drafters") == -1
+
+
+# What a conversation may take
+
+
+def ask(window):
+    window.menus.actions["memory"].trigger()
+    return window.findChildren(MemoryDialog)[-1]
+
+
+def test_what_is_chosen_is_loaded_and_kept(loaded, until, monkeypatch):
+    window = loaded()
+    dialog = ask(window)
+    dialog.context.set_value("2048")
+    dialog.caches.set_value("8")
+    dialog.rest.set_value("15")
+    dialog.accept()
+    until(lambda: window.loader.loaded and window.loader.loaded.memory == Memory(2048, 8))
+    assert window.loader.loaded.context_length == 2048
+    assert window.settings.memory("") == Memory(2048, 8)
+    assert window.settings.unload_minutes == 15
+    again = ask(window)
+    assert (again.context.value, again.caches.value, again.rest.value) == ("2048", "8", "15")
+    loads = []
+    with monkeypatch.context() as patch:
+        patch.setattr(window.loader, "load", loads.append)
+        again.accept()
+    assert loads == [], "the same is not loaded again"
+    dialog = ask(window)  # what is chosen is of the model that it names
+    dialog.context.set_value("4096")
+    window.loader.load(Pair("/models/other", "none", "auto"))  # as another window may
+    dialog.accept()
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/other")
+    assert window.settings.memory("") == Memory(4096, 8)
+    assert window.settings.memory("/models/other") == Memory()
+
+
+def test_an_unloaded_model_is_loaded_with_the_next_message(loaded, until):
+    window = loaded()
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    assert window.loader.resting
+    assert window.pair_bar.status == "empty"
+    assert window.engine.state is EngineState.EMPTY
+    window.composer.set_text("Are you there?")
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
+    assert window.transcript.messages[1].written == "served"
+    assert not window.loader.resting
+    timer = window.loader.findChild(QTimer)
+    assert not timer.isActive()
+    window.loader.rest_after(5)
+    assert timer.isActive()
+    assert timer.interval() == 5 * 60_000
+    timer.timeout.emit()  # it is not asked for so long
+    until(lambda: window.loader.loaded is None)
+    window.loader.rest_after(0)
+    assert not timer.isActive()
+
+
+def test_a_pair_is_measured_again(loaded, until):
+    window = loaded("ready take load take failed serve")
+    window.menus.actions["measure"].trigger()
+    until(lambda: "engine" in window.notices.texts)  # the host refuses the request
+    assert window.loader.loaded is not None
