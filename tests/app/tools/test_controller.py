@@ -1,4 +1,4 @@
-"""What a person sets up in the panel is run, kept, and there again after a restart."""
+"""What the user sets up in the panel is run, kept, and there again after a restart."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ def choose(panel, place):
 
 
 def tick(panel, place, until, *, on=True):
-    """Tick a row as soon as it is there, as a person does."""
+    """Tick a row as soon as it is there, as the user does."""
     until(lambda: place in panel.items)
     choose(panel, place)
     wished = Qt.CheckState.Checked if on else Qt.CheckState.Unchecked
@@ -85,7 +85,9 @@ def test_a_tool_that_is_on_is_offered_also_after_a_restart(
     assert again.trusted() == {"files"}
 
 
-def test_what_was_written_into_the_file_meanwhile_is_kept(open_panel, until, tmp_path):
+def test_what_was_written_into_the_file_is_kept_and_read_when_the_user_looks(
+    open_panel, until, tmp_path
+):
     window, panel = open_panel(files="files")
     tools = window.application.tools
     until(lambda: Place("files", "tool", "read") in panel.items)
@@ -99,21 +101,22 @@ def test_what_was_written_into_the_file_meanwhile_is_kept(open_panel, until, tmp
     until(lambda: "slipstream" in kept(tmp_path))
     assert kept(tmp_path)["mcpServers"] == have
     assert tools.problem is None
+    path = tmp_path / "tools.json"
+    for text, names in (
+        ("{ damaged", ["files", "mine"]),
+        ('{"mcpServers": {"a": {"command": "a"}}}', ["a"]),
+    ):
+        panel.close()
+        until(lambda: not window.findChildren(ToolsPanel))
+        path.write_text(text)
+        window.menus.actions["tools"].trigger()
+        until(lambda damaged=text[-1] == "d": (tools.problem is not None) == damaged)
+        assert [server.name for server in tools.configuration.servers] == names
+        (panel,) = window.findChildren(ToolsPanel)
+    assert not (tmp_path / "tools.damaged.json").exists()
 
 
-def test_a_server_that_failed_says_so_and_is_restarted(open_panel, until):
-    window, panel = open_panel(git="broken")
-    process = window.application.tools.process
-    choose(panel, Place("git"))
-    until(lambda: "Install it" in panel.text.toPlainText())
-    states = []
-    process.changed.connect(lambda: states.append(process.state("git").state))
-    panel.restart.click()
-    until(lambda: len(states) == 2)
-    assert states == ["starting", "failed"]
-
-
-def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(open_window, until, tmp_path):
+def test_a_server_of_which_tools_are_on_has_failed_and_is_restarted(open_window, until, tmp_path):
     have = {name: {"command": "broken"} for name in ("git", "unused")}
     switched = {"servers": {"git": {"tools": {"log": "digest"}}}}
     (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have, "slipstream": switched}))
@@ -124,6 +127,14 @@ def test_a_window_says_that_a_server_of_which_tools_are_on_has_failed(open_windo
     until(lambda: all(box.process.state(name).state == "failed" for name in have))
     assert "git" in window.notices.texts["tools"]
     assert "unused" not in window.notices.texts["tools"]
+    window.menus.actions["tools"].trigger()
+    (panel,) = window.findChildren(ToolsPanel)
+    choose(panel, Place("git"))
+    until(lambda: "Install it" in panel.text.toPlainText())
+    states = []
+    box.process.changed.connect(lambda: states.append(box.process.state("git").state))
+    panel.restart.click()
+    until(lambda: states[-2:] == ["starting", "failed"])
 
 
 def test_servers_are_added_edited_switched_off_removed_and_found(
@@ -174,7 +185,7 @@ def test_servers_are_added_edited_switched_off_removed_and_found(
     assert [one.name for one in window.application.tools.configuration.servers] == ["notes", "web"]
 
 
-def test_nothing_runs_before_a_person_looks_and_a_renamed_server_keeps_its_command(
+def test_nothing_runs_before_the_user_looks_and_a_renamed_server_keeps_its_command(
     open_window, until, tmp_path
 ):
     have = {name: {"command": name} for name in ("files", "git")}
@@ -267,21 +278,3 @@ def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
         tools.log_of(OWN).result()
     QApplication.processEvents()
     assert tools.problem is not None
-
-
-def test_what_was_edited_by_hand_is_read_when_a_person_looks(open_panel, until, tmp_path):
-    window, panel = open_panel(files="files")
-    box = window.application.tools
-    path = tmp_path / "tools.json"
-    for text, names in (
-        ("{ damaged", ["files"]),
-        ('{"mcpServers": {"a": {"command": "a"}}}', ["a"]),
-    ):
-        panel.close()
-        until(lambda: not window.findChildren(ToolsPanel))
-        path.write_text(text)
-        window.menus.actions["tools"].trigger()
-        until(lambda damaged=text[-1] == "d": (box.problem is not None) == damaged)
-        assert [server.name for server in box.configuration.servers] == names
-        (panel,) = window.findChildren(ToolsPanel)
-    assert not (tmp_path / "tools.damaged.json").exists()

@@ -1,12 +1,18 @@
-"""The panel shows rows and all that is said of one, and passes on what a person ticks."""
+"""The panel shows rows and all that is said of one, and passes on what the user ticks; servers
+are shown before they run, without their keys."""
+
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.tools.panel import ToolsPanel
+from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place, Row
-from engine.tools.protocol import OWN
+from engine.tools.configuration import Configuration
+from engine.tools.configuration import written as saved
+from engine.tools.protocol import OWN, Server
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -71,7 +77,7 @@ def test_rows_that_are_shown_again_keep_their_place(panel):
     assert [*panel.items] == [Place(OWN), FOLDER]
 
 
-def test_ticks_are_passed_on_and_only_a_persons(panel, qtbot):
+def test_ticks_are_passed_on_and_only_the_users(panel, qtbot):
     ticked = []
     panel.ticked.connect(lambda place, on: ticked.append((place, on)))
     panel.show_rows((*OURS, row(FILES, on=False), *OF_GIT))
@@ -100,3 +106,69 @@ def test_texts_of_servers_are_text(panel):
     assert "\n" not in "".join((item.text(0), item.text(1)))
     assert item.toolTip(0) == "&lt;i&gt;t&lt;/i&gt;"
     assert max(map(len, shown)) <= 20_000
+
+
+# The dialog in which servers are written
+
+UVX = Server("git", "uvx", ("mcp-server-git", "--repo", "/my code"), {"TOKEN": "secret"}, "/tmp")
+WEB = Server("web", url="https://a.example/mcp", headers={"Authorization": "Bearer secret"})
+
+
+@pytest.fixture
+def parent(qtbot):
+    made = QWidget()
+    qtbot.addWidget(made)
+    return made
+
+
+def open_dialog(parent, server=None, found=()):
+    dialog = ServerDialog(server, found=found, parent=parent)
+    made = []
+    dialog.accepted.connect(lambda: made.append(dialog.servers))
+    dialog.show()
+    return dialog, made
+
+
+def test_a_command_is_shown_before_it_is_accepted(parent):
+    dialog, made = open_dialog(parent)
+    assert (dialog.line.text, dialog.ok.isEnabled()) == ("", False)
+    dialog.text.setPlainText("npx -y 'a server")
+    assert (dialog.line.tone, dialog.ok.isEnabled()) == ("warning", False)
+    dialog.text.setPlainText("KEY=secret npx -y notes")
+    assert "notes: npx -y notes" in dialog.line.text
+    assert "secret" not in dialog.line.text
+    dialog.ok.click()
+    assert made == [(Server("notes", "npx", ("-y", "notes"), {"KEY": "secret"}),)]
+    server = replace(UVX, args=("/my\u00a0code", "one\u2028two"))  # spaces of any kind stay
+    dialog, made = open_dialog(parent, server)
+    dialog.ok.click()
+    assert made == [(server,)]
+
+
+def test_servers_are_pasted(parent):
+    dialog, made = open_dialog(parent)
+    dialog.text.setPlainText(saved(Configuration((UVX, WEB))))
+    assert dialog.line.tone != "warning"
+    assert all(words in dialog.line.text for words in ("uvx mcp-server-git", WEB.url, "TOKEN"))
+    assert "secret" not in dialog.line.text
+    dialog.ok.click()
+    assert made == [(UVX, WEB)]
+    many = tuple(replace(UVX, name=str(number), args=("x" * 1000,)) for number in range(50))
+    dialog, made = open_dialog(parent)
+    dialog.text.setPlainText(saved(Configuration(many)))
+    assert "45 more" in dialog.line.text
+    assert len(dialog.line.text) < 1_200
+
+
+def test_a_server_is_edited_without_its_keys(parent):
+    dialog, made = open_dialog(parent, UVX)
+    assert not dialog.list.isVisible()
+    assert "secret" not in dialog.text.toPlainText()
+    dialog.text.setPlainText(dialog.text.toPlainText().replace("/my code", "/other"))
+    dialog.ok.click()
+    assert made == [(replace(UVX, args=("mcp-server-git", "--repo", "/other")),)]
+    dialog, made = open_dialog(parent, UVX)
+    dialog.text.clear()
+    assert not dialog.ok.isEnabled()
+    dialog.text.setPlainText(saved(Configuration((UVX, WEB))))
+    assert not dialog.ok.isEnabled()

@@ -65,9 +65,6 @@ def test_all_is_said_of_a_server_but_its_keys():
     for words in ("npx files", "KEY", RUNS.version, RUNS.instructions, "It complains."):
         assert words in text
     assert "secret" not in text
-
-
-def test_the_state_of_a_server_is_said():
     failed = State("files", "failed", message="There is no npx.", remedy="Install it.")
     for state, on, warns, words in (
         (RUNS, True, True, "write"),
@@ -83,7 +80,7 @@ def test_the_state_of_a_server_is_said():
     assert [*rows(SETUP.enabling("files", False))] == [Place("files")]
 
 
-def test_a_tool_that_has_changed_says_what():
+def test_a_tool_that_has_changed_says_what_and_its_schema_is_laid_out():
     row = rows()[WRITE_PLACE]
     assert (row.on, row.warns) == (False, True)
     assert [part in row.note for part in ("description", "arguments")] == [True, False]
@@ -93,15 +90,11 @@ def test_a_tool_that_has_changed_says_what():
     assert rows(other)[WRITE_PLACE].warns
     assert not rows(SETUP.switched(WRITE, on=True))[WRITE_PLACE].warns
     assert not rows()[READ_PLACE].warns
-
-
-def test_schemas_are_laid_out_if_they_can_be():
+    # Schemas are laid out if they can be.
     for schema, words in (('{"a": "\u00e9"}', '  "a": "\u00e9"'), ("{", "{"), ("[" * 9999, "[[")):
         tool = replace(READ, schema=schema)
         assert words in rows(state=replace(RUNS, tools=(tool,)))[READ_PLACE].text()
-
-
-def test_tools_that_come_along_read_folders_and_always_run():
+    # Tools that come along read folders, and always run.
     state = State(OWN, "running", (replace(READ, server=OWN),))
     shown = rows(SETUP, state, Server(OWN))
     assert [place.kind for place in shown] == ["server", "folder", "trust", "reading", "tool"]

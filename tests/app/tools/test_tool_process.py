@@ -64,6 +64,10 @@ def test_it_runs_until_it_is_stopped(tools, until):
     assert one.process.pid == 0
     one.process.use(Start(()))
     until(lambda: one.process.state(OWN).state == "running")
+    other = tools("ready:99 hang")  # of another version: not started again
+    other.process.use(Start((FILES,)))
+    until(lambda: other.process.state("files").state == "failed")
+    assert "version 99" in other.process.state("files").message
 
 
 def test_a_call_has_one_result_whatever_the_process_sends(tools, until):
@@ -79,18 +83,7 @@ def test_a_call_has_one_result_whatever_the_process_sends(tools, until):
     assert one.results() == {"1": "done", "2": "done", "3": "done", "4": "cancelled"}
 
 
-def test_a_death_ends_its_calls_and_the_next_process_goes_on(tools, until):
-    one = tools("ready serve")
-    one.process.use(Start((FILES,)))
-    until(one.running)
-    one.call("1", "kill")
-    until(lambda: one.results() == {"1": "failed"})
-    one.call("2")
-    until(lambda: one.results().get("2") == "done")
-    assert one.running()
-
-
-def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(tools, until):
+def test_a_process_that_dies_and_dies_is_given_up_until_the_user_restarts(tools, until):
     one = tools("kill -- kill -- ready kill -- ready serve")
     one.process.use(Start((FILES,)))
     one.call("1")
@@ -101,6 +94,11 @@ def test_a_process_that_dies_and_dies_is_given_up_until_a_person_restarts(tools,
     until(lambda: one.results().get("2") == "failed")
     one.process.restart("files")
     until(one.running)
+    one.call("3", "kill")  # the next process goes on
+    until(lambda: one.results().get("3") == "failed")
+    one.call("4")
+    until(lambda: one.results().get("4") == "done")
+    assert one.running()
 
 
 def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(tools, until):
@@ -113,32 +111,21 @@ def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(tools, until):
     until(one.running)
 
 
-def test_calls_end_with_the_application(tools, until):
-    one = tools("ready serve")
-    one.process.use(Start((FILES,)))
-    until(one.running)
-    one.call("1", "hang")
-    until(lambda: one.told)
-    one.process.close()
-    assert one.results() == {"1": "failed"}
-
-
-def test_keys_and_arguments_stay_out_of_the_log(tools, until, tmp_path):
+def test_keys_and_arguments_stay_out_of_the_log_and_calls_end_with_the_application(
+    tools, until, tmp_path
+):
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
     log = one.process._log
     assert "files: it runs" in log.tail
-    one.process.call(Call("1", "files", "read", '{"path": "the-diary-of-a-person.txt"}'))
-    for secret in ("a-secret-that-nobody-may-see", "the-diary-of-a-person.txt"):
+    one.process.call(Call("1", "files", "read", '{"path": "the-diary-of-ada.txt"}'))
+    for secret in ("a-secret-that-nobody-may-see", "the-diary-of-ada.txt"):
         log.complaint(f"oh: {secret}".encode())
     assert "secret" not in (tmp_path / "tools.log").read_text()
     assert "diary" not in (tmp_path / "tools.log").read_text()
     until(lambda: one.results())
-
-
-def test_another_version_is_not_started_again(tools, until):
-    one = tools("ready:99 hang")
-    one.process.use(Start((FILES,)))
-    until(lambda: one.process.state("files").state == "failed")
-    assert "version 99" in one.process.state("files").message
+    one.call("2", "hang")
+    until(lambda: [told for told in one.told if told.id == "2"])
+    one.process.close()
+    assert one.results()["2"] == "failed"
