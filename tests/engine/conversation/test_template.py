@@ -16,14 +16,14 @@ from engine.replies.syntax import syntax_of
 from engine.replies.tools import Tool
 from engine.request import ChatMessage, Prompt, Request, ToolCall
 from models.errors import Problem
-from tests.engine.replies.reading import read
+from tests.engine.replies.reading import read, template
 from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
 
 QUESTION = Prompt(messages=(ChatMessage("user", "why?"),))
 
 
-def _with_template(tokenizer, template):
-    tokenizer.chat_template = template
+def _with_template(tokenizer, source):
+    tokenizer.chat_template = source
     return tokenizer
 
 
@@ -35,13 +35,13 @@ def own_tokenizer(tmp_path):
 
 
 def test_a_template_that_refuses_fills_the_memory_or_writes_a_book(own_tokenizer):
-    for template, said in (
+    for source, said in (
         ("{{ 'all work and no play ' * 100_000 }}", "into 2,100,000"),
         ("{{ 'a' * 10 ** 15 }}", "memory"),
         ("{{ raise_exception('no tools here') }}", "no tools here"),
     ):
         with pytest.raises(Problem, match=said):
-            render(_with_template(own_tokenizer, template), QUESTION)
+            render(_with_template(own_tokenizer, source), QUESTION)
     assert abilities_for(own_tokenizer).notation is None
     with pytest.raises(Problem):
         encode_prompt(own_tokenizer, _chat(ChatMessage("user", "half a character: \ud800")))
@@ -78,7 +78,7 @@ def tokenizer(request, tmp_path_factory):
 @given(
     pieces=st.lists(st.sampled_from([*SPECIAL_TOKENS, "<think>", "</think>", "<", "e", " ", "\n"]))
 )
-def test_what_a_person_says_is_text(tokenizer, pieces):
+def test_what_the_user_says_is_text(tokenizer, pieces):
     said = "".join(pieces)
     tokens = encode_prompt(tokenizer, _chat(ChatMessage("system", said), ChatMessage("user", said)))
     found = [token for token in tokens if token in tokenizer.added_tokens_decoder]
@@ -88,22 +88,16 @@ def test_what_a_person_says_is_text(tokenizer, pieces):
     assert text.replace(" ", "") == f"<system>{rest}<user>{rest}<assistant><think>".replace(" ", "")
 
 
-def test_no_space_is_put_where_a_name_is_taken_apart(tokenizer):
+def test_names_of_tokens_are_tokens_in_a_text_and_where_the_assistant_may_write_them(tokenizer):
+    eos, think, user = _ids(tokenizer, "<eos>", "<think>", "<user>")
     tokens = encode_prompt(tokenizer, _chat(ChatMessage("user", "a<eos>b")))
-    assert "a<eos>b" in tokenizer.decode(tokens)
-
-
-def test_what_the_assistant_wrote_keeps_the_tokens_that_it_may_write(tokenizer):
+    assert "a<eos>b" in tokenizer.decode(tokens), "no space is put where a name is taken apart"
     wrote = ChatMessage("assistant", "<think>so<eos>")
     tokens = encode_prompt(tokenizer, _chat(*QUESTION.messages, wrote, *QUESTION.messages))
-    assert _ids(tokenizer, "<eos>")[0] not in tokens
-    assert tokens.count(_ids(tokenizer, "<think>")[0]) == 2
-
-
-def test_names_of_special_tokens_in_a_text_are_tokens(tokenizer):
+    assert eos not in tokens
+    assert tokens.count(think) == 2
     tokens = encode_prompt(tokenizer, Prompt(text="<user>a<eos>"))
-    ids = _ids(tokenizer, "<user>", "<eos>")
-    assert [token for token in tokens if token in ids] == ids
+    assert [token for token in tokens if token in (user, eos)] == [user, eos]
 
 
 def test_a_gap_is_filled_between_tokens_that_the_tokenizer_has(own_tokenizer):
@@ -195,94 +189,38 @@ ABILITIES = (
     "system", "tools", "calls", "several_calls", "results", "same_role", "text_beside_calls",
     "empty_beside_calls",
 )  # fmt: skip
-PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
-STRICT = (  # as Gemma 2's
-    "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('roles must alternate') }}{% endif %}"
-    "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<model>{% endif %}"
-)
-LISTING = (  # as LFM2's: tools and results, and no calls
-    "{% if tools %}<|tool_list_start|>{{ tools | tojson }}<|tool_list_end|>{% endif %}"
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-)
-CONCATENATING = (  # as DeepSeek R1's: arguments as text, and calls only without content
-    "{{ tools or '' }}{% for m in messages %}<{{ m.role }}>"
-    "{% if m.role == 'assistant' and m.content is none %}{% for call in m.tool_calls %}"
-    "{{ 'call ' + call.function.name + ' ' + call.function.arguments }}{% endfor %}"
-    "{% else %}{{ m.content }}{% endif %}{% endfor %}"
-)
-THINKING = (  # as Qwen3's
-    "{% for m in messages %}<{{ m.role }}>\n"
-    "{% if m.role == 'assistant' and loop.last %}"
-    "<think>\n{{ (m.reasoning_content or '') | trim }}\n</think>\n\n{% endif %}"
-    "{{ m.content | trim }}<end>\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>\n"
-    "{% if enable_thinking is defined and not enable_thinking %}"
-    "<think>\n\n</think>\n\n{% endif %}{% endif %}"
-)
-CHANNELS = (  # as gpt-oss's
-    "{{ 'Reasoning: ' + (reasoning_effort | default('medium')) }}"
-    "{% for m in messages %}{% if m.role == 'assistant' %}"
-    "{% if m.thinking %}<assistant|analysis>{{ m.thinking }}<end>{% endif %}"
-    "<assistant|final>{{ m.content }}<end>{% else %}<{{ m.role }}>{{ m.content }}<end>"
-    "{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant{% endif %}"
-)
-OPENED = (  # as DeepSeek R1's: the prompt begins the reasoning
-    "{% for m in messages %}<{{ m.role }}>{{ m.content.split('</think>')[-1] }}{% endfor %}"
-    "{% if add_generation_prompt %}<assistant><think>\n{% endif %}"
-)
+PLAIN, STRICT, LISTING, CONCATENATING, THINKING, CHANNELS, OPENED, UNKNOWN, READS_ALL = (
+    template(f"shapes/{name}")
+    for name in (
+        "plain", "strict", "listing", "concatenating", "thinking", "channels", "opened", "unknown",
+        "reads_all",
+    )
+)  # fmt: skip
 CALLED = (
     ChatMessage("user", "Rain?"),
     ChatMessage("assistant", "I look.", tool_calls=(ToolCall("c", "weather", '{"city": "Rome"}'),)),
     ChatMessage("tool", "42 mm", tool_call_id="c", name="weather"),
     ChatMessage("user", "And now?"),
 )
-WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+FUNCTION = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+WEATHER = json.dumps([FUNCTION])
 
 
-def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer):
-    """And of calls and results, in the way in which the model's own calls are read."""
-    call = ToolCall("c1", "weather", '{"city": "Rome"}')
-    messages = (
-        ChatMessage("system", "Be brief."),
-        ChatMessage("user", "Rain?"),
-        ChatMessage("assistant", "I look.", tool_calls=(call,)),
-        ChatMessage("tool", "42 mm", tool_call_id="c1", name="weather"),
-        ChatMessage("user", "And now?"),
-    )
-    prompt = Prompt(messages=messages, tools=json.dumps([WEATHER]))
+def test_tools_and_calls_are_told_as_the_template_can_tell_them(own_tokenizer):
+    """In text, in the way in which the model's own calls are read; with arguments as text where a
+    template wants text, and text beside calls in a message of its own where it would vanish."""
+    prompt = Prompt(messages=(ChatMessage("system", "Be brief."), *CALLED), tools=WEATHER)
     text = render(_with_template(own_tokenizer, PLAIN), prompt)
     system, *rest = text.split("[user]")
-    assert json.dumps(WEATHER) in system
+    assert WEATHER.strip("[]") in system
     assert system.endswith("Be brief.\n")
     assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\nAnd now?\n"
     said = rest[0].partition("[assistant]")[2].rstrip("\n")
     reply = read(syntax_of(PLAIN), said, tools=(Tool("weather"),))
     assert (reply.content, reply.calls) == ("I look.", [("weather", {"city": "Rome"})])
-
-
-def test_arguments_are_text_where_a_template_wants_text(own_tokenizer):
-    """And text beside calls is in a message of its own where it would vanish."""
-    prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
-    text = render(_with_template(own_tokenizer, CONCATENATING), prompt)
+    text = render(_with_template(own_tokenizer, CONCATENATING), replace(prompt, messages=CALLED))
     written = '<assistant>I look.<assistant>call weather {"city": "Rome"}<tool>42 mm<user>And now?'
     assert text.endswith(written)
-
-
-@pytest.mark.parametrize("template", [THINKING, CHANNELS, OPENED], ids=["think", "channels", "in"])
-@pytest.mark.parametrize("more", ["Okay, the user", "Because \n "])
-def test_an_answer_goes_on_from_its_own_prompt(own_tokenizer, template, more):
-    """With the very text that was written behind it, to the last white space."""
-    _with_template(own_tokenizer, template)
-    begun = render(own_tokenizer, QUESTION)
-    written = {THINKING: "<think>\n", CHANNELS: "|analysis>", OPENED: ""}[template] + more
-    raw = ChatMessage("assistant", "", written=written)
-    assert render(own_tokenizer, Prompt(messages=(*QUESTION.messages, raw))) == begun + written
-    if template != OPENED:
-        thought = ChatMessage("assistant", "", reasoning=more)
-        chat = Prompt(messages=(*QUESTION.messages, thought))
-        assert render(own_tokenizer, chat) == begun + written
 
 
 REASONED = ChatMessage("assistant", "It is ", reasoning="So.")
@@ -297,17 +235,31 @@ ENDINGS = (
 )
 
 
-def test_an_answer_goes_on_with_its_reasoning_and_as_text_without(own_tokenizer):
-    for template, answer, ending in ENDINGS:
-        _with_template(own_tokenizer, template)
-        text = render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
-        assert text.endswith(ending), (template, text)
+def test_an_answer_goes_on_from_its_own_prompt(own_tokenizer):
+    """With the very text that was written after it, to the last white space; with its reasoning,
+    and as text without."""
+
+    def rendered(source, answer):
+        _with_template(own_tokenizer, source)
+        return render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
+
+    for source, begins in ((THINKING, "<think>\n"), (CHANNELS, "|analysis>"), (OPENED, "")):
+        begun = render(_with_template(own_tokenizer, source), QUESTION)
+        for more in ("Okay, the user", "Because \n "):
+            written = begins + more
+            raw = ChatMessage("assistant", "", written=written)
+            assert rendered(source, raw) == begun + written, source
+            if source != OPENED:
+                thought = ChatMessage("assistant", "", reasoning=more)
+                assert rendered(source, thought) == begun + written, source
+    for source, answer, ending in ENDINGS:
+        assert rendered(source, answer).endswith(ending), source
 
 
-def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer):
+def test_thinking_is_as_the_makers_say_or_as_the_user_does(own_tokenizer):
     own_tokenizer.add_tokens(["<think>", "</think>"])  # for which mlx-lm forces thinking
-    template = "{{ messages[0].content }}{{ enable_thinking | default('their way') }}"
-    _with_template(own_tokenizer, template)
+    theirs = "{{ messages[0].content }}{{ enable_thinking | default('their way') }}"
+    _with_template(own_tokenizer, theirs)
     for wish, said in (("", "their way"), ("on", "True"), ("off", "False"), ("low", "True")):
         prompt = with_thinking(own_tokenizer, QUESTION, wish)
         assert render(own_tokenizer, prompt) == f"why?{said}"
@@ -321,32 +273,19 @@ def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer):
 
 
 def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer):
-    for template, lacks in (
+    for source, lacks in (
         (PLAIN, {"tools", "calls", "results"}),
         (STRICT, {"system", "tools", "calls", "results", "same_role"}),
         (LISTING, {"calls"}),
         (CONCATENATING, {"text_beside_calls", "empty_beside_calls"}),
     ):
-        able = abilities_for(_with_template(own_tokenizer, template), tools=True)
+        able = abilities_for(_with_template(own_tokenizer, source), tools=True)
         assert {each for each in ABILITIES if not getattr(able, each)} - {"several_calls"} == lacks
         assert abilities_for(own_tokenizer, tools=True) is able
     assert able.arguments == "text"
     assert abilities_for(_with_template(own_tokenizer, THINKING)).choices == ("on", "off")
-    assert abilities_for(_with_template(own_tokenizer, CHANNELS)).choices == (
-        "low",
-        "medium",
-        "high",
-    )
-
-
-UNKNOWN = """{% for tool in tools or [] %}{{ tool.function.name }}{% endfor -%}
-{% for message in messages %}<{{ message.role }}>
-{%- if message.reasoning_content %}<thought>{{ message.reasoning_content }}</thought>{% endif -%}
-{{ message.content }}
-{%- for call in message.tool_calls or [] -%}
-<run>{{ call.function.name }}<with>{{ call.function.arguments | tojson }}</run>
-{%- endfor %}</{{ message.role }}>{% endfor -%}
-{% if add_generation_prompt %}<assistant>{% endif %}"""
+    channels = abilities_for(_with_template(own_tokenizer, CHANNELS))
+    assert channels.choices == ("low", "medium", "high")
 
 
 def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer):
@@ -359,20 +298,6 @@ def test_the_notation_of_an_unknown_family_is_found_by_rendering(own_tokenizer):
     assert abilities_for(_with_template(own_tokenizer, PLAIN), tools=True).notation is None
 
 
-READS_ALL = """{%- macro word(part) -%}
-{%- if part.type in ('string', 'integer', 'number', 'boolean') -%}{{ part.type }}
-{%- elif part.type == 'array' -%}list of {{ word(part['items']) }}
-{%- elif part.type == 'object' -%}
-{%- for name in part['properties'].keys() %}{{ name + ' ' }}{% endfor -%}
-{{ part.additionalProperties.type }}
-{%- else -%}{% for kind in part.type %}{{ word({'type': kind}) }}{% endfor %}{%- endif -%}
-{%- endmacro -%}
-{%- if tools | length > 0 %}{% for tool in tools %}{% set own = tool.function %}
-{%- for name, part in own.parameters.properties.items() -%}
-{{ own.description + name + ': ' + word(part) + ', ' + part.description + '; ' }}
-{%- endfor %}{{ own.name }}. {% endfor %}{% endif -%}
-{%- for message in messages -%}{{ message.content }}
-{%- if message.tool_calls %}{{ message.tool_calls }}{% endif %}{% endfor %}"""
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
 PARTS = (  # the schema of a parameter, and as it is read
     ({"type": "integer"}, "integer, "),
@@ -396,7 +321,9 @@ WITHOUT_TOOLS = (
 )
 
 
-def test_a_template_that_reads_schemas_without_asking_gets_them_plain(own_tokenizer):
+def test_a_template_that_reads_schemas_without_asking_gets_them_plain_or_none(own_tokenizer):
+    for source in WITHOUT_TOOLS:
+        assert render(_with_template(own_tokenizer, source), QUESTION) == "why?"
     tokenizer = _with_template(own_tokenizer, READS_ALL)
     whole = [
         ({"parameters": {"properties": {"n": part}, "$defs": {"node": NODE}}}, f"n: {told}; ")
@@ -411,8 +338,3 @@ def test_a_template_that_reads_schemas_without_asking_gets_them_plain(own_tokeni
     tools = json.dumps([{"type": "function", "function": shown}])
     _with_template(tokenizer, "{{ tools | tojson }}{{ messages }}")
     assert render(tokenizer, replace(QUESTION, tools=tools)).startswith(tools), "none is read"
-
-
-def test_a_template_in_a_chat_without_tools(own_tokenizer):
-    for template in WITHOUT_TOOLS:
-        assert render(_with_template(own_tokenizer, template), QUESTION) == "why?"

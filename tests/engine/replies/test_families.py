@@ -1,5 +1,5 @@
-"""How a template shows its family, and replies of each, as its models write them: calls, reasoning
-and text apart."""
+"""How a template shows its family, or the marks of one that is not known; and calls as the models
+of each write them."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.replies.families import FAMILIES, pieces
+from engine.replies.families import FAMILIES, FamilyRow
+from engine.replies.found import (
+    KEY,
+    NAME,
+    OTHER,
+    OTHER_KEY,
+    VALUE,
+    answer_in,
+    call_row,
+    reasoning_marks,
+)
 from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax, syntax_of
+from engine.replies.tools import Tool
 from engine.replies.writing import write_call
-from tests.engine.replies.reading import cut, read
-from tests.engine.replies.rendering import CASES, arguments_for, syntax_in
+from tests.engine.replies.reading import CASES, arguments_for, read, syntax_in
 from tests.support.mostly_slow import mostly_slow
 
 THINK = REASONING[0]
@@ -20,8 +30,6 @@ BONN = {"city": "Bonn", "days": 3}
 DATA = Path(__file__).parents[2] / "data" / "replies"
 WRITTEN = json.loads((DATA / "written.json").read_text(encoding="utf-8"))
 QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
-every_family = pytest.mark.parametrize("family", FAMILIES)
-OTHERS = ("kimi", "kimi 3", "dsml", "glm", "solar", "cohere", "olmo", "mistral args")
 FORMS = [case for case in CASES if case.name in ("hermes", "qwen_xml", "lfm", "gemma")]
 
 
@@ -51,10 +59,9 @@ def test_the_template_shows_the_family():
 
 def test_the_tokenizer_shows_what_the_template_does_not():
     tokens = ["<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>"]
-    syntax = syntax_of("{{ messages }}", tokens=tokens, special=tokens[:2])
-    assert syntax.family == "lfm"
-    assert syntax.reasoning == REASONING[0]
-    assert syntax.special == ("<|tool_call_end|>", "<|tool_call_start|>")
+    shown = syntax_of("{{ messages }}", tokens=tokens, special=tokens[:2])
+    assert (shown.family, shown.reasoning) == ("lfm", THINK)
+    assert shown.special == ("<|tool_call_end|>", "<|tool_call_start|>")
 
 
 def test_where_a_reply_begins():
@@ -76,131 +83,76 @@ def test_a_written_call_is_read(case, data):
     assert (found.calls, found.content) == ([("get_weather", arguments)], "")
 
 
-@pytest.mark.parametrize("family", WRITTEN)
-def test_a_call_is_written_and_read_as_the_template_writes_it(family):
-    assert write_call(family, "get_weather", BONN) == WRITTEN[family]
-    found = read(syntax(family), f"I look.\n{WRITTEN[family]}")
-    assert (found.content, found.calls) == ("I look.", [("get_weather", BONN)])
-
-
-@pytest.mark.parametrize("family", mostly_slow(FAMILIES, quick=OTHERS))  # than the parser's
-@given(data=st.data())
-def test_no_text_raises_and_every_cut_gives_the_same_parts(family, data):
-    row = FAMILIES[family]
-    words = [piece for mark in row.marks for piece in pieces(mark)]
-    words += [*pieces(write_call(family, "get_weather", BONN)), *'{}[]" \n:,=', "get_time", "x"]
-    text = "".join(data.draw(st.lists(st.sampled_from(words), max_size=24)))
-    places = data.draw(st.lists(st.integers(0, 400), max_size=8))
-    inside = data.draw(st.booleans())
-    whole = read(syntax(family), [text], inside_reasoning=inside)
-    assert read(syntax(family), text, inside_reasoning=inside).parts == whole.parts
-    assert read(syntax(family), cut(text, places), inside_reasoning=inside).parts == whole.parts
-
-
-@every_family
-def test_two_calls_and_the_text_beside_them(family):
+def calls_of(family, *arguments, name="get_weather"):
+    """Calls as the family writes them, one after another between its marks."""
     row = FAMILIES[family].calls[0]
-    if family == "harmony":
-        return  # a call ends the reply
     opening, between, closing = (
         mark.replace("{gap}", "") for mark in (row.opening, row.between, row.closing)
     )
-    call = write_call(family, "get_weather", BONN).removeprefix(opening).removesuffix(closing)
-    found = read(syntax(family), f"{opening}{call}{between}{call}{closing}")
-    assert (found.calls, found.content) == ([("get_weather", BONN)] * 2, "")
+    calls = [write_call(family, name, each) for each in arguments]
+    calls = [call.removeprefix(opening).removesuffix(closing) for call in calls]
+    return f"{opening}{between.join(calls)}{closing}"
 
 
-def test_forms_that_models_write_beside_their_own():
-    dsml = WRITTEN["dsml"]
-    for family, text, wanted in (
-        ("dsml", dsml.replace("tool_calls>", "function_calls>"), BONN),
-        ("dsml", dsml.replace("Bonn", "5"), BONN | {"city": "5"}),
-        ("kimi", WRITTEN["kimi"].replace("functions.", ""), BONN),
-        ("kimi", WRITTEN["kimi"].removeprefix("<|tool_calls_section_begin|>"), BONN),
-        (
-            "minicpm",
-            WRITTEN["minicpm"].replace("Bonn", "<![CDATA[</param>]]>"),
-            BONN | {"city": "</param>"},
-        ),
-        ("qwen xml", write_call("hermes", "get_weather", BONN), BONN),
-        ("kimi", WRITTEN["kimi"].replace("calls_section", "call_section"), BONN),
-        ("llama", "[get_weather(city='Bonn', days=3)]", BONN),
-        ("hunyuan", f"<answer>{write_call('hunyuan', 'get_weather', BONN)}</answer>", BONN),
-        ("deepseek r1", WRITTEN["deepseek"], BONN),
-    ):
-        found = read(syntax(family), text)
-        assert (family, found.calls, found.content) == (family, [("get_weather", wanted)], "")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_calls_are_written_and_read_as_the_template_writes_them(family):
+    written = write_call(family, "get_weather", BONN)
+    if family in WRITTEN:
+        assert written == WRITTEN[family]
+        found = read(syntax(family), f"I look.\n{written}")
+        assert (found.content, found.calls) == ("I look.", [("get_weather", BONN)])
+    if family != "harmony":  # there a call ends the reply
+        found = read(syntax(family), calls_of(family, BONN, BONN))
+        assert (found.content, found.calls) == ("", [("get_weather", BONN)] * 2)
 
 
-def test_an_object_in_pythons_notation_is_an_object():
-    area = {"category": "books", "in_stock": True, "of": [None]}
-    text = write_call("qwen xml", "get_weather", {"city": "x", "area": "?"}).replace(
-        "?", repr(area)
-    )
-    assert read(syntax("qwen xml"), text).calls == [("get_weather", {"city": "x", "area": area})]
+# Marks that are found in what a template wrote
+
+TOOL = Tool(NAME, {"type": "object", "properties": {KEY: {"type": "string"}}})
+UNSEEN = (
+    *("llama", "harmony", "minimax 3", "lfm", "gemma", "function gemma", "kimi 3", "firefunction"),
+    *("olmo", "pythonic"),
+)
 
 
-def test_nested_tags_are_objects_and_lists():
-    wanted = {
-        "city": "x",
-        "area": {"a": {"b": [1, 2]}, "c": "y"},
-        "marks": ["u", True],
-        "share": 0.5,
-    }
-    found = read(syntax("minimax 3"), write_call("minimax 3", "get_weather", wanted))
-    assert found.calls == [("get_weather", wanted)]
-    empty = read(syntax("minimax 3"), write_call("minimax 3", "get_weather", {"marks": []}))
-    assert empty.calls == [("get_weather", {"marks": []})]
-    assert read(syntax("minimax 3"), write_call("minimax 3", "get_time", {})).calls == [
-        ("get_time", {})
-    ]
+def shown_by(family):
+    """The row that is found in answers with a call, with two, and with a call of two arguments."""
+    one = calls_of(family, {KEY: VALUE}, name=NAME)
+    two = calls_of(family, {KEY: VALUE}, {KEY: OTHER}, name=NAME)
+    wide = write_call(family, NAME, {KEY: VALUE, OTHER_KEY: OTHER})
+    return call_row(one, two=two, wide=wide)
 
 
-def test_only_calls_at_its_end_end_reasoning_that_was_not_closed():
-    qwen = ReplySyntax("qwen xml", THINK)
-    call = write_call("qwen xml", "get_weather", BONN)
-    for text, inside in ((f"<think>Hm.\n{call}\n{call}", False), (f"Hm.\n{call}\n{call}", True)):
-        found = read(qwen, text, inside_reasoning=inside)
-        assert (found.reasoning, found.content) == ("Hm.", "")
-        assert found.calls == [("get_weather", BONN)] * 2
-    for text in (f"{call} So.", call[:-30], call.replace("get_weather", "get_whether")):
-        found = read(qwen, text, inside_reasoning=True)
-        assert (found.reasoning, found.content, found.calls) == (text, "", [])
-    closed = read(qwen, f"{call}</think>No.", inside_reasoning=True)
-    assert (closed.reasoning, closed.content, closed.calls) == (call, "No.", [])
+@pytest.mark.parametrize("family", [one for one in FAMILIES if one not in UNSEEN])
+def test_what_a_family_writes_is_read_by_the_row_that_is_found_in_it(family):
+    row = shown_by(family)
+    assert row
+    for calls in ([{KEY: VALUE}], [{KEY: VALUE}, {KEY: OTHER}]):
+        text = f"I look.\n{calls_of(family, *calls, name=NAME)}"
+        found = read(ReplySyntax("found", found=FamilyRow((row,))), text, tools=(TOOL,))
+        assert (found.content, found.calls) == ("I look.", [(NAME, each) for each in calls])
 
 
-def test_marks_around_text_are_in_no_part():
-    gemma = ReasoningMarks("<|channel>thought\n", "<channel|>")
-    cohere = ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>")
-    for family, marks, text, reasoning in (
-        ("gemma", gemma, "<|channel>thought<channel|>Hello", ""),
-        ("gemma", gemma, "<channel|>Hello", ""),
-        ("gemma", gemma, "<|channel><|channel>thought\n<channel|>Hello", ""),
-        ("gemma", gemma, "<|channel>thought\n<|channel>thought\nHm.<channel|>Hello", "Hm."),
-        ("gemma", gemma, "<|channel>Hello", ""),
-        ("hermes", THINK, "<think>\n<think>\nHm.\n</think>\n\nHello", "Hm."),
-        ("gemma", gemma, "<|channel>thought\nHm.<channel|>Hello<channel|>", "Hm."),
-        (
-            "cohere", cohere,
-            "<|START_THINKING|>Hm.<|END_THINKING|><|START_TEXT|>Hello<|END_TEXT|>", "Hm.",
-        ),
-        ("cohere", cohere, "<|START_THINKING|>Hm.<|START_RESPONSE|>Hello", "Hm."),
-        (
-            "atem", None,
-            " to=self<|message|>Hm.<|eom|><|start|>assistant to=user<|message|>Hello", "Hm.",
-        ),
-        ("solar", None, "<|think|>Hm.<|end|><|begin|>assistant<|content|>Hello<|end|>", "Hm."),
-        (
-            "kimi 3", None,
-            "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Hello"
-            "<|close|>response<|sep|><|close|>message<|sep|>", "Hm.",
-        ),
-        (
-            "harmony", None,
-            "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|>"
-            "<|start|>assistant<|channel|>final<|message|>Hello", "Hm.",
-        ),
-    ):  # fmt: skip
-        found = read(ReplySyntax(family, marks or FAMILIES[family].reasoning), text)
-        assert (family, found.reasoning, found.content) == (family, reasoning, "Hello")
+def test_an_answer_without_marks_shows_no_row():
+    bare = f'{{"name": "{NAME}"}}', f'{NAME}\n{{"{KEY}": "{VALUE}"}}'
+    for text in ("", NAME, f"{NAME} {KEY} {VALUE}", *bare):
+        assert call_row(text) is None
+    assert reasoning_marks("Thought:", "\n") is None
+
+
+def test_an_answer_is_cut_at_whole_tags():
+    chat = "<user>why?</user><{}></end>"
+    assert answer_in(chat.format("call>x</call"), chat.format("text>y</text")) == "<call>x</call>"
+    marks = ReasoningMarks("<thought>", "</thought>")
+    assert reasoning_marks("<role><thought>\n", "\n</thought>\n") == marks
+
+
+def test_what_is_found_serves_only_where_no_family_is_known():
+    row = shown_by("hermes")
+    assert row
+    found = FamilyRow((row,), reasoning=ReasoningMarks("<thought>", "</thought>"))
+    shown = syntax_of("{{ calls() }}", knows_tools=True, special=["<thought>"], found=found)
+    assert (shown.family, shown.found) == ("found", found)
+    assert (shown.reasoning, shown.special) == (found.reasoning, ("<thought>",))
+    assert syntax_of("[TOOL_CALLS]", knows_tools=True, found=found).found is None
+    assert syntax_of("{{ calls() }}", found=found).family == "hermes"

@@ -25,8 +25,15 @@ from engine.replies.tools import Tool
 from engine.replies.writing import write_call
 from engine.request import CallRules, ChatMessage, Grammar, ToolCall
 from models.errors import Problem
-from tests.engine.replies.reading import TIME, WEATHER, read
-from tests.engine.replies.rendering import CASES, arguments_for, rendered, template_of
+from tests.engine.replies.reading import (
+    CASES,
+    TIME,
+    WEATHER,
+    arguments_for,
+    read,
+    rendered,
+    template_of,
+)
 from tests.support.engine.tiny import byte_tokenizer
 from tests.support.mostly_slow import examples, mostly_slow
 
@@ -217,7 +224,8 @@ def test_content_of_a_schema(family):
     assert not family.begins(both, begin + "Hello")
 
 
-def test_a_word_of_an_enumeration_and_what_may_be_null(family):
+def test_enumerations_what_may_be_null_and_schemas_that_refer_to_themselves(family):
+    """Their grammars are as long as they are, however often they branch."""
     schema = {
         "type": "object",
         "properties": {
@@ -229,12 +237,20 @@ def test_a_word_of_an_enumeration_and_what_may_be_null(family):
         "$defs": {"count": {"type": "integer"}},
         "additionalProperties": False,
     }
-    tool = Tool("get_weather", schema, strict=True)
     text = family.reply(("get_weather", {"a": "up", "b": 1, "c": "x"}))
-    grammar = family.grammar((tool,))
+    grammar = family.grammar((Tool("get_weather", schema, strict=True),))
     assert family.case.name == "lfm" or family.passes(grammar, text)
     assert not family.begins(grammar, text.replace("up", "left"))
     assert not family.begins(grammar, text.replace("1", "one"))
+
+    tree = {"anyOf": [*[{"$ref": "#/$defs/tree"}] * 50, {"type": "null"}, {"$ref": "#/$defs/node"}]}
+    node = {"type": "object", "properties": {"area": {"$ref": "#/$defs/tree"}}}
+    schema = {"type": "object", "properties": {"area": tree}, "required": ["area"]}
+    schema["$defs"] = {"tree": tree, "node": node | {"additionalProperties": False}}
+    grammar = family.grammar((Tool("get_weather", schema, strict=True),))
+    assert len(grammar.source) < 20_000
+    assert family.passes(grammar, family.reply(("get_weather", {"area": {"area": {}}})))
+    assert not family.begins(grammar, family.reply(("get_weather", {"area": {"days": {}}})))
 
 
 def test_a_choice_of_several_lines_is_held_where_reasoning_may_come_first(any_family):
@@ -249,15 +265,8 @@ CHUNKS = (
     *("</think>", "</function>\n</tool_call>", "</arg_value>", "</tool_call>", "<escape>", '<|"|>'),
     *("<parameter=city>\n", "<parameter=", ">\n", "<arg_key>", "</arg_key>", "get_time", "city"),
     *("<tool_call>", "<|tool_call>", "[TOOL_CALLS]", "<|tool_call_start|>", "[/THINK]"),
-    *(
-        "<channel|>",
-        "<|channel|>",
-        "<|message|>",
-        "<|end|>",
-        "final",
-        "<tool_call|>",
-        "<end_function_call>",
-    ),
+    *("<channel|>", "<|channel|>", "<|message|>", "<|end|>", "final", "<tool_call|>"),
+    "<end_function_call>",
 )
 
 
@@ -338,19 +347,6 @@ def test_what_a_reply_cannot_be_held_to_is_refused():
         assert grammar_for(ReplySyntax(name), tools, choice=choice) is None
 
 
-def test_schemas_that_refer_to_themselves(family):
-    """Their grammars are as long as they are, however often they branch."""
-    tree = {"anyOf": [*[{"$ref": "#/$defs/tree"}] * 50, {"type": "null"}, {"$ref": "#/$defs/node"}]}
-    node = {"type": "object", "properties": {"area": {"$ref": "#/$defs/tree"}}}
-    schema = {"type": "object", "properties": {"area": tree}, "required": ["area"]}
-    schema["$defs"] = {"tree": tree, "node": node | {"additionalProperties": False}}
-    tool = Tool("get_weather", schema, strict=True)
-    grammar = family.grammar((tool,))
-    assert len(grammar.source) < 20_000
-    assert family.passes(grammar, family.reply(("get_weather", {"area": {"area": {}}})))
-    assert not family.begins(grammar, family.reply(("get_weather", {"area": {"days": {}}})))
-
-
 AWKWARD = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "type": "object",
@@ -365,25 +361,6 @@ AWKWARD = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(FAMILIES, quick=OF_EACH_FORM))
-def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
-    """Whatever a server of tools writes into it, a required argument stays required."""
-    syntax = ReplySyntax(name, special=any_family.special)
-    function = {"name": "open", "parameters": AWKWARD, "strict": True}
-    tools = json.dumps([{"type": "function", "function": function}])
-    grammar = grammar_of_reply(syntax, tools, prompt_ending="")
-    if any(row.form == "nested" for row in syntax.row.calls[:1]):
-        assert grammar is None
-        return
-    assert grammar is not None
-    held = strict_where_possible(syntax, Tool("open", AWKWARD, strict=True))
-    assert held.strict
-    assert held.parameters["required"] == ["url"]
-    any_family.grammars.constrain(grammar)
-    loose = tools.replace('"strict": true', '"strict": false')
-    assert grammar_of_reply(syntax, loose, prompt_ending="") is None
-
-
 NO_SCHEMAS = (
     {"type": None, "properties": None, "required": None},  # as Go writes nothing
     {"type": "object", "properties": [], "required": []},  # and PHP
@@ -393,18 +370,28 @@ NO_SCHEMAS = (
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAMILIES, quick=OF_EACH_FORM))
-def test_a_tool_without_a_readable_schema_costs_no_reply(any_family, name):
-    syntax = ReplySyntax(name)
+def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
+    """Whatever a server of tools writes into it, a required argument stays required; one that
+    cannot be read costs no reply."""
+    syntax = ReplySyntax(name, special=any_family.special)
     nested = FAMILIES[name].calls[0].form == "nested"
+
+    def grammar_of(parameters, *, strict, choice="auto"):
+        function = {"name": "open", "parameters": parameters, "strict": strict}
+        tools = json.dumps([{"type": "function", "function": function}])
+        grammar = grammar_of_reply(syntax, tools, CallRules(choice=choice), prompt_ending="")
+        if grammar is not None:
+            any_family.grammars.constrain(grammar)
+        return grammar
+
+    assert (grammar_of(AWKWARD, strict=True) is None) == nested
+    assert grammar_of(AWKWARD, strict=False) is None
+    held = strict_where_possible(syntax, Tool("open", AWKWARD, strict=True))
+    assert nested or (held.strict, held.parameters["required"]) == (True, ["url"])
     for parameters in NO_SCHEMAS:
         for strict in (True, False):
-            function = {"name": "open", "parameters": parameters, "strict": strict}
-            tools = json.dumps([{"type": "function", "function": function}])
-            rules = CallRules(choice="auto" if nested else "required")
-            grammar = grammar_of_reply(syntax, tools, rules, prompt_ending="")
-            assert (grammar is None) == nested
-            if grammar is not None:
-                any_family.grammars.constrain(grammar)
+            choice = "auto" if nested else "required"
+            assert (grammar_of(parameters, strict=strict, choice=choice) is None) == nested
     if nested:
         text = write_call(name, "open", {"a": "x"})
         assert read(syntax, [text], tools=(Tool("open", NO_SCHEMAS[0]),)).calls
@@ -469,8 +456,9 @@ def test_prose_says_something_and_has_no_call(any_family, name):
         assert passes("It is.", f"{opening}{closing}")
 
 
-def test_a_call_without_its_first_mark_is_held_too(any_family):
-    """As Qwen3-Coder writes it behind a sentence."""
+def test_a_call_without_its_marks_is_held_too(any_family):
+    """As Qwen3-Coder writes it after a sentence, and Qwen2.5-Coder those of Hermes; other JSON is
+    free."""
     grammar = grammar_for(syntax_with("qwen xml", any_family.special), STRICT)
     right = write_call("qwen xml", "get_weather", {"city": "Bonn", "days": 3})
     bare = right.removeprefix("<tool_call>\n")
@@ -481,10 +469,6 @@ def test_a_call_without_its_first_mark_is_held_too(any_family):
         (bare.replace("get_weather", "get_whether"), False),
     ):
         assert (call, any_family.passes(grammar, f"I look.\n{call}")) == (call, passes)
-
-
-def test_a_call_without_its_marks_is_held_too(any_family):
-    """As Qwen2.5-Coder writes Hermes' calls; other JSON stays free."""
     syntax = ReplySyntax("hermes")
     grammar = grammar_for(syntax, STRICT)
     right = '{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}'

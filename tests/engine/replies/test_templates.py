@@ -1,43 +1,24 @@
 """What the templates of all families render is read as what was rendered."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import render
 from engine.request import ChatMessage, Prompt, ToolCall
-from tests.engine.replies.reading import cut, read
-from tests.engine.replies.rendering import (
+from tests.engine.replies.reading import (
     CASES,
-    Case,
     arguments_for,
+    cut,
+    read,
     rendered,
     syntax_in,
     template_of,
 )
-from tests.support.engine.tiny import byte_tokenizer
 from tests.support.mostly_slow import examples
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tokenizer")
-    byte_tokenizer(folder)
-    return load_tokenizer(folder, eos_token_ids=[256])
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_letters_that_mean_nothing_are_said_as_they_are(tokenizer, case):
-    """Two of these mark what a client wrote while it is rendered. JSON may spell them."""
-    wanted = {"city": "\U000f0000\U000f0001 Vienna"}
-    call = ToolCall("call0", "get_weather", json.dumps(wanted))
-    assert "\U000f0000" not in call.arguments
-    text = rendered(tokenizer, case, ChatMessage("assistant", "", tool_calls=(call,)))
-    found = read(syntax_in(case), [text], inside_reasoning=False)
-    assert found.calls == [("get_weather", wanted)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -60,24 +41,27 @@ def test_rendered_calls_are_read(tokenizer, case, data):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rendered_content_is_read(tokenizer, case):
-    thinks = "I think." if case.reasons else ""
-    reply = ChatMessage("assistant", "I look.", reasoning=thinks)
-    if case.family == "harmony":
-        case = Case("harmony", "harmony", case.before, "<|start|>user")
-    found = read(syntax_in(case), rendered(tokenizer, case, reply))
-    assert (found.content.strip(), found.reasoning, found.calls) == ("I look.", thinks, [])
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_template_tells_the_syntax(tokenizer, case):
+def test_the_template_tells_the_syntax_in_which_content_and_any_letter_are_read(tokenizer, case):
     tokenizer.chat_template = template_of(case)
     syntax = syntax_in(case)
     prompt = render(tokenizer, Prompt(messages=(ChatMessage("user", "why?"),)))
-    assert syntax.family == case.family
-    assert syntax.reasons == case.reasons
+    assert (syntax.family, syntax.reasons) == (case.family, case.reasons)
     assert syntax.begins_inside(prompt) == case.inside
     assert syntax.special == tuple(sorted(case.special))
+
+    # Two of these letters mark what a client wrote while it is rendered. JSON may spell them.
+    wanted = {"city": "\U000f0000\U000f0001 Vienna"}
+    call = ToolCall("call0", "get_weather", json.dumps(wanted))
+    assert "\U000f0000" not in call.arguments
+    text = rendered(tokenizer, case, ChatMessage("assistant", "", tool_calls=(call,)))
+    assert read(syntax, [text]).calls == [("get_weather", wanted)]
+
+    thinks = "I think." if case.reasons else ""
+    reply = ChatMessage("assistant", "I look.", reasoning=thinks)
+    if case.family == "harmony":
+        case = replace(case, behind="<|start|>user")
+    found = read(syntax, rendered(tokenizer, case, reply))
+    assert (found.content.strip(), found.reasoning, found.calls) == ("I look.", thinks, [])
 
 
 def test_reasoning_that_the_prompt_closes_is_over(tokenizer):
