@@ -4,7 +4,6 @@ import copy
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -16,8 +15,6 @@ from tests.engine.test_architectures import LEFT_OUT
 from tests.support.engine import tiny
 from tests.support.mostly_slow import mostly_slow
 
-Config = dict[str, Any]
-
 _DATA = Path(__file__).parents[2] / "data" / "architectures.json"
 CONFIGURATIONS = json.loads(_DATA.read_text())["configurations"]
 BASE, SLIDING_BASE, PART = 777.0, 55.0, 0.25  # unlike every default
@@ -25,15 +22,11 @@ OTHER_NAMES = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary
 _TOKENS = [[5, 9, 3, 77, 21, 64, 8, 120, 33, 2, 54, 90]]
 
 
-def arguments(config):
-    return {field.name for field in fields(_get_classes(config)[1])}
-
-
 def older(name):
     """The configuration with positions of its own, as transformers 4 writes it; None without."""
     config = copy.deepcopy(CONFIGURATIONS[name]) | {"vocab_size": 128}
     inner = config.get("text_config", config)
-    known = arguments(config) | set(inner)
+    known = {field.name for field in fields(_get_classes(config)[1])} | set(inner)
     if config["model_type"].startswith("qwen3_5"):  # mlx-lm reads the newer spelling alone
         return None
     if "rope_parameters" in inner or isinstance(inner.get("rope_theta"), list):
@@ -95,49 +88,44 @@ POSITIONED = [name for name in CONFIGURATIONS if name not in LEFT_OUT and older(
 )
 def test_both_spellings_give_the_same_logits(name):
     old = older(name)
-    assert old is not None
     new = newer(old)
     told = as_mlx_lm_reads(new)
     assert mx.array_equal(logits(old), logits(new | told), equal_nan=True).item()
 
 
-@pytest.mark.parametrize(
-    ("newer", "older"),
-    [
-        ({"model_type": "qwen3_moe", "num_local_experts": 4}, {"num_experts": 4}),
-        (
-            {"model_type": "cohere2", "layer_types": ["sliding_attention", "full_attention"] * 2},
-            {"sliding_window_pattern": 2},
-        ),
-        (
-            {"model_type": "qwen3_next", "layer_types": ["linear_attention", "full_attention"]},
-            {"full_attention_interval": 2},
-        ),
-        (
-            {
-                "model_type": "granitemoehybrid",
-                "layer_types": ["linear_attention", "full_attention"],
-            },
-            {"layer_types": ["mamba", "attention"]},
-        ),
-        (
-            {
-                "model_type": "gemma4_text",
-                "layer_types": ["sliding_attention", "full_attention"],
-                "per_layer_config": {"1": {"head_dim": 64, "num_key_value_heads": 1}},
-            },
-            {"global_head_dim": 64, "num_global_key_value_heads": 1},
-        ),
-        ({"model_type": "llama", "rope_theta": 5.0}, {}),
-    ],
+TURNS = ["sliding_attention", "full_attention"]
+RENAMED = (
+    ({"model_type": "qwen3_moe", "num_local_experts": 4}, {"num_experts": 4}),
+    ({"model_type": "cohere2", "layer_types": TURNS * 2}, {"sliding_window_pattern": 2}),
+    (
+        {"model_type": "qwen3_next", "layer_types": ["linear_attention", "full_attention"]},
+        {"full_attention_interval": 2},
+    ),
+    (
+        {"model_type": "granitemoehybrid", "layer_types": ["linear_attention", "full_attention"]},
+        {"layer_types": ["mamba", "attention"]},
+    ),
+    (
+        {
+            "model_type": "gemma4_text",
+            "layer_types": TURNS,
+            "per_layer_config": {"1": {"head_dim": 64, "num_key_value_heads": 1}},
+        },
+        {"global_head_dim": 64, "num_global_key_value_heads": 1},
+    ),
+    ({"model_type": "llama", "rope_theta": 5.0}, {}),
 )
-def test_keys_are_found_under_their_older_names(newer, older):
-    for config, told in (
-        (newer, as_mlx_lm_reads(newer)),
-        (newer, as_mlx_lm_reads({"model_type": "llava", "text_config": newer})["text_config"]),
-    ):
-        assert {key: told.get(key, config.get(key)) for key in older} == older
-        assert told.get("rope_theta", config.get("rope_theta")) == config.get("rope_theta")
+
+
+def test_keys_are_found_under_their_older_names():
+    for newer, older in RENAMED:
+        for told in (
+            as_mlx_lm_reads(newer),
+            as_mlx_lm_reads({"model_type": "llava", "text_config": newer})["text_config"],
+        ):
+            read = newer | told
+            assert (newer, {key: read.get(key) for key in older}) == (newer, older)
+            assert read.get("rope_theta") == newer.get("rope_theta")
 
 
 def test_a_folder_of_transformers_5_gives_the_same_model(tmp_path):

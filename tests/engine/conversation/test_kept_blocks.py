@@ -32,16 +32,11 @@ ROOT = Path(__file__).parents[3]
 SIZE = 200
 
 
-def content(number):
-    return bytes([number]) * SIZE
-
-
-def save(number, path):
-    path.write_bytes(content(number))
-
-
 def put(blocks, path, number=0, *, used_ns=0):
-    return blocks.write(path, partial(save, number), size_bytes=SIZE, used_ns=used_ns)
+    def save(to):
+        to.write_bytes(bytes([number]) * SIZE)
+
+    return blocks.write(path, save, size_bytes=SIZE, used_ns=used_ns)
 
 
 def write(blocks, names, documents=(A,)):
@@ -117,22 +112,16 @@ def test_a_damaged_file_is_deleted(tmp_path, at, bit, more):
         assert not path.exists()
 
 
-def test_a_block_under_another_name_is_deleted(folder):
+def test_blocks_of_another_name_links_and_folders_are_none(folder, tmp_path):
     blocks = KeptBlocks(folder)
     one, other = write(blocks, NAMES[:2])
     other.replace(one)
     assert not blocks.is_whole(one)
     assert not one.exists()
     assert not blocks.is_whole(one), "it is gone"
-
-
-def test_links_and_folders_are_no_blocks(folder, tmp_path):
-    blocks = KeptBlocks(folder)
-    one, other = write(blocks, NAMES[:2])
-    elsewhere = tmp_path / "elsewhere"
-    one.replace(elsewhere)
-    one.symlink_to(elsewhere)
-    other.unlink()
+    (one,) = write(blocks, NAMES[:1])
+    one.replace(tmp_path / "elsewhere")
+    one.symlink_to(tmp_path / "elsewhere")
     other.mkdir()
     assert blocks.find(NAMES[:2]) == []
     assert held_bytes(folder) == 0
@@ -159,9 +148,12 @@ def test_by_default_a_part_of_the_disk_is_used(folder, monkeypatch):
     assert KeptBlocks(folder, most_bytes=5).most_bytes == 5
 
 
-def test_a_document_is_forgotten_with_all_blocks_that_it_is_in(folder):
+def test_a_document_is_begun_beside_writers_and_forgotten_with_all_blocks_that_it_is_in(folder):
     blocks = KeptBlocks(folder)
-    assert blocks.begin((A, B)) == blocks.begin((B, A, B)) != blocks.begin((A,))
+    made = blocks.begin((A, B))
+    with locked(folder, seconds=0):
+        assert blocks.begin((B, A, B)) == made
+    assert blocks.begin((A,)) != made
     alone, both, other = (chain([i] * 4) for i in range(3))
     write(blocks, alone, (A,))
     write(blocks, both, (B, A))
@@ -179,13 +171,6 @@ def test_a_document_is_forgotten_with_all_blocks_that_it_is_in(folder):
     forget_all(folder)
     assert not folder.exists()
     forget(folder, B)
-
-
-def test_a_folder_that_is_there_is_begun_while_another_process_writes(folder):
-    blocks = KeptBlocks(folder)
-    made = blocks.begin((A,))
-    with locked(folder, seconds=0):
-        assert blocks.begin((A,)) == made
 
 
 _CHILD = f"""
@@ -227,7 +212,8 @@ def test_processes_do_not_disturb_each_other(folder):
     blocks = KeptBlocks(folder, most_bytes=1000)
     assert held_bytes(folder) <= 1000 + 32
     found = blocks.find(NAMES)
-    assert [path.read_bytes()[:SIZE] for path in found] == [content(i) for i in range(len(found))]
+    for number, path in enumerate(found):
+        assert path.read_bytes()[:SIZE] == bytes([number]) * SIZE
     assert not list(folder.glob("*/.*"))
 
 

@@ -46,7 +46,6 @@ def parameters(model):
 def expanded(folder, to, *, mode="affine"):
     """The model in `folder` with its weights as float32, expanded here and loaded by mlx-lm."""
     packed = mx.load(str(folder / "model.safetensors"))
-    assert isinstance(packed, dict)
     config = json.loads((folder / "config.json").read_text())
     settings = config.pop("quantization", {})
     weights = {}
@@ -66,68 +65,51 @@ def expanded(folder, to, *, mode="affine"):
     tiny.byte_tokenizer(to)
     mx.save_safetensors(str(to / "model.safetensors"), weights)
     (to / "config.json").write_text(json.dumps(config))
-    model = mlx_lm.load(str(to))[0]
-    return model
+    return mlx_lm.load(str(to))[0]
 
 
-STORED = [
-    ("llama", mx.float32, None, "float32"),
-    ("llama", mx.bfloat16, None, "float32 from bfloat16"),
-    ("llama", mx.float16, None, "float32 from float16"),
-    ("llama", mx.float32, 4, "float32 from 4-bit"),
-    ("llama", mx.bfloat16, 4, "float32 from 4-bit"),
-    ("llama", mx.float16, 8, "float32 from 8-bit"),
-    ("gemma3_text", mx.bfloat16, 4, "float32 from 4-bit"),  # its head is its embedding
-    ("qwen3_5", mx.bfloat16, 4, "float32 from 4-bit"),
-    ("qwen3_5", mx.bfloat16, None, "float32 from bfloat16/float32"),
+STORED = [  # an architecture, its number type, bits, how layers differ, and what is said of it
+    ("llama", mx.float32, None, {}, "float32"),
+    ("llama", mx.bfloat16, None, {}, "float32 from bfloat16"),
+    ("llama", mx.float16, None, {}, "float32 from float16"),
+    ("llama", mx.float32, 4, {}, "float32 from 4-bit"),
+    ("llama", mx.bfloat16, 4, {}, "float32 from 4-bit"),
+    ("llama", mx.float16, 8, {}, "float32 from 8-bit"),
+    ("gemma3_text", mx.bfloat16, 4, {}, "float32 from 4-bit"),  # its head is its embedding
+    ("qwen3_5", mx.bfloat16, 4, {}, "float32 from 4-bit"),
+    ("qwen3_5", mx.bfloat16, None, {}, "float32 from bfloat16/float32"),
+    ("llama", mx.float32, 4, {"lm_head": {"group_size": 32, "bits": 8}}, "float32 from 4/8-bit"),
+    ("llama", mx.float32, 4, {"mode": "mxfp4"}, "float32 from 4-bit"),
 ]
 
 
 @pytest.mark.cpu
 @pytest.mark.parametrize(
-    ("architecture", "dtype", "bits", "precision"),
-    mostly_slow(STORED, quick=[STORED[0], STORED[3], *STORED[-3::2]]),
+    ("architecture", "dtype", "bits", "stated", "precision"),
+    mostly_slow(STORED, quick=[STORED[0], STORED[3], STORED[6], *STORED[-3:]]),
 )
-def test_on_the_cpu_weights_become_float32(architecture, dtype, bits, precision, tmp_path):
-    tiny.write_folder(architecture, tmp_path / "model", layers=2, dtype=dtype, bits=bits)
-    loaded = load(ModelFolder(tmp_path / "model"))
-    assert loaded.precision == precision
-    assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
-    reference = expanded(tmp_path / "model", tmp_path / "expanded")
-    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
-    if dtype == mx.float32:
-        packed, _ = mlx_lm.load(str(tmp_path / "model"))
-        assert mx.allclose(loaded.model(TOKENS), packed(TOKENS), atol=1e-3)
-
-
-@pytest.mark.cpu
-@pytest.mark.parametrize(
-    ("stated", "precision"),
-    [
-        ({"lm_head": {"group_size": 32, "bits": 8}}, "float32 from 4/8-bit"),
-        ({"mode": "mxfp4"}, "float32 from 4-bit"),
-    ],
-    ids=["layers of different widths", "microscaled"],
-)
-def test_layers_that_are_packed_in_other_ways(stated, precision, tmp_path):
+def test_on_the_cpu_weights_become_float32(architecture, dtype, bits, stated, precision, tmp_path):
     folder, mode = tmp_path / "model", stated.get("mode", "affine")
-    tiny.write_folder("llama", folder, layers=2)
-    model = tiny.build("llama", vocabulary=260, layers=2)
-    nn.quantize(
-        model,
-        group_size=32,
-        bits=4,
-        mode=mode,
-        class_predicate=lambda path, layer: stated.get(path, hasattr(layer, "to_quantized")),
-    )
-    save_model(folder, model)
-    change_json(folder / "config.json", quantization={"group_size": 32, "bits": 4} | stated)
-
+    tiny.write_folder(architecture, folder, layers=2, dtype=dtype, bits=None if stated else bits)
+    if stated:
+        model = tiny.build(architecture, vocabulary=260, layers=2)
+        packed = {"group_size": 32, "bits": bits}
+        nn.quantize(
+            model,
+            **packed,
+            mode=mode,
+            class_predicate=lambda path, layer: stated.get(path, hasattr(layer, "to_quantized")),
+        )
+        save_model(folder, model)
+        change_json(folder / "config.json", quantization=packed | stated)
     loaded = load(ModelFolder(folder))
     assert loaded.precision == precision
     assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
     reference = expanded(folder, tmp_path / "expanded", mode=mode)
     assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+    if dtype == mx.float32 and not stated:
+        packed, _ = mlx_lm.load(str(folder))
+        assert mx.allclose(loaded.model(TOKENS), packed(TOKENS), atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +133,8 @@ def test_without_memory_weights_stay_packed(dtype, bits, precision, tmp_path, me
 @pytest.mark.parametrize("bits", [None, 4])
 def test_half_of_the_free_memory_is_enough(bits, tmp_path, memory):
     tiny.write_folder("llama", tmp_path, layers=2, dtype=mx.bfloat16, bits=bits)
-    values = sum(
-        array.size for array in parameters(tiny.build("llama", vocabulary=260, layers=2)).values()
-    )
+    whole = parameters(tiny.build("llama", vocabulary=260, layers=2))
+    values = sum(array.size for array in whole.values())
     memory(2 * 4 * values - 2)
     assert "float32" not in load(ModelFolder(tmp_path)).precision
     memory(2 * 4 * values)
@@ -205,7 +186,7 @@ TEMPLATES = {
     TURNS + " <system>\n{% endfor %}": {256, 257},
     TURNS + "done{% endfor %}": {256},
     TURNS + "{% endfor %}": {256},
-    # as gpt-oss's: the token behind the reasoning is not the one behind the answer
+    # as gpt-oss's: the token after the reasoning is not the one after the answer
     "{% for m in messages %}<user>{% if m.thinking %}{{ m.thinking }}<system>{% endif %}"
     "{{ m.content }}{% if loop.last %}<assistant>{% else %}<system>{% endif %}{% endfor %}": {
         256,
@@ -218,7 +199,7 @@ TEMPLATES = {
 }
 
 
-def test_an_answer_ends_at_the_token_that_the_template_puts_behind_it(folder):
+def test_an_answer_ends_at_the_token_that_the_template_puts_after_it(folder):
     for template, ends in TEMPLATES.items():
         change_json(folder / "tokenizer_config.json", chat_template=template)
         assert load(ModelFolder(folder)).ends == ends, template
@@ -251,7 +232,7 @@ def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path):
     assert load(ModelFolder(tmp_path)).context_length > 1_000_000
 
 
-# Folders that are no models
+# Folders that are not models
 
 
 def told(folder):
@@ -263,10 +244,10 @@ def told(folder):
     return ""
 
 
-def test_architectures_that_are_none(folder, capfd):
+def test_architectures_that_are_not_there(folder, capfd):
     for model_type in ("nonesuch", "olmo", "cache", "base", "", "..", "a.b", "x/y"):
         change_json(folder / "config.json", model_type=model_type)
-        with pytest.raises(Problem, match="cannot be loaded") as problem:
+        with pytest.raises(Problem) as problem:
             pytest.fail(f"{model_type!r} is {load(ModelFolder(folder))}")
         assert repr(model_type)[1:-1] in problem.value.message
         assert "mlx-lm" in problem.value.remedy
@@ -306,7 +287,7 @@ SPOILT = (
 )
 
 
-def test_a_tokenizer_with_junk(folder):
+def test_a_tokenizer_with_junk_and_weights_that_are_missing(folder):
     for name, junk in SPOILT:
         path = folder / name
         whole = path.read_bytes()
@@ -314,14 +295,10 @@ def test_a_tokenizer_with_junk(folder):
             change_json(path, **junk)
         else:
             path.write_bytes(junk)
-        assert "cannot be loaded" in told(folder), (name, junk)
+        assert told(folder), (name, junk)
         path.write_bytes(whole)
-
-
-def test_weights_that_are_missing(folder):
+    assert told(folder) == ""
     weights = mx.load(str(folder / "model.safetensors"))
-    assert isinstance(weights, dict)
     del weights["model.layers.0.mlp.up_proj.weight"]
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
-    with pytest.raises(Problem, match=r"cannot be loaded: .*up_proj"):
-        load(ModelFolder(folder))
+    assert "up_proj" in told(folder)

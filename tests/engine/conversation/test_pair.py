@@ -71,25 +71,14 @@ NAMES = (
     ("suffix", SuffixDrafter, "suffix"),
     ("lookup+early-exit", Cascade, "lookup+early-exit"),
     (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
+    ("  {folder} ", ModelDrafter, "model"),
+    ("lookup+{folder}", Cascade, "lookup+model"),
 )
 
 
-def test_names(target):
-    made = [(name, make(name, target)) for name, *_ in NAMES]
+def test_names(target, other):
+    made = [(name, make(name.format(folder=other), target)) for name, *_ in NAMES]
     assert [(name, type(drafter), drafter.name) for name, drafter in made] == [*NAMES]
-
-
-def test_a_folder(target, other, monkeypatch):
-    for name in (str(other), f"  {other} "):
-        drafter = make(name, target)
-        assert type(drafter) is ModelDrafter
-        assert drafter.name == "model"
-    assert make(f"lookup+{other}", target).name == "lookup+model"
-    monkeypatch.setenv("HOME", str(other.parent))
-    assert type(make("~/other model", target)) is ModelDrafter
-    monkeypatch.chdir(other.parent)
-    assert type(make("other model", target)) is ModelDrafter
-    assert type(make("./other model", target)) is ModelDrafter
 
 
 NO_NAMES = (
@@ -102,23 +91,16 @@ NO_SIZES = ("5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 
 
 def test_names_that_are_none(target):
     for name in NO_NAMES:
-        with pytest.raises(Problem, match="no drafter and no folder") as problem:
-            pytest.fail(f"{name!r} is {make(name, target)}")
-        assert "none, lookup, suffix, lookahead, head" in problem.value.remedy
+        with pytest.raises(Problem):
+            pytest.fail(f"{name!r} is {resolve_drafters(name, target.folder)}")
     for sizes in NO_SIZES:
-        with pytest.raises(Problem, match="Lookahead cannot") as problem:
+        with pytest.raises(Problem) as problem:
             resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # nothing is loaded yet
         assert sizes in problem.value.message
     for layers in (0, 4, 99):
-        with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as refused:
+        with pytest.raises(DrafterRefused) as refused:
             make(f"lookup+early-exit:{layers}", target)
         assert refused.value.obstacle == "unsupported"
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def distilled(target, folder):
@@ -128,41 +110,36 @@ def distilled(target, folder):
     return folder
 
 
-def test_a_head_is_found_by_the_weights_of_its_target(target, other, home):
-    distilled(target, home / "drafters" / "any name")
-    assert type(make("head", target)) is HeadDrafter
+def test_a_head_is_found_by_the_weights_of_its_target(target, other, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    assert make("auto", target).name == "suffix"
+    with pytest.raises(Problem) as missing:
+        make("head", target)
+    assert "slipstream distil --target" in missing.value.remedy
+    folder = distilled(target, tmp_path / "home" / "drafters" / "any name")
+    for name in ("head", str(folder)):
+        assert type(make(name, target)) is HeadDrafter
     assert make("lookup+head", target).name == "lookup+head"
     assert make(" auto ", target).name == "suffix+head"
-    assert make("auto", load(ModelFolder(other))).name == "suffix"
+    stranger = load(ModelFolder(other))
+    assert make("auto", stranger).name == "suffix"
+    with pytest.raises(DrafterRefused) as refused:
+        make(str(folder), stranger)
+    assert refused.value.obstacle == "other target"
 
 
-def test_on_a_mac_a_head_computes_in_its_targets_number_type(home, tmp_path):
+def test_on_a_mac_a_head_computes_in_its_targets_number_type(tmp_path):
     """Heads are kept as float16, most targets are bfloat16, and both together become float32."""
     tiny.write_folder("llama", tmp_path / "half", dtype=mx.bfloat16)
     with computing_as(GPU):
         half = load(ModelFolder(tmp_path / "half"))
-        distilled(half, home / "drafters" / "any name")
-        drafters, decoder = resolve_drafters("head", half.folder), Decoder(half.model)
+        folder = distilled(half, tmp_path / "head")
+        drafters, decoder = resolve_drafters(str(folder), half.folder), Decoder(half.model)
         drafter = make_drafter(drafters, target=half, decoder=decoder)
         run = write(decoder, drafter, Fixed(3), list(PROMPT), task(12))
     assert run.proposed > 0
     (cache,) = drafter._cache
     assert cache.keys.dtype == cache.values.dtype == mx.bfloat16
-
-
-def test_a_target_without_a_head(target, home):
-    assert make("auto", target).name == "suffix"
-    with pytest.raises(Problem, match="no drafter head for target") as problem:
-        make("head", target)
-    assert "slipstream distil --target" in problem.value.remedy
-
-
-def test_a_heads_folder_is_named_like_a_models(target, other, tmp_path):
-    folder = distilled(target, tmp_path / "my head")
-    assert type(make(str(folder), target)) is HeadDrafter
-    with pytest.raises(DrafterRefused) as refused:
-        make(str(folder), load(ModelFolder(other)))
-    assert refused.value.obstacle == "other target"
 
 
 def exchange(folder, *names):
@@ -177,8 +154,7 @@ def exchange(folder, *names):
 
 def test_a_model_with_other_tokens_drafts_through_text(target, other):
     exchange(other, "Z", "A", "é")
-    for name in (str(other), f"lookup+{other}"):
-        assert make(name, target).name == name.replace(str(other), "model")
+    assert make(f"lookup+{other}", target).name == "lookup+model"
     drafter = make(str(other), target)
     assert type(drafter) is OtherTokenizerDrafter
     decoder, tokens = Decoder(target.model), list(b"ZAZA and so on")
@@ -188,29 +164,31 @@ def test_a_model_with_other_tokens_drafts_through_text(target, other):
     assert run.proposed > 0
 
 
-def test_too_few_shared_tokens(target, other):
-    """The first that differs is named, before weights are read. So where nothing says what tokens
-    spell."""
-    path = other / "tokenizer.json"
-    tokenizer = json.loads(path.read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    renamed = {name * 2: number for name, number in vocabulary.items()}
-    for changed in (
-        {"model": tokenizer["model"] | {"vocab": renamed}},
-        {"decoder": None, "model": tokenizer["model"] | {"vocab": renamed | {"A": 65}}},
-    ):
-        path.write_text(json.dumps(tokenizer | changed))
-        with pytest.raises(Problem, match=r"token 0 is .* in target and .* in other model"):
+def test_tokens_that_a_drafter_must_share(target, other):
+    """The first that differs is named, before weights are read: where too few are shared, also
+    where nothing says what tokens spell, and where one that drafts in parallel needs all."""
+
+    def refused():
+        with pytest.raises(Problem) as refusal:
             make(str(other), target, load=lambda folder, **options: pytest.fail("it was loaded"))
+        return refusal.value.message
 
-
-def test_one_that_drafts_in_parallel_needs_the_same_tokens(target, other):
     config = json.loads((other / "config.json").read_text())
+    path = other / "tokenizer.json"
+    whole = path.read_text()
+    model = json.loads(whole)["model"]
+    renamed = {name * 2: number for name, number in model["vocab"].items()}
+    for changed in (
+        {"model": model | {"vocab": renamed}},
+        {"decoder": None, "model": model | {"vocab": renamed | {"A": 65}}},
+    ):
+        path.write_text(json.dumps(json.loads(whole) | changed))
+        assert "token 0 is" in refused()
+    path.write_text(whole)
     (other / "config.json").write_text(json.dumps(config | {"pard_token": 259}))
     assert type(make(str(other), target)) is ParallelDrafter
     exchange(other, "Z", "A")
-    with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
-        make(str(other), target)
+    assert "token 65 is 'A' in target and 'Z' in other model" in refused()
 
 
 def test_a_model_with_fewer_logits_drafts_only_what_it_knows(target, tmp_path):
@@ -222,10 +200,6 @@ def test_a_model_with_fewer_logits_drafts_only_what_it_knows(target, tmp_path):
     padded = load(ModelFolder(folder))
     assert type(make(str(target.folder.path), padded)) is ModelDrafter
     assert type(make(str(folder), target)) is ModelDrafter
-
-
-def lengths(policy):
-    return policy.choose([DraftCandidate("any", 1000)], most=1000, context=0).length
 
 
 WRONG = ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan", "chain:8"]
@@ -242,21 +216,18 @@ def test_draft_lengths():
         assert len(choice.tree.parents if choice.tree else range(choice.length)) == tokens
     assert isinstance(make_policy("auto"), Automatic)
     for length in WRONG:
-        with pytest.raises(Problem, match="draft length cannot be") as problem:
+        with pytest.raises(Problem) as problem:
             pytest.fail(f"{length!r} is {make_policy(length)}")
         assert repr(length) in problem.value.message
 
 
 @pytest.mark.parametrize(
     "subject",
-    mostly_slow(
-        DRAFTERS.values(),
-        quick=[DRAFTERS["dflash"]],
-    ),
+    mostly_slow(DRAFTERS.values(), quick=[DRAFTERS["dflash"]]),
     ids=lambda subject: subject.name,
 )
 def test_a_folder_of_any_packaging_is_told_fits_and_drafts(subject, target, tmp_path):
-    """The tiny drafters that are compared with other programs, as a person would name them."""
+    """The tiny drafters that are compared with other programs, as the user would name them."""
     folder = describe_drafter(subject.write(tmp_path / "drafter"))
     assert check(folder.description, subject.target) == ""
     model = subject.target_model()

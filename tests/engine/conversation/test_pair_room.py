@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,6 @@ from engine.conversation import loading, pair
 from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
 from engine.events import Failed
-from engine.process.host import CommandQueue, Host
 from engine.process.protocol import Load, Loaded, SetDrafter
 from models.drafters.folders import describe_drafter, is_drafter
 from models.errors import Problem
@@ -26,6 +26,7 @@ from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
+from tests.support.engine.hosted import hosted
 from tests.support.engine.tiny import byte_tokenizer, configs, write_folder
 
 ROOT = Path(__file__).parents[3]
@@ -41,102 +42,67 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """Sets what machine this is."""
-    return lambda machine: monkeypatch.setattr(pair, "this_machine", lambda: machine)
-
-
 def require(folder, drafter, **options):
     target = ModelFolder(folder)
     return require_pair(target, resolve_drafters(drafter, target), **options)
 
 
-def needed(folder, drafter, **options):
-    found = require(folder, drafter, machine=PLENTY, **options)
-    assert found is not None
-    return found
-
-
-def test_drafters_are_found_as_they_are_written(folder, tmp_path):
-    alone = needed(folder, "none")
+def test_a_pair_is_weighed_with_its_heaviest_drafter_and_what_is_given_back(folder, tmp_path):
+    """What cannot be weighed is for loading to refuse."""
+    alone = require(folder, "none", machine=PLENTY)
     assert alone.drafter == ""
-    assert {needed(folder, word) for word in ("lookup", "auto", "early-exit:2")} == {alone}
+    short = require(folder, "none", machine=PLENTY, context=64)
+    assert short.needed_bytes < alone.needed_bytes
+    words = ("lookup", "auto", "early-exit:2")
+    assert {require(folder, word, machine=PLENTY) for word in words} == {alone}
     other = tmp_path / "other"
     write_folder("qwen3", other)
-    assert needed(folder, str(other)).drafter == "other"
-    assert needed(folder, f"lookup+{other}").drafter == "other"
-    assert needed(folder, f"lookup + {other}").needed_bytes > alone.needed_bytes
-
-
-def test_a_pair_without_room_is_refused(folder):
-    with pytest.raises(
-        Problem, match=r"The memory is too small for llama: it needs .* at 4,096 tokens"
-    ):
-        require(folder, "none", machine=NO_ROOM)
-    weights = needed(folder, "none").weights_bytes
-    enough = replace(PLENTY, available_bytes=4 * weights)
-    with pytest.raises(Problem, match=r"[\d,]+ tokens would fit") as refused:
-        require(folder, "none", machine=enough)
-    tokens = int(refused.value.remedy.split()[0].replace(",", ""))
-    assert require(folder, "none", machine=enough, context=tokens) is not None
-
-
-def test_what_is_given_back_before_counts(folder):
-    need = needed(folder, "none").needed_bytes
-    with pytest.raises(Problem):
-        require(folder, "none", machine=NO_ROOM, freed_bytes=need // 2)
-    assert require(folder, "none", machine=NO_ROOM, freed_bytes=2 * need) is not None
-
-
-def test_a_folder_that_is_no_model_is_for_loading_to_refuse(tmp_path):
+    for name in (str(other), f"lookup + {other}"):
+        both = require(folder, name, machine=PLENTY)
+        assert both.drafter == "other"
+        assert both.needed_bytes > alone.needed_bytes
+    for freed in (0, alone.needed_bytes // 2):
+        with pytest.raises(Problem):
+            require(folder, "none", machine=NO_ROOM, freed_bytes=freed)
+    freed = 2 * alone.needed_bytes
+    assert require(folder, "none", machine=NO_ROOM, freed_bytes=freed) is not None
     assert require(tmp_path, "none", machine=NO_ROOM) is None
+    odd = Path(shutil.copytree(folder, tmp_path / "odd"))
+    (odd / "config.json").write_text(json.dumps({"model_type": "odd"}))
+    assert require(odd, "none", machine=NO_ROOM) is None
 
 
-def test_a_config_that_does_not_tell_is_let_through(folder, tmp_path):
-    byte_tokenizer(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "odd"}))
-    assert require(tmp_path, "none", machine=NO_ROOM) is None
-
-
-def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, machine):
+def test_the_host_refuses_and_keeps_what_is_loaded(folder, tmp_path, monkeypatch):
     other = tmp_path / "other"
     write_folder("llama", other)
-    answers = []
-    do = Host(CommandQueue(answers.append), answers.append)._do
-    do(Load("1", str(folder), "none", "0"))
-    assert isinstance(answers[-1], Loaded)
-    before = len(answers)
-    machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
-    for fitting in (False, True):
-        with pytest.raises(Problem, match="The memory is too small for other"):
-            do(Load("2", str(other), "none", "0", fitting=fitting))
-    with pytest.raises(Problem, match="The memory is too small for llama with other"):
-        do(SetDrafter("3", drafter=str(other)))
-    assert answers[before:] == []
-    do(SetDrafter("4", draft_length="2"))
-    assert isinstance(answers[-1], Loaded)
-    assert not any(isinstance(answer, Failed) for answer in answers)
+
+    def commands():
+        yield Load("1", str(folder), "none", "0")
+        here = replace(NO_ROOM, unified=True)  # where nothing is gained by unloading
+        monkeypatch.setattr(pair, "this_machine", lambda: here)
+        for fitting in (False, True):
+            yield Load("2", str(other), "none", "0", fitting=fitting)
+        yield SetDrafter("3", drafter=str(other))
+        yield SetDrafter("4", draft_length="2")
+
+    told = [each for each in hosted(commands()) if isinstance(each, Loaded | Failed)]
+    assert [type(each) for each in told] == [Loaded, Failed, Failed, Failed, Loaded]
+    assert [each.generation for each in told[1:4]] == ["2", "2", "3"]
 
 
 @pytest.mark.cpu
+@pytest.mark.usefixtures("on_the_cpu")
 def test_loading_holds_weights_once(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "free_memory_bytes", lambda: 1 << 40)
-    before_device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    try:
-        random_model(tmp_path / "model", "llama", layers=4, bits=8, width=128)
-        gc.collect()
-        mx.clear_cache()
-        before = mx.get_active_memory()
-        mx.reset_peak_memory()
-        loaded = load(ModelFolder(tmp_path / "model"))
-        held = mx.get_active_memory() - before
-        assert loaded.precision == "float32 from 8-bit"
-        assert mx.get_peak_memory() - before < 1.05 * held
-    finally:
-        mx.set_default_device(before_device)
+    random_model(tmp_path / "model", "llama", layers=4, bits=8, width=128)
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    loaded = load(ModelFolder(tmp_path / "model"))
+    held = mx.get_active_memory() - before
+    assert loaded.precision == "float32 from 8-bit"
+    assert mx.get_peak_memory() - before < 1.05 * held
 
 
 # Measured: random models, large enough that their arrays count, and the pairs that are at hand

@@ -1,12 +1,15 @@
-"""Answers side by side: each is what it is alone, whoever else is answered, cancelled or fails."""
+"""Answers side by side: each is what it is alone, whoever else is answered, cancelled or fails. A
+race is two answers in turns: each has its own time, and what slows the machine slows both."""
 
 import gc
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from unittest import mock
 from weakref import WeakSet
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import engine.conversation.scheduler
 import engine.conversation.session
@@ -16,12 +19,20 @@ from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Control, Session
 from engine.conversation.stats import NoRatio, against_plain
 from engine.core.batch import can_share
+from engine.core.cache import QuantizedCaches
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
-from engine.events import Done, Prefill, Verdict, Waiting
+from engine.events import Done, Failed, Prefill, Stats, Verdict, Waiting
 from engine.process.host import failure
 from engine.request import ChatMessage, Prompt, Request, Sampling, asked, chat
-from tests.support.engine.sessions import DRAFTERS, check_laws, new_session, tokens_of
+from tests.support.engine.sessions import (
+    DRAFTERS,
+    check_laws,
+    loaded,
+    new_session,
+    tiny_model,
+    tokens_of,
+)
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
@@ -53,17 +64,29 @@ def scheduler(session, *, parallel=8, batching=True, room=ROOM):
     return Scheduler(session, parallel=parallel, room=room, batching=shared, fail=failure)
 
 
+def events_of(of, *jobs):
+    """All events as they come, of jobs that are asked for at once."""
+    for each in jobs:
+        yield from of.add(each)
+    while of.busy:
+        yield from of.step()
+
+
 def run(of, jobs, seen=None):
     """The events of all jobs, asked for at once, by generation; `seen` has them as they come."""
     seen = {} if seen is None else seen
     seen.update({each.generation: [] for each in jobs})
-    for each in jobs:
-        for event in of.add(each):
-            seen[event.generation].append(event)
-    while of.busy:
-        for event in of.step():
-            seen[event.generation].append(event)
+    for event in events_of(of, *jobs):
+        seen[event.generation].append(event)
     return seen
+
+
+def until_it_writes(of, *jobs):
+    """The events up to the first round of any of these jobs."""
+    events = [event for each in jobs for event in of.add(each)]
+    while not any(isinstance(event, Verdict) for event in events):
+        events += of.step()
+    return events
 
 
 def answers(events):
@@ -86,17 +109,13 @@ def make(tokenizer):
 
 # Together is alone
 
-
 ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
 CASES = [
     *itertools.product(ARCHITECTURES, DRAFTERS, [2], [True, False]),
     *itertools.product(ARCHITECTURES, ["model", "trees"], [8], [True]),
     ("llama", "model", 3, True),
 ]
-QUICK = [
-    ("llama", "model", 3, True),
-    ("qwen3_5", "lookup", 2, False),
-]
+QUICK = [CASES[-1], ("qwen3_5", "lookup", 2, False)]
 
 
 @pytest.mark.parametrize(
@@ -131,39 +150,35 @@ def test_one_that_is_cancelled_and_one_that_fails_leave_the_others_alone(make, b
     assert again["2"] == whole["2"], "a failed answer changes no other"
 
 
-def failing_in(whole, *, number):
-    """A loop that breaks after its first round, for the answer that begins after so many others."""
+def failing_in(whole, *, number, rounds=1):
+    """A loop that breaks after these rounds, for the answer that begins after so many others."""
     begun = itertools.count()
 
     def loop(*arguments):
         breaks = next(begun) == number
-        rounds = 0
+        judged = 0
         for item in whole(*arguments):
             yield item
-            rounds += isinstance(item, engine.core.rounds.RoundVerdict)
-            if breaks and rounds:
+            judged += isinstance(item, engine.core.rounds.RoundVerdict)
+            if breaks and judged == rounds:
                 raise RuntimeError("out of luck")
 
     return loop
 
 
 def test_a_shared_pass_that_fails_is_made_one_by_one(make, capfd):
-    of = scheduler(make())
-    jobs = [job(number) for number in range(3)]
-    failing = mock.patch.object(
-        engine.conversation.scheduler, "read_together", side_effect=TypeError("no way")
-    )
-    with failing as tried:
+    of, jobs = scheduler(make()), [job(number) for number in range(3)]
+    broken = mock.Mock(side_effect=TypeError("no way"))
+    with mock.patch.object(engine.conversation.scheduler, "read_together", broken):
         events = run(of, jobs)
     assert answers(events) == alone(make, jobs)
-    assert tried.call_count == 1
+    assert broken.call_count == 1
     assert "no way" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("batching", [True, False])
 def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
-    seen = []
-    asked_beside = []
+    seen, asked_beside = [], []
 
     class Watched(Fixed):
         def another(self):
@@ -192,12 +207,8 @@ def test_a_policy_sees_all_rows_of_a_shared_pass(make, batching):
 
 
 def test_what_cannot_be_answered_fails_at_once(make):
-    of = scheduler(make())
-    prompts = {
-        "request": Prompt(),
-        "too long": chat([ChatMessage("user", "long " * 5_000)]),
-    }
-    for cause, prompt in prompts.items():
+    of, long = scheduler(make()), chat([ChatMessage("user", "long " * 5_000)])
+    for cause, prompt in (("request", Prompt()), ("too long", long)):
         (failed,) = of.add(Job("bad", prompt, GREEDY))
         assert failed.cause == cause
         assert not of.busy
@@ -207,70 +218,43 @@ def test_what_cannot_be_answered_fails_at_once(make):
 # Who begins
 
 
-def test_the_first_begin_before_others(make):
-    of = scheduler(make(), parallel=1)
-    order = []
-    for each in (job(0), job(1), job(2, first=True), job(3, first=True)):
-        list(of.add(each))
-    while of.busy:
-        order += [event.generation for event in of.step() if isinstance(event, Done)]
-    assert order == ["2", "3", "0", "1"]
-
-
-def test_one_that_is_cancelled_while_it_waits(make):
-    of = scheduler(make(), parallel=1)
-    events = run(of, [job(0), job(1, cancelled=lambda: True), job(2)])
-    *before, done = events["1"]
-    assert all(isinstance(event, Waiting) for event in before)
-    assert done.reason == "cancelled"
-    assert tokens_of(events["2"])
+def test_the_first_begin_before_others_and_one_that_was_cancelled_never(make):
+    firsts = job(2, first=True), job(3, first=True)
+    waiting = job(4, cancelled=lambda: True)
+    events = list(events_of(scheduler(make(), parallel=1), job(0), job(1), *firsts, waiting))
+    ended = {event.generation: event.reason for event in events if isinstance(event, Done)}
+    assert ended.pop("4") == "cancelled"
+    assert all(isinstance(event, Waiting | Done) for event in events if event.generation == "4")
+    assert [*ended] == ["2", "3", "0", "1"]
 
 
 def test_what_has_no_room_waits(make):
-    of = scheduler(make(), room=140)
-    running = set()
-    most = 0
-    for each in (job(0), job(1), job(5)):
-        list(of.add(each))
-    while of.busy:
-        for event in of.step():
-            if isinstance(event, Prefill):
-                running.add(event.generation)
-                most = max(most, len(running))
-            elif isinstance(event, Done):
-                running.discard(event.generation)
+    running, most = set(), 0
+    for event in events_of(scheduler(make(), room=140), job(0), job(1), job(5)):
+        if isinstance(event, Prefill):
+            running.add(event.generation)
+            most = max(most, len(running))
+        elif isinstance(event, Done):
+            running.discard(event.generation)
     assert most == 2, "three prompts with their answers are longer than that"
 
 
-def test_a_long_prompt_does_not_hold_the_others_up(make):
-    """While it is read, each chunk of it is followed by a round of every other answer."""
+def test_a_long_prompt_holds_neither_an_answer_nor_a_short_prompt_up(make):
+    """While it is read, each chunk of it is followed by a round of every other answer, or by a
+    chunk of another prompt."""
     of = scheduler(make(kind="none"))
-    events = []
-    list(of.add(job(0, replace(GREEDY, max_tokens=60))))
-    while not any(isinstance(event, Verdict) for event in events):
-        events += of.step()
-    list(of.add(job(1, question="word " * 120)))
-    steps = []
+    until_it_writes(of, job(0, replace(GREEDY, max_tokens=60)))
+    for each in (job(1, question="word " * 120), job(2, question="x")):
+        list(of.add(each))
+    reading, began = [], {}
     while of.busy:
-        steps.append(list(of.step()))
-    reading = [s for s in steps if any(isinstance(e, Prefill) and e.generation == "1" for e in s)]
+        step = list(of.step())
+        if any(isinstance(e, Prefill) and e.generation == "1" for e in step):
+            reading.append(step)
+        began |= {e.generation: None for e in step if isinstance(e, Verdict)}
     assert len(reading) >= 2
     assert all(any(e.generation == "0" for e in step) for step in reading)
-
-
-def test_a_short_prompt_does_not_wait_for_a_long_one(make):
-    """Chunks of prompts come in turns, so the short one is answered while the long one is read."""
-    of = scheduler(make())
-    for each in (job(0, question="word " * 120), job(1, question="x")):
-        list(of.add(each))
-    first = {}
-    step = 0
-    while of.busy:
-        step += 1
-        for event in of.step():
-            if isinstance(event, Verdict):
-                first.setdefault(event.generation, step)
-    assert first["1"] < first["0"]
+    assert [*began] == ["0", "2", "1"]
 
 
 # What was read before
@@ -312,16 +296,12 @@ def test_the_beginning_that_was_read_is_not_read_again(make, limits, turn, share
 
 
 def test_two_that_begin_alike_read_it_once(make):
-    of = scheduler(make("llama", "none"))
-    question = QUESTIONS[3]
-    events = run(of, [job(0, question=question), job(1, SEEDED, question=question)])
-    prompt = of.session.encode(asked(question))
+    of, question = scheduler(make("llama", "none")), QUESTIONS[3]
+    jobs = [job(0, question=question), job(1, SEEDED, question=question)]
+    events = run(of, jobs)
     assert reused(events["0"]) == 0
-    assert reused(events["1"]) == len(prompt) - 1
-    assert answers(events) == alone(
-        lambda: make("llama", "none"),
-        [job(0, question=question), job(1, SEEDED, question=question)],
-    )
+    assert reused(events["1"]) == len(of.session.encode(asked(question))) - 1
+    assert answers(events) == alone(lambda: make("llama", "none"), jobs)
 
 
 def test_no_more_sessions_than_answers_at_once(make):
@@ -351,29 +331,19 @@ def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
         session.policy = Automatic() if kind == "none" else session.policy
         told = events(session)
         next(event for event in told if isinstance(event, Verdict))  # the prompt is read
-        made = []
+        made, loop = mock.Mock(), engine.core.loop
         with Waits().counted() as waits:
-            read, fetch = session.decoder.read, engine.core.loop.fetch
+            made.read.side_effect, made.fetch.side_effect = session.decoder.read, loop.fetch
             with (
-                mock.patch.object(
-                    session.decoder, "read", lambda rows: (made.append("read"), read(rows))[1]
-                ),
-                mock.patch.object(
-                    engine.core.loop, "fetch", lambda *rows: (made.append("fetch"), fetch(*rows))[1]
-                ),
+                mock.patch.object(session.decoder, "read", made.read),
+                mock.patch.object(loop, "fetch", made.fetch),
             ):
                 list(told)
         assert waits.elsewhere == []
-        return made
-
-    def scheduled(session):
-        of = scheduler(session)
-        yield from of.add(job(0))
-        while of.busy:
-            yield from of.step()
+        return [name for name, *_ in made.mock_calls]
 
     by_itself = calls(lambda session: session.answer(job(0).prompt.messages, GREEDY))
-    assert calls(scheduled) == by_itself
+    assert calls(lambda session: events_of(scheduler(session), job(0))) == by_itself
     if kind == "none":
         ahead = ["fetch", "read", "fetch", "fetch"]
         assert by_itself[-4:] == (ahead if beside_host else ["read", "fetch"] * 2)
@@ -382,16 +352,12 @@ def test_an_answer_alone_is_never_waited_for(make, kind, beside_host):
 @pytest.mark.usefixtures("beside_host")
 def test_another_joins_a_plain_stretch(make):
     """A pass under way is the last that the first makes by itself."""
-    of = scheduler(make(kind="none"))
-    seen = {"0": [], "1": []}
+    of, events = scheduler(make(kind="none")), []
     list(of.add(job(0)))
-    while len(seen["0"]) < 8:
-        for event in of.step():
-            seen[event.generation].append(event)
-    list(of.add(job(1)))
-    while of.busy:
-        for event in of.step():
-            seen[event.generation].append(event)
+    while len(events) < 8:
+        events += of.step()
+    events += events_of(of, job(1))
+    seen = {name: [event for event in events if event.generation == name] for name in "01"}
     assert answers(seen) == alone(lambda: make(kind="none"), [job(0), job(1)])
     rounds = [event for event in seen["0"] if isinstance(event, Verdict)]
     assert sum(verdict.accompanied for verdict in rounds) > LENGTH // 2
@@ -409,3 +375,142 @@ def test_what_others_took_is_no_measure_of_speed(make):
     assert against_plain(done.stats) is NoRatio.ACCOMPANIED
     (lone,) = run(of, [job(2)]).values()
     assert lone[-1].stats.accompanied == 0
+
+
+# Races
+
+RACE = Job("drafted", asked("Tell me"), Request(max_tokens=18), rival="plain")
+
+
+class World:
+    """A machine whose `now` only goes on while something is computed, `load` times as slowly."""
+
+    def __init__(self, load, *, under_way=0.0):
+        """`under_way`: seconds that the device still works at the end of a turn."""
+        self.now = 0.0
+        self._load = load
+        self._under_way = under_way
+
+    def work(self, seconds):
+        spell = int(self.now) % len(self._load)
+        self.now += seconds * self._load[spell]
+
+    def read(self):
+        return self.now
+
+    def finish(self):
+        self.work(self._under_way)
+
+    def race(self, *, plain, drafted):
+        """The events of a race in which each answer has so many rounds of so many seconds."""
+        answering = Answering(self, *drafted, rival=Answering(self, *plain))
+        of = Scheduler(answering, parallel=1, room=ROOM, batching=False, fail=failure)
+        with (
+            mock.patch.object(engine.conversation.scheduler, "perf_counter", self.read),
+            mock.patch.object(engine.conversation.scheduler, "finish", self.finish),
+        ):
+            return list(events_of(of, RACE))
+
+
+@dataclass(slots=True)
+class Answering:
+    """Answers in so many `rounds` of so many `seconds`, in the place of a session."""
+
+    world: World
+    rounds: int
+    seconds: float
+    rival: "Answering | None" = None
+    length: int = 0
+    decoder: None = None
+    tokens: tuple[int, ...] = ()
+    generation: str = ""
+    most_tokens: int = 1
+
+    def prepare(self, prompt, request, *, generation):
+        self.generation = generation
+        return self
+
+    def plain(self):
+        return self.rival
+
+    def shared(self, prompt):
+        return 0
+
+    def begin(self, answer, control, **others):
+        clock = control.clock
+        last = clock()
+        for number in range(self.rounds):
+            self.world.work(self.seconds)
+            now = clock()
+            yield Verdict(self.generation, number, 0, (), None, 0.0, 0.0, now - last, "")
+            last = now
+        yield Done(self.generation, "stop", Stats())
+
+
+def test_what_is_still_under_way_belongs_to_the_turn_that_began_it():
+    world = World([1.0], under_way=0.01)
+    events = world.race(plain=(20, 0.05), drafted=(20, 0.05))
+    counted = sum(event.seconds for event in events if isinstance(event, Verdict))
+    assert counted > 2.0, "nobody has paid for what was under way"
+    assert counted == pytest.approx(world.now, abs=0.03)
+
+
+@given(load=st.lists(st.floats(1.0, 8.0), min_size=2, max_size=9))
+def test_a_load_that_changes_meets_both(load):
+    events = World(load).race(plain=(400, 0.02), drafted=(200, 0.02))
+    spent = {"plain": 0.0, "drafted": 0.0}
+    for event in events:
+        if isinstance(event, Verdict):
+            spent[event.generation] += event.seconds
+            assert abs(spent["plain"] - spent["drafted"]) <= 0.1 + 0.02 * 8.0 + 1e-9
+            if event.generation == "drafted" and event.round == 199:
+                break
+
+
+@pytest.fixture
+def racing(make):
+    """A scheduler whose answers take turns."""
+    return scheduler(make(), parallel=4, batching=False)
+
+
+def test_nothing_runs_beside_a_race(racing):
+    events = until_it_writes(racing, job("before", question="x"))
+    events += events_of(racing, RACE, job("after", question="x"))
+    working = (e for e in events if isinstance(e, Prefill | Verdict | Done))
+    whose = {"plain": "race", "drafted": "race"}
+    names = [whose.get(event.generation, event.generation) for event in working]
+    assert [name for name, _ in itertools.groupby(names)] == ["before", "race", "after"]
+    plain, drafted = ([e for e in events if e.generation == name] for name in ("plain", "drafted"))
+    assert tokens_of(plain) == tokens_of(drafted) != []
+    for own in (plain, drafted):
+        assert own[-1].stats.accompanied == 0
+        assert bool(own[-1].stats.proposed) == (own is drafted)
+
+
+def test_a_race_that_fails_ends_with_one_failure(racing):
+    failing = failing_in(engine.conversation.session.draft_and_verify, number=1, rounds=3)
+    with mock.patch.object(engine.conversation.session, "draft_and_verify", failing):
+        *events, last = events_of(racing, RACE)
+    assert (type(last), last.generation) == (Failed, "drafted")
+    assert not any(isinstance(event, Done | Failed) for event in events)
+    before = tokens_of([event for event in events if event.generation == "plain"])
+    again = [event for event in events_of(racing, RACE) if event.generation == "drafted"]
+    assert tokens_of(again)[: len(before)] == before != [], "a failed answer changes no other"
+
+
+def test_a_race_is_cancelled_as_a_whole(racing):
+    events = []
+    begun = Control(lambda: any(isinstance(event, Verdict) for event in events))
+    for event in events_of(racing, replace(RACE, control=begun)):
+        events.append(event)
+    ends = {each.generation: each.reason for each in events if isinstance(each, Done)}
+    assert ends == {"plain": "cancelled", "drafted": "cancelled"}
+
+
+def test_both_of_a_race_have_the_same_caches(tokenizer):
+    """Else they may differ, and one reads more memory than the other."""
+    caches = QuantizedCaches(bits=8, group_size=32)
+    session = Session(loaded(tiny_model("llama"), tokenizer), drafter="lookup", quantized=caches)
+    plain = session.plain()
+    assert plain.decoder.timeline.quantized == caches
+    assert isinstance(plain.drafter, NoDrafter)

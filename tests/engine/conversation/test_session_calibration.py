@@ -2,16 +2,17 @@
 
 import itertools
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from unittest import mock
 
 import pytest
 
-import engine.conversation.pair_costs
 import engine.conversation.session
 import engine.core.rounds
 from engine.circumstances import Contention
+from engine.conversation import pair_costs
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.device import CPU, backend
@@ -35,10 +36,16 @@ def target(tokenizer, monkeypatch):
 
     measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
     monkeypatch.setattr(engine.core.rounds, "perf_counter", clock)
-    monkeypatch.setattr(engine.conversation.pair_costs, "calibrate", measuring)
+    monkeypatch.setattr(pair_costs, "calibrate", measuring)
     named = property(lambda folder: f"weights of {folder.path}")
     monkeypatch.setattr(ModelFolder, "fingerprint", named)
     return loaded(tiny_model("llama"), tokenizer)
+
+
+def spread_by(spread):
+    """Measures as is usual, with passes that took times so far apart."""
+    measure = pair_costs.calibrate
+    return lambda *pair, **how: replace(measure(*pair, **how), spread=spread)
 
 
 def known(session):
@@ -56,7 +63,7 @@ def test_measured_once_and_read_again(target, tmp_path):
     list(first.answer(QUESTION, Request(max_tokens=30)))
 
     second = Session(target, drafter="lookup", calibrations=kept)
-    with mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring:
+    with mock.patch.object(pair_costs, "calibrate") as measuring:
         second.calibrate()
         measuring.assert_not_called()
     assert second.policy.calibration == first.policy.calibration
@@ -65,9 +72,10 @@ def test_measured_once_and_read_again(target, tmp_path):
     )
     assert theirs == pytest.approx(ours, abs=0.02)
 
-    third = Session(target, drafter="early-exit", calibrations=kept)
-    third.calibrate()
-    assert len(list(tmp_path.iterdir())) == 2  # another drafter, another file
+    with mock.patch.object(pair_costs, "calibrate") as measuring:
+        Session(target).calibrate()
+        Session(target, drafter="lookup", policy=Fixed(3)).calibrate()
+        measuring.assert_not_called()  # as nothing is to be decided
 
 
 def test_measured_again_it_replaces_what_was_stored(target, tmp_path, monkeypatch):
@@ -76,25 +84,14 @@ def test_measured_again_it_replaces_what_was_stored(target, tmp_path, monkeypatc
     (path,) = tmp_path.iterdir()
     session, beside = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
     beside.calibrate()
-    measure, told = engine.conversation.pair_costs.calibrate, []
-    monkeypatch.setattr(
-        engine.conversation.pair_costs,
-        "calibrate",
-        lambda *pair, **how: replace(measure(*pair, **how), spread=0.25),
-    )
+    told = []
+    monkeypatch.setattr(pair_costs, "calibrate", spread_by(0.25))
     session.calibrate(progress=told.append, again=True)
     assert told
     assert known(session)
     for each in (beside, session, beside):  # as if they were in two processes
         list(each.answer(QUESTION, Request(max_tokens=3)))
         assert json.loads(path.read_text())["costs"]["spread"] == 0.25
-
-
-def test_where_nothing_is_to_be_decided_nothing_is_measured(target):
-    with mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring:
-        Session(target).calibrate()
-        Session(target, drafter="lookup", policy=Fixed(3)).calibrate()
-        measuring.assert_not_called()
 
 
 @pytest.mark.parametrize("after", [0.0, 0.5])
@@ -113,43 +110,34 @@ class Busy(Contention):
     heavy = True
 
 
-@pytest.mark.parametrize("cause", ["others on the GPU", "passes of two times"])
+@pytest.mark.parametrize(
+    ("found", "remarks"),
+    [
+        (lambda: {"gpu_is_busy": lambda: True}, [Remark.BUSY_CALIBRATING]),
+        (lambda: {"Contention": Busy}, [Remark.BUSY_CALIBRATING]),
+        (lambda: {"calibrate": spread_by(1.0)}, []),
+    ],
+    ids=["others on the GPU", "others on the CPU", "passes of two times"],
+)
 def test_what_was_measured_beside_others_or_unsteadily_is_used_and_not_kept(
-    target, tmp_path, monkeypatch, cause
+    target, tmp_path, found, remarks
 ):
-    costs, remarks = engine.conversation.pair_costs, []
-    if cause == "others on the GPU":
-        monkeypatch.setattr(costs, "gpu_is_busy", lambda: True)
-        remarks = [Remark.BUSY_CALIBRATING]
-    else:
-        measure = costs.calibrate
-        monkeypatch.setattr(
-            costs, "calibrate", lambda *pair, **how: replace(measure(*pair, **how), spread=1.0)
-        )
     session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
-    assert session.calibrate() == remarks
+    with mock.patch.multiple(pair_costs, **found()):
+        assert session.calibrate() == remarks
     assert known(session)
-    list(session.answer(QUESTION, Request(max_tokens=10)))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_busy_machine_showed_is_used_and_not_kept(target, tmp_path, monkeypatch):
-    kept = CalibrationStore(tmp_path)
-    calm = engine.conversation.pair_costs.Contention
-    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
-    session = Session(target, drafter="lookup", calibrations=kept)
-    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
-    assert known(session)
-    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", calm)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
     assert not session.disturbed  # it has been told
     assert list(tmp_path.iterdir()) == []
 
+
+def test_what_a_busy_machine_shows_later_is_not_kept(target, tmp_path, monkeypatch):
+    kept = CalibrationStore(tmp_path)
     again = Session(target, drafter="lookup", calibrations=kept)
     assert again.calibrate() == []
     (path,) = tmp_path.iterdir()
     written = path.read_bytes()
-    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
+    monkeypatch.setattr(pair_costs, "Contention", Busy)
     third = Session(target, drafter="lookup", calibrations=kept)
     assert third.calibrate() == []  # it is known from the last time
     third.policy.acceptance.observe(MeasuredRound(4, 4, 0.0, 0.0, drafter="lookup", match=2))
@@ -168,9 +156,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(target, tmp_path):
     list(first.answer(QUESTION, Request(max_tokens=1)))
 
     second = Session(target, drafter="lookup", calibrations=kept)
-    with mock.patch.object(
-        engine.conversation.pair_costs, "calibrate", return_value=None
-    ) as measuring:
+    with mock.patch.object(pair_costs, "calibrate", return_value=None) as measuring:
         second.calibrate()
         measuring.assert_called_once()
     assert second.policy.acceptance.to_json() == first.policy.acceptance.to_json()
@@ -185,21 +171,22 @@ def test_the_slow_library_is_told_of_when_it_is_measured(target, tmp_path):
         assert second.calibrate() == []  # once
 
 
-@pytest.mark.parametrize(
-    "elsewhere",
-    [
-        lambda: computing_as(replace(backend(), matrices="reference BLAS")),
-        lambda: computing_as(replace(backend(), threads=64)),
-        lambda: mock.patch("engine.conversation.pair.power_mode", return_value="lowpowermode 1"),
-    ],
-    ids=["library", "threads", "power"],
-)
-def test_a_calibration_belongs_to_what_it_was_measured_with(target, tmp_path, elsewhere):
+def test_a_calibration_belongs_to_what_it_was_measured_with(target, tmp_path):
     kept = CalibrationStore(tmp_path)
-    Session(target, drafter="lookup", calibrations=kept).calibrate()
-    with elsewhere():
-        Session(target, drafter="lookup", calibrations=kept).calibrate()
-    assert len(list(tmp_path.iterdir())) == 2
+    slow_mode = mock.patch("engine.conversation.pair.power_mode", return_value="lowpowermode 1")
+    for count, (elsewhere, drafter) in enumerate(
+        (
+            (nullcontext(), "lookup"),
+            (nullcontext(), "early-exit"),
+            (computing_as(replace(backend(), matrices="reference BLAS")), "lookup"),
+            (computing_as(replace(backend(), threads=64)), "lookup"),
+            (slow_mode, "lookup"),
+        ),
+        start=1,
+    ):
+        with elsewhere:
+            Session(target, drafter=drafter, calibrations=kept).calibrate()
+        assert len(list(tmp_path.iterdir())) == count, drafter
 
 
 # Whether the target reads trees

@@ -1,27 +1,32 @@
-"""A session whose messages show pictures: what is read, counted, told, drafted and refused."""
+"""A session whose messages show pictures: what is read, counted, told, drafted and refused; and
+each family of models that see, as a whole tiny model with its own tower and text half."""
 
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 from unittest import mock
 
+import mlx.core as mx
 import pytest
 
 from engine.conversation import pair_costs
+from engine.conversation.loading import load
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters import NoDrafter
 from engine.drafters.copying import LookupDrafter
+from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Prefill, Source
 from engine.process.host import failure
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.virtual_ids import is_virtual, pictures_in, virtual_ids
 from models.errors import Problem
-from models.model_folder import ModelFolder
+from models.model_folder import inspect
 from tests.support.engine.heads import lively_drafter
+from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.pictures import (
     TEMPLATE,
     VOCABULARY,
@@ -31,8 +36,10 @@ from tests.support.engine.pictures import (
     seeing,
     seeing_tokenizer,
 )
+from tests.support.engine.seeing_folders import FAMILIES, write_seeing
 from tests.support.engine.sessions import check_laws, done_of, reused_of, tokens_of
-from tests.support.engine.tiny import shallow
+from tests.support.engine.tiny import noisy, shallow
+from tests.support.mostly_slow import mostly_slow
 
 GREEDY = Request(sampling=Sampling(), max_tokens=12)
 TOLD = ChatMessage("assistant", "It is it.")
@@ -62,11 +69,6 @@ def answer(session, messages, request=GREEDY):
     return events
 
 
-def tower_of(session):
-    assert isinstance(session.target.tower, NoiseTower)
-    return session.target.tower
-
-
 # Tokens
 
 
@@ -82,16 +84,27 @@ def test_a_picture_is_its_rows_in_the_prompt(tokenizer, pictures):
     assert len(prepared.tokens) == len(tokens) - len("So?")
 
 
+def test_sources_are_found_after_a_picture(tokenizer, pictures):
+    asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
+    prepared = new(tokenizer).prepare(chat(asked), GREEDY)
+    place = prepared.tokens.index(ord("D"))
+    assert prepared.sources.of(place) == Source(2, 0)
+    assert prepared.sources.of(place + 2) == Source(2, 2)
+    assert prepared.sources.of(prepared.tokens.index(ord("b"))) == Source(0, 1)
+    rows = pictures_in(prepared.tokens)[1]
+    assert prepared.sources.of(rows.start + 1) is None
+
+
 def test_neighbours_are_told_apart(tokenizer, pictures):
     """Where a family puts nothing around its rows."""
     session = new(tokenizer)
-    grid = tower_of(session).size_of(12, 8)
+    grid = session.target.tower.size_of(12, 8)
     bare = replace(grid, text=grid.text.strip("()"))
     with mock.patch.object(NoiseTower, "size_of", return_value=bare):
         tokens = session.encode(chat([said("So?", *pictures[:2])]))
         assert pictures_in(tokens) == [range(1, 13)]
         assert answer(session, [said("So?", *pictures[:2])])
-        assert tower_of(session).seen == 2
+        assert session.target.tower.seen == 2
 
 
 def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer, pictures):
@@ -111,7 +124,7 @@ def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer, pictures):
 
 def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     session, (first, second, third) = new(tokenizer), pictures
-    tower = tower_of(session)
+    tower = session.target.tower
     chats = [
         [said("So?", first)],
         [said("So?", first), TOLD, said("And?")],
@@ -173,7 +186,8 @@ def test_answers_side_by_side(architecture, tokenizer, pictures):
     )
     seen = {str(number): [] for number in range(len(chats))}
     for number, messages in enumerate(chats):
-        assert not list(of.add(Job(str(number), chat(messages), GREEDY)))[1:]
+        for event in of.add(Job(str(number), chat(messages), GREEDY)):
+            seen[event.generation].append(event)
     while of.busy:
         for event in of.step():
             seen[event.generation].append(event)
@@ -203,44 +217,27 @@ def test_pictures_are_left_out_with_their_message(tokenizer, pictures):
 def test_pictures_that_nobody_can_be_shown_are_refused(tokenizer, pictures, tmp_path):
     session, first = new(tokenizer), pictures[0]
     blind = Session(replace(session.target, tower=None))
-    folder = ModelFolder(Path("tiny"))
-    vars(folder)["config"] = {"model_type": "llama"}
     told = seeing_tokenizer(tmp_path / "told", template=TEMPLATE.replace("<picture>", ""))
-    lost = replace(first, path=str(tmp_path / "lost.png"))
-    other = replace(first, path=pictures[1].path)
-    smaller = replace(first, width=4)
     refused = [
         (blind, said("So?", first), "cannot see"),
         (session, said("So?", first, role="system"), "Only user messages"),
         (new(told), said("So?", first), "does not support these pictures"),
-        (session, said("So?", lost), "missing or damaged"),
-        (session, said("So?", other), "has changed"),
-        (session, said("So?", smaller), "missing or damaged"),
+        (session, said("So?", replace(first, path=str(tmp_path / "lost.png"))), "missing"),
+        (session, said("So?", replace(first, path=pictures[1].path)), "has changed"),
+        (session, said("So?", replace(first, width=4)), "damaged"),
     ]
     for asked, message, why in refused:
         messages = [message, *([said("So?")] if message.role == "system" else [])]
         with pytest.raises(Problem, match=why):
             answer(asked, messages)
-    with pytest.raises(Problem, match="no longer available"):
+    with pytest.raises(Problem):
         list(session.complete([1, *virtual_ids("a" * 64, 3), 2], GREEDY))
     expected = tokens_of(answer(new(tokenizer), [said("So?", first)]))
     assert tokens_of(answer(session, [said("So?", first)])) == expected  # nothing is lost
 
 
-def test_sources_are_found_behind_a_picture(tokenizer, pictures):
-    session = new(tokenizer)
-    asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
-    answer_ = session.prepare(chat(asked), GREEDY)
-    place = answer_.tokens.index(ord("D"))
-    assert answer_.sources.of(place) == Source(2, 0)
-    assert answer_.sources.of(place + 2) == Source(2, 2)
-    assert answer_.sources.of(answer_.tokens.index(ord("b"))) == Source(0, 1)
-    rows = pictures_in(answer_.tokens)[1]
-    assert answer_.sources.of(rows.start + 1) is None
-
-
-def test_a_pair_is_measured_behind_a_picture(tokenizer, pictures, monkeypatch):
-    """As when a person changes the drafter in the middle of a chat."""
+def test_a_pair_is_measured_after_a_picture(tokenizer, pictures, monkeypatch):
+    """As when the user changes the drafter in the middle of a chat."""
     asked = [said("So?", pictures[0]), TOLD, said("And?", pictures[1])]
     monkeypatch.setattr(pair_costs, "calibrate", partial(calibrate, budget_seconds=0.05))
     expected = tokens_of(answer(new(tokenizer, "qwen3"), asked))
@@ -267,3 +264,84 @@ def test_a_conversation_goes_on_with_a_target_that_cannot_see(tokenizer, picture
     assert done_of(events).stats.prompt_tokens == len(blind.encode(chat(asked)))
     with pytest.raises(Problem):
         blind.encode(chat([*asked, TOLD, replace(earlier[0], content="Again?")]))
+
+
+# Families
+
+SHORT = replace(GREEDY, max_tokens=5)
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("targets")
+    return cache(lambda family: load(inspect(write_seeing(family, folder / family))))
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    """Of several shapes; the last is cut into tiles by LFM2."""
+    folder = tmp_path_factory.mktemp("pictures")
+    sizes = [(9, 7), (9, 7), (5, 20), (30, 12)]
+    return [picture(folder, number, across=x, down=y) for number, (x, y) in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("family", mostly_slow(FAMILIES, quick=["qwen3_vl"]))
+def test_a_family_sees_and_drafts(family, targets, shapes):
+    target = targets(family)
+    chats = [
+        [said("So?", shapes[0])],
+        [said("So?", shapes[1])],
+        [said("So?", shapes[1]), TOLD, said("And these?", *shapes[2:])],
+    ]
+
+    def plainly(messages):
+        session = Session(target)
+        session.drafter, session.policy = NoDrafter(), Fixed(0)
+        return tokens_of(list(session.answer(messages, SHORT)))
+
+    plain = [plainly(messages) for messages in chats]
+    assert plain[0] != plain[1]
+    session = Session(target)
+    model, decoder = session.target.model, session.decoder
+    for drafter in (
+        LookupDrafter(),
+        EarlyExitDrafter(decoder, layers=len(model.layers) - 1),
+        ModelDrafter(Decoder(noisy(model)), vocabulary=decoder.vocabulary),
+    ):
+        session.drafter, session.policy = drafter, Fixed(3)
+        written = [tokens_of(list(session.answer(messages, SHORT))) for messages in chats]
+        assert written == plain, drafter.name
+    fresh = Decoder(target.model, sights=session.decoder.sights)
+    assert_as_fresh(session.decoder, list(session.tokens), fresh)
+
+
+def test_the_prompt_is_that_of_the_family(targets, shapes):
+    """With a placeholder for each row: what stands around them is text."""
+    expected = {
+        "lfm2-vl": ("<|image_start|>", "<image>", "<|image_end|>"),
+        "qwen3_vl": ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>"),
+        "gemma3": ("\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n"),
+        "gemma4": ("<|image>", "<|image|>", "<image|>"),
+    }
+    for family, (before, row, after) in expected.items():
+        target = targets(family)
+        session = Session(target)
+        tokens = session.encode(chat([said("So?", shapes[0])]))
+        rows = sum(map(is_virtual, tokens))
+        placeholder = target.tokenizer.convert_tokens_to_ids(row)
+        blind = [placeholder if is_virtual(token) else token for token in tokens]
+        text = target.tokenizer.decode(blind, skip_special_tokens=False)
+        assert text == f"<user>{before}{row * rows}{after}So?<assistant>"
+
+
+def test_a_tower_that_is_left_out_is_told(tmp_path):
+    folder = write_seeing("qwen3_vl", tmp_path / "blind")
+    weights = mx.load(str(folder / "model.safetensors"))
+    kept = {name: each for name, each in weights.items() if not name.startswith("vision_tower")}
+    mx.save_safetensors(str(folder / "model.safetensors"), kept, {"format": "mlx"})
+    blind = load(inspect(folder))
+    assert blind.tower is None
+    shown = picture(tmp_path, 0)
+    with pytest.raises(Problem):
+        list(Session(blind).answer([said("So?", shown)], SHORT))
+    assert tokens_of(list(Session(blind).answer([said("So?")], SHORT)))

@@ -6,7 +6,7 @@ import pytest
 
 from engine.conversation.session import Session
 from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS
-from engine.events import Event, Prefill, Text
+from engine.events import Prefill, Text
 from engine.near_ties import alike
 from engine.request import ChatMessage, Request, chat
 from models.errors import Problem
@@ -26,27 +26,6 @@ from tests.support.engine.sessions import (
 from tests.support.mostly_slow import mostly_slow
 
 
-def reply(text):
-    return ChatMessage("assistant", text)
-
-
-def conversation(tokenizer, architecture, kind):
-    """A session after three turns, and its messages."""
-    session = new_session(tokenizer, architecture, kind)
-    messages = list(QUESTION)
-    for question in ("And then? Tell me more about it.", "Why so, of all things?", None):
-        fresh = new_session(tokenizer, architecture, "none")
-        request = Request(max_tokens=8)
-        before = list(session._tokens)
-        prompt = session.encode(chat(messages))
-        events = collect(session, session.answer(messages, request))
-        assert tokens_of(events) == tokens_of(list(fresh.answer(messages, request)))
-        check_reuse(session, events, before, prompt)
-        if question is not None:
-            messages += [reply(text_of(events)), ChatMessage("user", question)]
-    return session, messages
-
-
 def check_reuse(session, events, before, prompt):
     """As much was reused as the caches allow."""
     common = min(alike(before, prompt), len(prompt) - 1)
@@ -61,14 +40,24 @@ def check_reuse(session, events, before, prompt):
     mostly_slow(product(CORE, ["model", "cascade"]), quick=[("qwen3_5", "model")]),
 )
 def test_turns_are_answered_as_by_fresh_sessions(architecture, kind, tokenizer):
-    session, messages = conversation(tokenizer, architecture, kind)
+    session, messages = new_session(tokenizer, architecture, kind), list(QUESTION)
     request = Request(max_tokens=8)
 
+    def fresh(asked):
+        new = new_session(tokenizer, architecture, "none")
+        return tokens_of(list(new.answer(asked, request)))
+
+    for question in ("And then? Tell me more about it.", "Why so, of all things?", None):
+        before, prompt = session.tokens, session.encode(chat(messages))
+        events = collect(session, session.answer(messages, request))
+        assert tokens_of(events) == fresh(messages)
+        check_reuse(session, events, before, prompt)
+        if question is not None:
+            reply = ChatMessage("assistant", text_of(events))
+            messages += [reply, ChatMessage("user", question)]
+
     # The same again, twice.
-    expected = tokens_of(
-        list(new_session(tokenizer, architecture, "none").answer(messages, request))
-    )
-    prompt = session.encode(chat(messages))
+    expected, prompt = fresh(messages), session.encode(chat(messages))
     for _ in range(2):
         events = collect(session, session.answer(messages, request))
         assert tokens_of(events) == expected
@@ -81,10 +70,9 @@ def test_turns_are_answered_as_by_fresh_sessions(architecture, kind, tokenizer):
 
     # An earlier question, edited.
     edited = [*messages[:2], ChatMessage("user", "And then something else"), *messages[3:]]
-    other = new_session(tokenizer, architecture, "none")
-    before = list(session._tokens)
+    before = session.tokens
     events = collect(session, session.answer(edited, request))
-    assert tokens_of(events) == tokens_of(list(other.answer(edited, request)))
+    assert tokens_of(events) == fresh(edited)
     check_reuse(session, events, before, session.encode(chat(edited)))
 
 
@@ -98,21 +86,22 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(architecture, kind,
     request = Request(max_tokens=12)
     assert session.plain_passes(request) == ()  # before the first answer
     answered = collect(session, session.answer(QUESTION, request))
-    before = list(session._tokens)
+    before = session.tokens
     assert len(session.plain_passes(request)) == ENOUGH_PLAIN_ROUNDS
     assert session.plain_passes(request, going_on=lambda: False) == ()
-    assert session._tokens == before
+    assert session.tokens == before
     check_caches(session)
-    messages = [*QUESTION, reply(text_of(answered)), ChatMessage("user", "And then?")]
+    reply = ChatMessage("assistant", text_of(answered))
+    messages = [*QUESTION, reply, ChatMessage("user", "And then?")]
     again = collect(session, session.answer(messages, request))
     fresh = new_session(tokenizer, architecture, "none")
     assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "at once", "meanwhile", "plain"])
-def test_nothing_is_measured_behind_an_answer_where_something_else_waits(ending, tokenizer):
+def test_nothing_is_measured_after_an_answer_where_something_else_waits(ending, tokenizer):
     session = new_session(tokenizer, kind="none" if ending == "plain" else "model")
-    asked, events = 0, list[Event]()
+    asked, events = 0, []
 
     def compare():
         nonlocal asked
@@ -123,7 +112,7 @@ def test_nothing_is_measured_behind_an_answer_where_something_else_waits(ending,
         return ending == "cancelled" and sum(isinstance(event, Text) for event in events) > 2
 
     answer = session.answer(QUESTION, Request(max_tokens=24), cancelled=cancelled, compare=compare)
-    for event in answer:
+    for event in answer:  # not all at once: "cancelled" looks at what has come
         events.append(event)
     done = events[-1]
     assert done.stats.reference_seconds == ()
@@ -138,38 +127,30 @@ def test_plain_rounds_need_room(tokenizer):
     list(session.answer(QUESTION, Request(max_tokens=200)))
     assert session.plain_passes() == ()
     list(session.answer(QUESTION, Request(max_tokens=10)))
-    # One pass goes before them, and one behind them.
-    room = target.context_length - len(session._tokens) - 2
+    # One pass goes before them, and one after them.
+    room = target.context_length - len(session.tokens) - 2
     assert session.plain_passes(passes=room + 1) == ()
     assert len(session.plain_passes(passes=room)) == room
-
-
-def chatted(session, overflow, *, turns):
-    """The events of so many turns, each with a question of its own."""
-    messages = [ChatMessage("system", "Be brief.")]
-    seen = []
-    for number in range(turns):
-        messages.append(ChatMessage("user", f"Why {number}?"))
-        request = Request(max_tokens=4, overflow=overflow)
-        events = list(session.answer(messages, request))
-        check_laws(events, session.target.tokenizer)
-        messages.append(ChatMessage("assistant", text_of(events) or "."))
-        seen.append(events)
-    check_caches(session)
-    return seen
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("overflow", "first"), [("rolling", 1), ("middle", 3)])
 def test_a_conversation_goes_on_beyond_the_context(overflow, first, tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=240))
-    turns = chatted(session, overflow, turns=24)
-    gaps = []
-    for events in turns:
-        told = {(e.left_out_from, e.left_out, e.context) for e in events if isinstance(e, Prefill)}
-        (gap,) = told
+    messages, gaps, read, reused = [ChatMessage("system", "Be brief.")], [], [], []
+    for number in range(24):
+        messages.append(ChatMessage("user", f"Why {number}?"))
+        request = Request(max_tokens=4, overflow=overflow)
+        events = list(session.answer(messages, request))
+        check_laws(events, tokenizer)
+        messages.append(ChatMessage("assistant", text_of(events) or "."))
+        told = [event for event in events if isinstance(event, Prefill)]
+        (gap,) = {(each.left_out_from, each.left_out, each.context) for each in told}
         gaps.append(gap)
+        read.append(told[0].total)
+        reused.append(reused_of(events))
         assert 0 < len(tokens_of(events)) <= 4
+    check_caches(session)
     assert gaps[0] == (0, 0, 0)
     wide = [gap for gap in gaps if gap[1]]
     assert {(start, context) for start, _, context in wide} == {(first, 240)}
@@ -178,8 +159,7 @@ def test_a_conversation_goes_on_beyond_the_context(overflow, first, tokenizer):
     changes = [n for n in range(1, 24) if gaps[n] != gaps[n - 1]]
     assert 0 < len(changes) <= 4
     for number in range(3, 24):
-        whole = next(e.total for e in turns[number] if isinstance(e, Prefill))
-        assert (reused_of(turns[number]) > whole / 2) == (number not in changes)
+        assert (reused[number] > read[number] / 2) == (number not in changes)
 
 
 @pytest.mark.parametrize("overflow", ["stop", "rolling", "middle"])
@@ -187,7 +167,7 @@ def test_a_message_that_is_too_long_is_refused(overflow, tokenizer):
     session = Session(loaded(tiny_model("llama"), tokenizer, context=100))
     short = [ChatMessage("user", "a"), ChatMessage("assistant", "b")]
     for before in ([], short, short * 20):
-        with pytest.raises(Problem, match="can look at 100"):
+        with pytest.raises(Problem):
             session.answer([*before, ChatMessage("user", "x" * 120)], Request(overflow=overflow))
-    with pytest.raises(Problem, match="can look at 100"):  # none may be left out
+    with pytest.raises(Problem):  # none may be left out
         session.answer([*short * 20, *QUESTION])

@@ -1,5 +1,5 @@
-"""Where the tokens of a prompt come from: the characters that are named are the token's, and what
-is not sure is not named."""
+"""The messages that tokens of a prompt come from: the characters that are named are the token's,
+and what is not sure is not named."""
 
 from pathlib import Path
 
@@ -50,16 +50,19 @@ CHATS = st.lists(
 ).map(lambda before: (*before, ChatMessage("user", "Why?")))
 
 
+def bytes_of(folder):
+    byte_tokenizer(folder)
+    return load_tokenizer(folder, eos_token_ids=[256])
+
+
 @pytest.fixture(scope="module", params=["bytes", "sentencepiece", "composing"])
 def tokenizer(request, tmp_path_factory):
     """`composing`: one that writes a letter and its accent as one."""
-    folder = tmp_path_factory.mktemp("tokenizer")
     if request.param == "sentencepiece":
         found = load_tokenizer(STORIES, eos_token_ids=[256])
         found.add_special_tokens({"additional_special_tokens": [*SPECIAL_TOKENS]})
         return found
-    byte_tokenizer(folder)
-    found = load_tokenizer(folder, eos_token_ids=[256])
+    found = bytes_of(tmp_path_factory.mktemp("tokenizer"))
     if request.param == "composing":
         found.backend_tokenizer.normalizer = normalizers.NFC()
     return found
@@ -122,18 +125,13 @@ def test_tokens_where_messages_are_left_out(tokenizer):
     assert found == {0, 3}
 
 
-@pytest.mark.parametrize("template", ["shortened", "in capitals", "measured"])
-def test_a_template_that_changes_what_is_said(tokenizer, template):
-    tokenizer.chat_template = TEMPLATES[template]
-    sources, tokens = sources_of(tokenizer, (ChatMessage("user", "see the user here"),))
-    assert all(sources.of(place) is None for place in range(len(tokens)))
-
-
-@pytest.mark.parametrize(
-    "prompt", [Prompt(text="see what?"), Prompt(tokens=(1, 2, 3)), Prompt()], ids=str
-)
-def test_what_is_no_chat_has_no_sources(tokenizer, prompt):
-    assert Sources(tokenizer, prompt, [1, 2, 3]).of(1) is None
+def test_what_a_template_changes_or_is_not_a_chat_has_no_sources(tokenizer):
+    for template in ("shortened", "in capitals", "measured"):
+        tokenizer.chat_template = TEMPLATES[template]
+        sources, tokens = sources_of(tokenizer, (ChatMessage("user", "see the user here"),))
+        assert all(sources.of(place) is None for place in range(len(tokens))), template
+    for prompt in (Prompt(text="see what?"), Prompt(tokens=(1, 2, 3)), Prompt()):
+        assert Sources(tokenizer, prompt, [1, 2, 3]).of(1) is None, prompt
 
 
 def drafts_of(tokenizer, messages, script, drafter):
@@ -146,8 +144,7 @@ def drafts_of(tokenizer, messages, script, drafter):
 
 @pytest.mark.parametrize("drafter", [LookupDrafter, SuffixDrafter])
 def test_a_draft_names_the_message_that_it_is_copied_from(drafter, tmp_path):
-    byte_tokenizer(tmp_path)
-    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
+    tokenizer = bytes_of(tmp_path)
     said = "Quote: the goods are paid for within thirty days."
     messages = [ChatMessage("system", "Be brief."), ChatMessage("user", said)]
     prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
@@ -164,7 +161,7 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter, tmp_path):
 
 
 def test_a_copy_from_a_result_names_its_message(tmp_path):
-    """Also behind a call that stands in the prompt as it was written."""
+    """Also after a call that stands in the prompt as it was written."""
     hermes = (STORIES.parent / "templates" / "hermes.jinja").read_text(encoding="utf-8")
     tokenizer = tokenizer_of(hermes, tmp_path, ends=["<eos>"])
     tokenizer.chat_template = hermes.replace("<|im_end|>", "<eos>")

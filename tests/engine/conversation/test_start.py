@@ -33,17 +33,14 @@ def test_a_command_begins_without_what_it_does_not_need():
     assert loaded & {"gguf", "mlx", "numpy", "psutil"} == set()
 
 
-def test_the_names_of_a_file_are_those_that_transformers_finds():
+def test_the_names_of_a_file_are_those_that_transformers_finds_and_each_folder_is_read_once():
+    """In this process, too, where transformers was imported after the engine."""
     own = import_utils.fetch__all__.__wrapped__
     quick = SimpleNamespace(fetch__all__=own, create_import_structure_from_path=lru_cache(len))
     hasten(quick)
     assert quick.fetch__all__ is not own
     for text in [*WRITTEN, *(path.read_text("utf-8") for path in MODELS.glob("llama/*.py"))]:
         assert quick.fetch__all__(text) == own(text), text[:80]
-
-
-def test_each_folder_is_read_once():
-    """In this process, where transformers was imported after the engine."""
     known = import_utils.create_import_structure_from_path.cache_info()
     assert known.maxsize is None
     import_utils.create_import_structure_from_path(str(MODELS / "llama"))

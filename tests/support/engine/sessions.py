@@ -15,7 +15,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Done, Draft, Prefill, Text, Verdict, from_json, to_json
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage
 from engine.tree import COMMITTED
 from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained_drafter
@@ -164,11 +164,6 @@ def check_laws(events, tokenizer, *, whole=True, end=END):
     assert text_of(events) + done.cut == decoded, "the events do not give the text"
 
 
-def lengths_of(events):
-    """Return the length of text that each committed token gave."""
-    return [span.length for event in events if isinstance(event, Text) for span in event.spans]
-
-
 def text_of(events):
     return "".join(event.delta for event in events if isinstance(event, Text))
 
@@ -200,12 +195,12 @@ def check_caches(session):
     """Target and drafter hold the committed tokens and nothing else."""
     model = session.target.model
     if isinstance(model, Scripted):
-        assert ids_held(session.decoder) == session._tokens[: session.decoder.length]
+        assert ids_held(session.decoder) == list(session.tokens[: session.decoder.length])
     else:
-        assert_as_fresh(session.decoder, session._tokens, Decoder(model))
+        assert_as_fresh(session.decoder, session.tokens, Decoder(model))
     if isinstance(session.drafter, ModelDrafter):
         own = session.drafter._decoder
-        assert_as_fresh(own, session._tokens, Decoder(own.model))
+        assert_as_fresh(own, session.tokens, Decoder(own.model))
 
 
 def done_of(events):
@@ -215,12 +210,3 @@ def done_of(events):
 
 def reused_of(events):
     return done_of(events).stats.reused_tokens
-
-
-def answer_of(tokenizer, architecture):
-    """Return the answer of a fresh session without a drafter."""
-    session = new_session(tokenizer, architecture, "none")
-    return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=12))))
-
-
-# Turns
