@@ -38,41 +38,24 @@ def only_file(folder):
     return path
 
 
-def test_found_again(tmp_path):
+def test_found_again_for_the_same_pair_only(tmp_path):
     kept = CalibrationStore(tmp_path / "new")
     assert kept.read(PAIR) == (None, None)
-    kept.write(PAIR, COSTS, seen())
-    costs, acceptance = kept.read(PAIR)
-    assert costs == COSTS
-    assert acceptance.chances("head", 3) == pytest.approx(seen().chances("head", 3), abs=0.01)
-    kept.write(PAIR, COSTS, seen())
-    assert only_file(tmp_path / "new").suffix == ".json"
-
-
-def test_of_the_same_pair_only(tmp_path):
-    kept = CalibrationStore(tmp_path)
-    kept.write(PAIR, COSTS, seen())
+    for costs in (COSTS, None, COSTS):  # without costs the chances are kept
+        kept.write(PAIR, costs, seen())
+        found, acceptance = kept.read(PAIR)
+        assert found == costs
+        chances = acceptance.chances("head", 3)
+        assert chances == pytest.approx(seen().chances("head", 3), abs=0.01)
+    file = only_file(tmp_path / "new")
+    assert file.suffix == ".json"
     for field in fields(CalibrationKey):
         assert kept.read(replace(PAIR, **{field.name: "another"})) == (None, None), field.name
-
-
-def test_a_file_that_was_renamed_is_not_believed(tmp_path):
-    kept = CalibrationStore(tmp_path)
-    kept.write(PAIR, COSTS, seen())
-    stolen = only_file(tmp_path).read_text()
-    only_file(tmp_path).unlink()
-    other = replace(PAIR, chip="M1")
+    other = replace(PAIR, chip="M1")  # a file that was renamed is not believed
     kept.write(other, COSTS, seen())
-    only_file(tmp_path).write_text(stolen)
+    (theirs,) = {*file.parent.iterdir()} - {file}
+    file.replace(theirs)
     assert kept.read(other) == (None, None)
-
-
-def test_without_costs_the_chances_are_kept(tmp_path):
-    kept = CalibrationStore(tmp_path)
-    kept.write(PAIR, None, seen())
-    costs, acceptance = kept.read(PAIR)
-    assert costs is None
-    assert acceptance is not None
 
 
 @given(cut=st.integers(0, 400), byte=st.integers(0, 255))

@@ -5,14 +5,22 @@ also plays it against what real pairs were recorded to accept.
 """
 
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import LONGEST, DraftChoice, MeasuredRound, Why
+import engine.draft_length.policy
+from engine.draft_length import (
+    LONGEST,
+    LONGEST_COPY,
+    DraftCandidate,
+    DraftChoice,
+    MeasuredRound,
+    Why,
+)
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic
 from engine.draft_length.trees import best_trees
@@ -136,6 +144,7 @@ def test_finds_a_length_that_is_nearly_the_best(name):
     assert world.best > 0
     assert settled.speed > 0.9 * world.speed(world.best)
     assert settled.speed > 1.05 * world.speed(0)
+    assert not settled.trees  # a drafter of chains is never asked for one
 
 
 @pytest.mark.parametrize(
@@ -217,6 +226,9 @@ def test_never_more_than_there_is_room_for():
     run(policy, PAYING["rows are free, good drafter"], tokens=500)
     lengths = [policy.choose([HEAD], most=most, context=1).length for most in (0, 1, 2, 5)]
     assert lengths == [0, 1, 2, 5]
+    choice = DraftChoice(5, drafter="head")
+    within = [choice.within(most) for most in (5, 3, -1)]
+    assert within == [choice, DraftChoice(3, drafter="head"), DraftChoice(0, drafter="head")]
 
 
 def test_what_was_learned_survives():
@@ -281,10 +293,6 @@ def test_where_trees_do_not_pay_little_is_lost(name):
     assert settled.speed > 0.97 * world.speed(0)
 
 
-def test_a_drafter_of_chains_is_never_asked_for_a_tree():
-    assert not run(Automatic(), World(FLAT, 0.0, 0.5), tokens=800).trees
-
-
 # With others
 
 
@@ -336,15 +344,16 @@ def test_of_what_was_parked_another_prompt_is_read_by_what_usually_pays():
     assert not policy.worth_reading([far], context=50), "hardly any text pays"
 
 
-def test_drafts_shrink_as_others_come_where_rows_are_dear():
+def test_drafts_shrink_as_others_come_where_rows_are_dear_and_are_long_again_without_them():
     world = World(MAC, 0.06, 0.75, noise=0.0)
-    lengths = [
-        usual_length(calibrated(world), replace(world, others=others)) for others in (0, 1, 3, 7)
-    ]
+    policies = {others: calibrated(world) for others in (0, 1, 3, 7)}
+    lengths = [usual_length(policies[n], replace(world, others=n)) for n in policies]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] >= 2
     assert lengths[0] > lengths[1] > 0
     assert lengths[-1] == 0
+    run(policies[7], replace(world, others=7), tokens=1_000)
+    assert np.median(run(policies[7], world, tokens=600).decided[-50:-2]) == lengths[0]
 
 
 @pytest.mark.parametrize(("step", "stay"), [(0.0, True), (0.2, False)])
@@ -354,14 +363,6 @@ def test_where_rows_are_free_drafts_shrink_only_if_they_are_waited_for(step, sta
         usual_length(calibrated(world), replace(world, others=others)) for others in (0, 7)
     )
     assert alone == many > 8 if stay else alone > many == 0
-
-
-def test_drafts_are_long_again_once_it_is_alone():
-    world = World(MAC, 0.06, 0.75, noise=0.0)
-    policy = calibrated(world)
-    before = usual_length(policy, world)
-    run(policy, replace(world, others=7), tokens=1_000)
-    assert np.median(run(policy, world, tokens=600).decided[-50:-2]) == before
 
 
 def test_a_plain_pass_with_others_is_not_taken_for_one_of_its_own():
@@ -407,13 +408,6 @@ def test_a_drafter_without_ideas_is_asked_again():
     assert policy.choose([HEAD], most=16, context=0).length > 0
 
 
-def test_a_choice_within_a_room():
-    choice = DraftChoice(5, drafter="head")
-    assert choice.within(5) is choice
-    assert choice.within(3) == DraftChoice(3, drafter="head")
-    assert choice.within(-1).length == 0
-
-
 def test_a_plain_pass_that_nothing_ran_beside_is_no_measure():
     """As on a GPU, where plain decoding has the next one under way; a run shows it from then on."""
     policy = Automatic(Calibration(PassCosts(50, (1, 5), (0.02, 0.03))))
@@ -424,3 +418,55 @@ def test_a_plain_pass_that_nothing_ran_beside_is_no_measure():
     for _ in range(40):
         policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50))
     assert policy.costs.passes()[0] > 2 * before
+
+
+# Copies
+
+
+COPY = DraftCandidate("lookup", 1000, match=32)
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def copied(slope, *, share=1.0, stand=1000, candidate=COPY, room=1000):
+    """The lengths of drafts of which that share is accepted, `stand` tokens at most, where each row
+    after the first costs `slope` of a plain pass; 0 for a plain round."""
+    costs = [PASS_SECONDS * (1.0 + slope * row) for row in range(LONGEST_COPY + 1)]
+    passes = PassCosts(24, ROWS, tuple(costs[rows - 1] for rows in ROWS))
+    policy = Automatic(Calibration(passes, (DraftCosts(candidate.drafter, 0.0, 0.0),)))
+    lengths, context = [], 100
+    for _ in range(60):
+        length = policy.choose([candidate], most=room, context=context).length
+        stood = min(int(share * length), stand)
+        drafted = {"drafter": candidate.drafter, "match": candidate.match} if length else {}
+        policy.observe(
+            MeasuredRound(length, stood, 0.0, costs[length], context, asked=length, **drafted)
+        )
+        context += stood + 1
+        lengths.append(length)
+    return lengths
+
+
+@pytest.mark.parametrize(
+    ("candidate", "room", "stand", "least", "most"),
+    [
+        pytest.param(COPY, 1000, 1000, LONGEST_COPY, LONGEST_COPY, id="all tokens stand"),
+        pytest.param(COPY, 1000, 20, LONGEST + 1, 40, id="twenty tokens stand"),
+        pytest.param(COPY, 1000, 6, 1, LONGEST, id="six tokens stand"),
+        pytest.param(COPY, 24, 1000, 24, 24, id="no more room"),
+        pytest.param(replace(COPY, most=20), 1000, 1000, 20, 20, id="no more to copy"),
+        pytest.param(HEAD, 1000, 1000, LONGEST, LONGEST, id="no copy"),
+    ],
+)
+def test_a_copy_is_at_most_twice_as_long_as_what_stood_of_the_last(
+    candidate, room, stand, least, most
+):
+    lengths = [each for each in copied(0.005, stand=stand, candidate=candidate, room=room) if each]
+    assert least <= max(lengths) <= most
+    assert all(b <= max(LONGEST, 2 * min(a, stand)) for a, b in pairwise(lengths))
+
+
+@pytest.mark.parametrize("share", [0.9, 1.0])
+def test_copies_do_not_grow_where_rows_are_dear(share, monkeypatch):
+    lengths = copied(0.5, share=share)
+    monkeypatch.setattr(engine.draft_length.policy, "LONGEST_COPY", LONGEST)
+    assert lengths == copied(0.5, share=share)

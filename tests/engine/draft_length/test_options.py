@@ -1,4 +1,4 @@
-"""The best trees, against all trees of as many tokens."""
+"""What a draft is worth: by hand, and the best trees against all of as many tokens."""
 
 from itertools import pairwise, product
 
@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.draft_length.costs import DraftCosts
+from engine.draft_length.options import chains, tree_steps, trees
 from engine.draft_length.trees import best_trees
 from engine.tree import COMMITTED, Tree
 
@@ -64,14 +66,45 @@ def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(first, othe
     assert worths == pytest.approx(sorted(worths, reverse=True))
 
 
-def test_by_hand():
+def test_best_trees_by_hand():
     best = best_trees([0.6, 0.5], [0.5], most=6)
     assert best.tree.parents == (COMMITTED, 0, COMMITTED, 0, 2, 2)
-    # 0.6; behind it 0.6 x 0.5; beside it 0.4 x 0.5; 0.6 x 0.25; behind the alternative 0.2 x 0.5
+    # 0.6; after it 0.6 x 0.5; beside it 0.4 x 0.5; 0.6 x 0.25; after the alternative 0.2 x 0.5
     assert best.tokens == pytest.approx((1.0, 1.6, 1.9, 2.1, 2.25, 2.35, 2.4))
+    chain = best_trees([0.5, 0.9, 0.2], [], most=64)  # without alternatives
+    assert chain.tree == Tree.chain(3)
+    assert chain.tokens == pytest.approx((1.0, 1.5, 1.95, 2.04))
 
 
-def test_without_alternatives_it_is_a_chain():
-    best = best_trees([0.5, 0.9, 0.2], [], most=64)
-    assert best.tree == Tree.chain(3)
-    assert best.tokens == pytest.approx((1.0, 1.5, 1.95, 2.04))
+def test_options_by_hand():
+    draft, passes = DraftCosts("head", start_seconds=0.004, step_seconds=0.002), [0.02, 0.03, 0.05]
+    one, two = chains("head", [0.5, 0.8], passes, draft)
+    assert (one.drafted, two.drafted) == (1, 2)
+    assert (one.tokens, two.tokens) == pytest.approx((1.5, 1.9))
+    assert one.cost == pytest.approx((0.03 + 0.004 + 0.002) / 0.02)
+    assert two.cost == pytest.approx((0.05 + 0.004 + 0.004) / 0.02)
+    assert one.gain == pytest.approx(1.5 / 1.8)
+
+    best = best_trees([0.6, 0.5], [0.5], most=6)  # parents (-1, 0, -1, 0, 2, 2)
+    passes = [0.02, 0.024, 0.03, 0.035, 0.04, 0.045, 0.05]
+    assert tree_steps(best.tree, passes) == pytest.approx(1 + 0.024 / 0.02)  # two are read at once
+    assert tree_steps(best.tree.first(4), passes) == pytest.approx(2)
+    options = trees("head", best, passes, draft)
+    assert [option.drafted for option in options] == [3, 4, 5, 6]  # the smaller ones are chains
+    needing = trees("head", best, passes, draft, least=5)
+    assert [option.drafted for option in needing] == [5, 6]
+    three = options[0]
+    assert three.tree == best.tree.first(3)
+    assert three.tokens == pytest.approx(2.1)
+    assert three.cost == pytest.approx((0.035 + 0.004 + 2 * 0.002) / 0.02)
+    assert three.alike(options[0])
+    assert not three.alike(options[1])
+    assert not three.alike(chains("head", [0.5] * 3, passes, draft)[2])
+
+
+@given(parents=st.lists(st.integers(-1, 30), min_size=1, max_size=30))
+def test_a_tree_takes_no_fewer_steps_than_its_height(parents):
+    tree = Tree(tuple(min(parent, i - 1) for i, parent in enumerate(parents)))
+    assert tree_steps(tree, [1.0] * (len(tree) + 1)) == pytest.approx(tree.height)
+    one_by_one = [float(rows) for rows in range(1, len(tree) + 2)]
+    assert tree_steps(tree, one_by_one) == pytest.approx(len(set(tree.parents)))
