@@ -24,7 +24,7 @@ def greedy(target):
 
 
 def alone(target, prompt, *, longest):
-    """What a session without a drafter writes behind `prompt`."""
+    """What a session without a drafter writes after `prompt`."""
     return tokens_of(list(Session(target).complete(prompt, Request(max_tokens=longest))))
 
 
@@ -62,11 +62,11 @@ def test_some_end_and_the_others_go_on(target):
     assert 1 < len(answers) < len(asked), "some should have ended at once, and not all"
     assert len({len(tokens) for tokens in answers.values()}) > 2
     for tokens in answers.values():
-        assert not ends & set(tokens[:-1]), "behind the end"
+        assert not ends & set(tokens[:-1]), "after the end"
 
 
 def plain_pass(target, tokens):
-    """The state behind every layer of a Llama, and the logits, by hand and without caches."""
+    """The state after every layer of a Llama, and the logits, by hand and without caches."""
     inner = target.model.model
     state = inner.embed_tokens(mx.array([tokens]))
     states = []

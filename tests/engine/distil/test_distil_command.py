@@ -100,7 +100,7 @@ def test_a_damaged_plan(out, text):
     module.WorkFolder(out).check(plan, resume=False)
     module.WorkFolder(out).begin(plan)
     (out / "work" / "plan.json").write_text(text)
-    with pytest.raises(Problem, match="cannot be used"):
+    with pytest.raises(Problem):
         module.WorkFolder(out).check(plan, resume=True)
 
 

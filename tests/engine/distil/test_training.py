@@ -76,7 +76,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, stories):
     trainer.save(path)
     whole = path.read_bytes()
     (tmp_path / ".checkpoint.partial.safetensors").symlink_to(FULL)
-    with pytest.raises(Problem, match="cannot be written") as caught:
+    with pytest.raises(Problem) as caught:
         trainer.save(path)
     assert "--resume" in caught.value.remedy
     assert list(tmp_path.iterdir()) == [path]
@@ -171,27 +171,21 @@ def test_an_epoch_is_everything_in_an_order_of_its_own(tmp_path, story_answers, 
 # The budget
 
 
-def test_minutes_are_shared_out():
-    budget = WorkBudget(minutes=30, tokens=None)
-    assert budget.answered(tokens=123, seconds=0) == 0
-    assert budget.answered(tokens=123, seconds=630) == pytest.approx(0.5)
-    assert budget.answered(tokens=123, seconds=1260) == pytest.approx(1)
-    assert budget.trained(epochs=99, seconds=270, answering_seconds=1260) == pytest.approx(0.5)
-    assert budget.trained(epochs=99, seconds=540, answering_seconds=1260) == pytest.approx(1)
-
-
-def test_what_answering_left_over_is_trained():
-    budget = WorkBudget(minutes=30, tokens=None)
-    assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
-    # And where answering took too long, there is still time to learn.
-    assert budget.trained(epochs=0, seconds=270, answering_seconds=1800) == pytest.approx(0.5)
-
-
-def test_tokens_and_epochs():
-    budget = WorkBudget(minutes=None, tokens=4000)
-    assert budget.answered(tokens=1000, seconds=1e9) == 0.25
-    assert budget.trained(epochs=4, seconds=1e9, answering_seconds=1e9) == 0.5
-    assert budget.trained(epochs=8, seconds=0, answering_seconds=0) == 1
+def test_what_is_answered_and_trained_of_a_budget():
+    minutes, tokens = WorkBudget(minutes=30, tokens=None), WorkBudget(minutes=None, tokens=4000)
+    for seconds, share in [(0, 0.0), (630, 0.5), (1260, 1.0)]:
+        assert minutes.answered(tokens=123, seconds=seconds) == pytest.approx(share)
+    for seconds, answering, share in [
+        (270, 1260, 0.5),
+        (540, 1260, 1.0),
+        (1700, 100, 1.0),  # what answering left over
+        (270, 1800, 0.5),  # where answering took too long, there is still time to learn
+    ]:
+        trained = minutes.trained(epochs=9, seconds=seconds, answering_seconds=answering)
+        assert trained == pytest.approx(share), (seconds, answering)
+    assert tokens.answered(tokens=1000, seconds=1e9) == 0.25
+    assert tokens.trained(epochs=4, seconds=1e9, answering_seconds=1e9) == 0.5
+    assert tokens.trained(epochs=8, seconds=0, answering_seconds=0) == 1
 
 
 def test_times_in_words():
