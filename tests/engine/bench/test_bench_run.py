@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -94,13 +95,11 @@ def test_the_file_holds_runs_and_rows_and_no_private_path(measured, options):
 
 def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(options, monkeypatch):
     known = Calibration(PassCosts(24, (1, 4), (1.0, 1.5)))
-    asked = []
+    asked, began = [], []
 
     def measure(target, drafter):
         asked.append(drafter.name)
         return known
-
-    began = []
 
     class Noted(Automatic):
         def __init__(self, calibration=None):
@@ -120,57 +119,45 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(opti
     assert asked == ["lookup"], "once, and for the automatic one alone"
 
 
-class Mistaken:
-    """A runner whose second token is another one."""
+class Odd:
+    """A runner whose second token is another one, and whose run number `at` ends in an error. The
+    first is not measured."""
 
-    def __init__(self, runner):
-        self.name, self._runner = runner.name, runner
+    def __init__(self, runner, error=None, *, at=0):
+        self.name, self._runner, self._error = runner.name, runner, error
+        self._runs, self._at = count(1), at
 
     def run(self, workload):
+        if next(self._runs) == self._at:
+            raise self._error
         measured = self._runner.run(workload)
         first, second, *more = measured.ids
         return replace(measured, ids=(first, (second + 1) % 256, *more))
 
 
-def test_whether_rounding_explains_a_difference_from_plain_is_measured(options, monkeypatch):
+def test_an_interrupt_keeps_what_was_measured_and_leaves_no_difference_unexplained(
+    options, tmp_path, monkeypatch
+):
     made = runners.make_runners
-    monkeypatch.setattr(
-        run,
-        "make_runners",
-        lambda *given: [r if r.name == PLAIN else Mistaken(r) for r in made(*given)],
-    )
-    short = replace(options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), out=None)
-    measured = run_bench(short, progress=lambda _: None)
-    wrong = [answer for answer in measured.answers if answer.runner != PLAIN]
-    assert len(wrong) == 4
-    assert {answer.fork.at for answer in wrong} == {1}
-    assert not any(answer.fork.near_tie for answer in wrong)
-    assert all(answer.fork is None for answer in measured.answers if answer.runner == PLAIN)
-    for row in measured.report().rows:
-        if row.category == ALL and row.runner != PLAIN:
-            assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
 
+    def odd(*given):
+        plain, mlx_lm, lookup = made(*given)
+        return [Odd(mlx_lm, KeyboardInterrupt(), at=3), plain, Odd(lookup)]
 
-def test_an_interrupt_keeps_what_was_measured(options, tmp_path, monkeypatch):
-    class Interrupting:
-        name = "interrupting"
-        runs = 0
-
-        def run(self, workload):
-            self.runs += 1
-            if self.runs > 1:
-                raise KeyboardInterrupt
-
-    made = runners.make_runners
-    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), Interrupting()])
-    short = replace(options, drafters=(), temperatures=(0.0,), out=tmp_path / "report.json")
-    measured = run_bench(short, progress=lambda _: None)
+    monkeypatch.setattr(run, "make_runners", odd)
+    short = replace(options, drafters=("lookup",), lengths=("3",), temperatures=(0.0,))
+    measured = run_bench(replace(short, out=tmp_path / "report.json"), progress=lambda _: None)
 
     assert measured.setup.partial
-    assert [answer.runner for answer in measured.answers] == [PLAIN, MLX_LM]
-    written = json.loads(short.out.read_text())
-    assert (written["partial"], len(written["measured_answers"])) == (True, 2)
-    assert all(row.identical == row.compared == 1 for row in measured.report().rows)
+    found = [(each.runner, each.fork and each.fork.at) for each in measured.answers]
+    lookup = "slipstream lookup 3"
+    assert found == [(MLX_LM, 1), *[(PLAIN, None), (lookup, 1)] * 2]
+    assert not any(each.fork.near_tie for each in measured.answers if each.fork)
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert (written["partial"], len(written["measured_answers"])) == (True, 5)
+    rows = {row.runner: row for row in measured.report().rows if row.category == ALL}
+    assert (rows[lookup].identical, rows[lookup].near_ties) == (0, 0)
+    assert rows[lookup].differs_at == (1, 1)
 
 
 def test_prompts_that_do_not_fit_are_skipped(options, tmp_path):
@@ -178,7 +165,7 @@ def test_prompts_that_do_not_fit_are_skipped(options, tmp_path):
     place.write_text("short\n" + "long " * 1000 + "\n")
     short = replace(options, prompts=place, drafters=(), temperatures=(0.0,), out=None)
     assert run_bench(short, progress=lambda line: None).setup.skipped == 1
-    with pytest.raises(Problem, match="No prompt fits"):
+    with pytest.raises(Problem):
         run_bench(replace(short, max_tokens=5000), progress=lambda line: None)
 
 
@@ -245,49 +232,21 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options):
     assert names == ["slipstream lookup 2", "slipstream lookup auto"]
 
 
-def test_an_interrupt_leaves_no_difference_unexplained(options, monkeypatch):
-    class Interrupting:
-        name = "interrupting"
-
-        def run(self, workload):
-            if workload.limit == options.max_tokens:
-                raise KeyboardInterrupt
-
-    made = runners.make_runners
-
-    def wrong(*given):
-        return [*(r if r.name == PLAIN else Mistaken(r) for r in made(*given)), Interrupting()]
-
-    monkeypatch.setattr(run, "make_runners", wrong)
-    short = replace(options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), out=None)
-    _, *measured = run_bench(short, progress=lambda _: None).answers
-    assert [answer.fork.at for answer in measured] == [1, 1]
-
-
 @pytest.mark.parametrize("others", [True, False])
 def test_a_runner_that_fails_is_left_out_and_the_rest_goes_on(others, options, monkeypatch):
-    class Failing:
-        name = "failing"
-        runs = 0
+    made = runners.make_runners
 
-        def run(self, workload):
-            self.runs += 1
-            if self.runs > 1:
-                raise ValueError("enough")
-            return None
+    def odd(*given):
+        plain, mlx_lm = made(*given)
+        failing = Odd(mlx_lm, ValueError("enough"), at=2)
+        return [plain, failing] if others else [failing]
 
-    failing, made = Failing(), runners.make_runners
-    chosen = slice(None if others else -1, None)
-    monkeypatch.setattr(run, "make_runners", lambda *given: [*made(*given), failing][chosen])
+    monkeypatch.setattr(run, "make_runners", odd)
     short = replace(options, drafters=(), temperatures=(0.0,), repeats=2, out=None)
     measured = run_bench(short, progress=lambda line: None)
 
-    assert failing.runs == 2
-    assert measured.setup.refused == (("failing", "enough"),)
-    assert len(measured.answers) == (8 if others else 0), "two plain ones, two prompts, twice"
-
-
-# Where the prompts come from
+    assert measured.setup.refused == ((MLX_LM, "enough"),)
+    assert len(measured.answers) == (4 if others else 0), "a plain one, two prompts, twice"
 
 
 def test_own_and_built_in_prompts(tmp_path):
@@ -295,16 +254,9 @@ def test_own_and_built_in_prompts(tmp_path):
     own.write_text("One?\n\nTwo?\nThree?\n", encoding="utf-8-sig")  # as a Windows editor does
     assert [p.text for p in load_prompts(own, per_category=2)] == ["One?", "Two?"]
     assert [p.id for p in load_prompts(own, per_category=9)] == ["own/1", "own/3", "own/4"]
-    assert len(load_prompts(None, per_category=9)) == 12
-    assert len(load_prompts(None, per_category=1)) == 9
-    assert spread(range(10), 3) == [0, 3, 6]
-    assert spread([1, 2], 5) == [1, 2]
-
-
-def test_an_empty_or_broken_place_is_a_problem(tmp_path):
-    for place in (tmp_path, tmp_path / "none.txt"):
-        with pytest.raises(Problem, match="cannot be read"):
-            load_prompts(place, per_category=1)
+    assert [len(load_prompts(None, per_category=n)) for n in (9, 1)] == [12, 9]
+    assert (spread(range(10), 3), spread([1, 2], 5)) == ([0, 3, 6], [1, 2])
     (tmp_path / "empty.txt").write_text("\n \n")
-    with pytest.raises(Problem, match="contains no prompts"):
-        load_prompts(tmp_path / "empty.txt", per_category=1)
+    for place in (tmp_path, tmp_path / "none.txt", tmp_path / "empty.txt"):
+        with pytest.raises(Problem):
+            load_prompts(place, per_category=1)

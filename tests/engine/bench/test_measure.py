@@ -72,13 +72,10 @@ def linear(slope, step=0.0):
     return PassCurve(9, points, "model", 0.01 * step)
 
 
-def test_a_curve_between_its_points_and_beyond():
+def test_what_drafting_can_gain_by_a_curve_between_its_points_and_beyond():
     curve = linear(0.5)
     assert [curve.relative(rows) for rows in (1, 3, 8, 10)] == pytest.approx([1, 2, 4.5, 5.5])
     assert PassCurve(9, (CurvePoint(1, 0.5),)).relative(3) == 3
-
-
-def test_what_drafting_can_gain():
     free = linear(0.0)
     assert free.by_rows.gain(3, acceptance=1.0) == pytest.approx(4.0)
     assert free.by_rows.gain(3, acceptance=0.5) == pytest.approx(1.875)

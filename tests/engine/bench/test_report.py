@@ -43,26 +43,27 @@ from models.errors import Problem
 BENCH = Path(engine.bench.__file__).parent
 
 
-def test_what_is_read_is_what_was_found(report, options):
+def run_command(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", *map(str, words)])
+    return ended.value.code or 0
+
+
+def test_what_is_read_is_what_was_found_and_a_folder_of_reports_becomes_one_file(
+    report, options, tmp_path
+):
     again = read_report(options.out)
     assert replace(again, options={}) == replace(report, options={})
     assert len(again.options) == len(report.options)
-
-
-def test_a_folder_of_reports_becomes_one_file(options, tmp_path, capsys):
     kept = tmp_path / "kept"
     kept.mkdir()
-    console = Console(file=StringIO())
-    with pytest.raises(Problem, match="contains no reports"):
-        show_kept(kept, console, to=None)
+    with pytest.raises(Problem):
+        show_kept(kept, Console(file=StringIO()), to=None)
     for name in ("second", "first"):
         (kept / f"{name}.json").write_text(options.out.read_text())
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "--from", str(kept), "--markdown", str(tmp_path / "all.md")])
-    assert ended.value.code in (0, None)
-    headings = [
-        line for line in (tmp_path / "all.md").read_text().splitlines() if line.startswith("## ")
-    ]
+    assert run_command("--from", kept, "--markdown", tmp_path / "all.md") == 0
+    lines = (tmp_path / "all.md").read_text().splitlines()
+    headings = [line for line in lines if line.startswith("## ")]
     assert [heading.partition(":")[0] for heading in headings] == ["## first", "## second"]
 
 
@@ -107,16 +108,11 @@ def test_a_report_names_the_command_that_measures_it(report):
 
 
 def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
-    def measured(*words):
-        own = ("--prompts", str(options.prompts), "--max-tokens", "4", "--temperature", "0")
-        out = ("--out", str(tmp_path / "out.json"))
-        with pytest.raises(SystemExit) as ended:
-            main(["bench", "--target", str(options.target.path), *own, *out, *words])
-        assert ended.value.code in (0, None)
-        return read_report(tmp_path / "out.json")
-
-    model = options.drafters[1]
-    alone = measured("--runner", f"{model}/2", "--runner", "lookup/tree:4")
+    words = ["--target", options.target.path, "--prompts", options.prompts, "--max-tokens", 4]
+    words += ["--temperature", 0, "--out", tmp_path / "out.json"]
+    words += ["--runner", f"{options.drafters[1]}/2", "--runner", "lookup/tree:4"]
+    assert run_command(*words) == 0
+    alone = read_report(tmp_path / "out.json")
     ways = {row.runner for row in alone.rows}
     drafting = {"slipstream tiny 2", "mlx-lm tiny 2", "slipstream lookup tree:4"}
     assert ways == {PLAIN, MLX_LM, *drafting}
@@ -130,37 +126,22 @@ def test_the_command_line_measures_the_pairs_that_are_named(options, tmp_path):
 
 def test_the_command_shows_an_earlier_report_and_measures_nothing(options, tmp_path, capsys):
     written = tmp_path / "new" / "report.md"
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "--from", str(options.out), "--markdown", str(written)])
-    assert ended.value.code in (0, None)
+    assert run_command("--from", options.out, "--markdown", written) == 0
     shown = capsys.readouterr()
     assert "Speed, greedy" in shown.out
     assert shown.err == ""
     assert "## Speed, greedy" in written.read_text()
-
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "--from", str(tmp_path / "none.json")])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith(
-        "none.json cannot be read: No such file or directory. Check the path.\n"
-    )
+    assert run_command("--from", tmp_path / "none.json") == 2
+    assert "none.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not JSON"),
-        ("[]", "report is a list"),
-        ("{}", "report lacks .date."),
-        ("[" * 100_000, "not a benchmark report"),
-    ],
-)
-def test_what_is_no_report_is_a_problem(text, message, tmp_path):
+def test_what_is_no_report_or_cannot_be_written_is_a_problem(tmp_path):
     path = tmp_path / "report.json"
-    path.write_text(text)
-    with pytest.raises(Problem, match=message):
-        read_report(path)
-    with pytest.raises(Problem, match="cannot be read"):
+    for text in ("", "[]", "{}", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(Problem):
+            pytest.fail(f"{text[:9]} is {read_report(path)}")
+    with pytest.raises(Problem):
         read_report(tmp_path / "none.json")
     check_places(path, None, tmp_path / "new" / "out.json")
     for place in (tmp_path, path / "out.json"):
@@ -246,13 +227,10 @@ def test_ratio_is_taken_prompt_by_prompt():
     assert ratio([], [Timed("a", 1, 1.0)]) is None
 
 
-def test_figures_are_of_the_rounds_after_the_first():
+def test_figures_are_of_the_rounds_after_the_first_and_are_added_up():
     later = tally(without_first_round(EVENTS))
     assert (later.committed, later.rounds, later.plain, later.accepted) == (2, 2, 1, 1)
     assert later.prompt_tokens == 9
-
-
-def test_merge_adds_counts_and_positions():
     whole = tally(EVENTS)
     merged = merge([whole, whole, Stats(proposed_by_position=(1,), accepted_by_position=(1,))])
     assert merged.committed == 2 * whole.committed
