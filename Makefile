@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Not those whose processes are others', which compute as on a CPU.
 ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench conversation core distil draft_length drafters process)
 EVERY := -m "slow or not slow" --hypothesis-profile=all
-LOSSLESS := $(addprefix tests/engine/,test_lossless.py test_architectures.py test_distribution.py test_tree_distribution.py core/test_cache.py)
+LOSSLESS := $(addprefix tests/engine/,test_lossless.py test_architectures.py test_distribution.py core/test_cache.py)
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
 override PROMPT := $(value PROMPT)

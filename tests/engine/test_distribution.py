@@ -1,11 +1,14 @@
-"""End to end: what the loop writes has the target's distribution, whatever drafts and how far.
+"""End to end: what the loop writes has the target's distribution, whatever drafts, how far, and
+whether drafts branch.
 
 Two kinds of evidence, both against exact enumeration (see `tests.support.engine.markov`): the joint
 distribution of the first three tokens of many short texts, and every next token of one long text,
-given the two before it. Drafts that branch: `test_tree_distribution.py`.
+given the two before it.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from unittest import mock
 
@@ -18,15 +21,17 @@ import engine.core.sampling
 from engine.core.decoder import Decoder
 from engine.core.sampling import noise
 from engine.draft_length import DraftChoice
-from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
+from engine.tree import Tree
 from tests.engine.core.test_sampling import slow_scores
+from tests.support.engine.branching import Branching
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -44,8 +49,9 @@ from tests.support.engine.drawn_texts import (
     write,
 )
 from tests.support.engine.first_two import exact_first_two
-from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.support.engine.markov import Markov, decoder, drafting_tables, exact, joint, random_table
 from tests.support.engine.tiny import build, noisy
+from tests.support.engine.trees import Shaped
 from tests.support.mostly_slow import mostly_slow
 
 CHAINS = {
@@ -58,39 +64,65 @@ CHAINS = {
     "one left": Sampling(temperature=1.0, top_k=1),
 }
 
+LOW = Tree((-1, -1, -1, 0, 0, 1))
+HIGH = Tree((-1, 0, 1, 0, -1, 4, -1))
+COLD = replace(WARM, temperature=0.5)
+FILTERED = replace(WARM, top_p=0.8)
+REPEATABLE = replace(WARM, repeatable=True)
+
 # --- The first tokens together
 
 
-def test_first_three_tokens():
-    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), WARM, texts=150)
-
-    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+def chain(drafting):
+    return model_drafter(DRAFTING[drafting])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [1, 4])
-@pytest.mark.parametrize("drafting", DRAFTING)
-def test_first_three_tokens_of_many_texts(drafting, length):
-    drafter = model_drafter(DRAFTING[drafting])
-
-    counts = short_texts(drafter, Fixed(length), WARM, texts=1_500)
-
-    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+def trees(drafting, **options):
+    return Branching(DRAFTING[drafting], **options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [0, 3])
-def test_first_three_tokens_of_repeatable_texts(length):
-    """Over all seeds; with one seed there is one text, whatever is drafted."""
-    repeatable = replace(WARM, repeatable=True)
-    drafter = model_drafter(DRAFTING["noisy"])
-    counts = short_texts(drafter, Fixed(length), repeatable, texts=150)
-    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+@dataclass(frozen=True)
+class Texts:
+    """What is drafted, and how far, in `count` short texts or in a long one of so many tokens.
+    `accepted`: more drafted tokens than that are."""
+
+    drafter: Callable
+    policy: Callable
+    sampling: Sampling
+    count: int
+    table: np.ndarray = TABLE
+    accepted: int = -1
+
+
+SHORT_TEXTS = {
+    "a chain": Texts(partial(chain, "noisy"), partial(Fixed, 2), WARM, 150),
+    "a tree, filtered": Texts(partial(trees, "noisy"), partial(Shaped, LOW), FILTERED, 150),
+    "a tree": Texts(partial(trees, "noisy"), partial(Shaped, LOW), WARM, 150),
+    # Over all seeds; with one seed there is one text, whatever is drafted.
+    "repeatable": Texts(partial(chain, "noisy"), partial(Fixed, 0), REPEATABLE, 150),
+    "a repeatable chain": Texts(partial(chain, "noisy"), partial(Fixed, 3), REPEATABLE, 150),
+    **{
+        f"many, {drafting} {length}": Texts(
+            partial(chain, drafting), partial(Fixed, length), WARM, 1_500
+        )
+        for drafting, length in product(DRAFTING, [1, 4])
+    },
+}
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("name", SHORT_TEXTS)
+def test_first_three_tokens(name):
+    case = SHORT_TEXTS[name]
+    counts = short_texts(case.drafter(), case.policy(), case.sampling, texts=case.count)
+    expected = joint(exact(TABLE, case.sampling), PROMPT, SHORT)
+    assert counts[expected == 0].sum() == 0
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
 
 
 @pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
 def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting):
-    task = no_ends(replace(WARM, repeatable=True), seed=5, length=40)
+    task = no_ends(REPEATABLE, seed=5, length=40)
     plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
     for length in (1, 3, 5):
         drafter = model_drafter(DRAFTING[drafting])
@@ -106,6 +138,34 @@ def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting):
             assert write(decoder(TABLE), drafter, Fixed(3), task, PROMPT)[0] != plain
 
 
+CERTAIN = {
+    "repeatable, penalties": replace(PENALIZED, repeatable=True),
+    "greedy, penalties in a short window": replace(PENALIZED, temperature=0.0),
+    "greedy, all penalties": Sampling(
+        repetition_penalty=1.3, presence_penalty=0.5, frequency_penalty=0.3
+    ),
+    "repeatable": REPEATABLE,
+    "greedy": Sampling(),
+}
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("how", CERTAIN)
+@pytest.mark.parametrize("drafting", ["noisy", *sorted({*DRAFTING} - {"noisy"})])
+def test_a_certain_text_does_not_depend_on_trees(drafting, how):
+    task = no_ends(CERTAIN[how], seed=5, length=60)
+    plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
+
+    text, rulings = write(
+        decoder(TABLE), Branching(DRAFTING[drafting]), Shaped(LOW, HIGH), task, PROMPT
+    )
+
+    assert text == plain
+    if drafting in {"noisy", "random"} and "greedy, " not in how:  # later alternatives are right
+        paths = [(Tree(each.parents), each.path) for each in rulings if each.parents]
+        assert any(tree.ranks[token] for tree, path in paths for token in path)
+
+
 def joint_with_penalties():
     table = np.array(TABLE, dtype=np.float64)
     expected = np.ones((VOCABULARY,) * SHORT)
@@ -119,10 +179,14 @@ def joint_with_penalties():
 
 
 @pytest.mark.slow
-def test_first_three_tokens_with_penalties():
+@pytest.mark.parametrize(
+    ("make", "policy"), [(chain, Fixed(2)), (trees, Shaped(LOW))], ids=["chains", "trees"]
+)
+def test_first_three_tokens_with_penalties(make, policy):
+    """A history of one token less, or of a token beside, would give another distribution."""
     unpenalized = joint(exact(TABLE, WARM), PROMPT, SHORT)
 
-    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), PENALIZED, texts=300)
+    counts = short_texts(make("noisy"), policy, PENALIZED, texts=400)
 
     assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
     assert excess(counts.ravel(), unpenalized.ravel()) > 1.0
@@ -131,40 +195,97 @@ def test_first_three_tokens_with_penalties():
 # --- Every token of a long text, given the two before
 
 
-@pytest.mark.parametrize("drafting", mostly_slow(DRAFTING, quick=["noisy"]))
-def test_every_token_of_a_long_text(drafting):
-    drafter = model_drafter(DRAFTING[drafting])
+class Erratic(Fixed):
+    """Another length every round, plain ones in between."""
 
-    counts, rulings = long_text(drafter, Fixed(4), WARM, length=400)
+    def __init__(self):
+        super().__init__(0)
+        self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
-    assert counts.sum() == 400
-    assert excess(counts, exact(TABLE, WARM)) < 1.0
-    if drafting == "self":
+    def choose(self, candidates, *, most, context, others=0):
+        length = self._lengths.pop()
+        return DraftChoice(min(length, most), rounds=1 if length else 3)
+
+
+FEW = random_table(3)  # and a drafter that is mostly wrong
+OF_FEW = drafting_tables(FEW)["random"]
+BOTH = partial(Shaped, LOW, HIGH)
+COPIERS = {  # copies are certain; what is copied depends on what was written before
+    "lookup": LookupDrafter,
+    "suffix": SuffixDrafter,
+    "lookahead": LookaheadDrafter,
+    "cascade": lambda: Cascade(LookupDrafter(), chain("noisy")),
+}
+LONG_TEXTS = {
+    **{
+        f"{drafting} chains": Texts(partial(chain, drafting), partial(Fixed, 4), WARM, 400)
+        for drafting in DRAFTING
+    },
+    **{
+        f"chains, {name}": Texts(
+            *(partial(chain, "noisy"), partial(Fixed, 3), sampling, 400),
+            accepted=-1 if name == "one left" else 120,
+        )
+        for name, sampling in CHAINS.items()
+    },
+    "chains of few": Texts(
+        partial(model_drafter, OF_FEW, vocabulary=3), partial(Fixed, 2), WARM, 450, FEW
+    ),
+    "trees": Texts(partial(trees, "random"), BOTH, WARM, 350, accepted=100),
+    "trees with a guess": Texts(
+        partial(trees, "random", guesses=True), BOTH, WARM, 350, accepted=100
+    ),
+    "trees of few": Texts(
+        partial(Branching, OF_FEW, alternatives=2), partial(Shaped, LOW), WARM, 350, FEW
+    ),
+    **{
+        f"{drafting} trees, {name}": Texts(partial(trees, drafting), BOTH, sampling, 1_000)
+        for drafting, (name, sampling) in product(("noisy", "hostile"), CHAINS.items())
+    },
+    **{
+        f"{name}, erratic": Texts(drafter, Erratic, COLD, 400, accepted=40)
+        for name, drafter in COPIERS.items()
+    },
+    **{
+        f"{name}, automatic": Texts(drafter, Automatic, COLD, 400)
+        for name, drafter in COPIERS.items()
+    },
+}
+TELLING = ("noisy chains", "chains of few", "chains, all", "trees with a guess")
+
+
+@pytest.mark.parametrize(
+    "name", mostly_slow(LONG_TEXTS, quick=[*TELLING, "suffix, erratic", "cascade, automatic"])
+)
+def test_every_token_of_a_long_text(name):
+    case = LONG_TEXTS[name]
+
+    counts, rulings = long_text(
+        case.drafter(), case.policy(), case.sampling, length=case.count, table=case.table
+    )
+
+    possible = exact(case.table, case.sampling)
+    assert counts.sum() == case.count
+    assert counts[possible == 0].sum() == 0
+    if case.sampling.top_k != 1:
+        assert excess(counts, possible) < 1.0
+    assert accepted(rulings) > case.accepted
+    if name == "self chains":
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
-def test_tokens_in_the_place_of_rejected_ones():
-    """Few tokens, and a drafter that is mostly wrong."""
-    table = random_table(3)
-    drafter = model_drafter(drafting_tables(table)["random"], vocabulary=3)
+@pytest.mark.slow
+def test_trees_of_what_the_target_saw():
+    target = Decoder(Markov(TABLE), trial=lambda: True)
+    to_do = no_ends(COLD, seed=0, length=400)
+    text, rulings = write(target, LookaheadDrafter(), FixedTree(12), to_do, PROMPT)
+    tokens = np.array(PROMPT + text)
+    counts = np.zeros(TABLE.shape, dtype=np.int_)
+    np.add.at(counts, (tokens[:-2], tokens[1:-1], tokens[2:]), 1)
 
-    counts, _ = long_text(drafter, Fixed(2), WARM, length=450, table=table)
-
-    assert excess(counts, exact(table, WARM)) < 1.0
-
-
-@pytest.mark.parametrize("chain_name", mostly_slow(CHAINS, quick=["all"]))
-def test_long_text_behind_every_filter(chain_name):
-    sampling = CHAINS[chain_name]
-    drafter = model_drafter(DRAFTING["noisy"])
-
-    counts, rulings = long_text(drafter, Fixed(3), sampling, length=400)
-
-    possible = exact(TABLE, sampling)
-    assert counts[possible == 0].sum() == 0
-    if chain_name != "one left":
-        assert accepted(rulings) > 120
-        assert excess(counts, possible) < 1.0
+    assert excess(counts, exact(TABLE, COLD)) < 1.0
+    assert accepted(rulings) > 130
+    assert sum(bool(verdict.parents) for verdict in rulings) > 130
 
 
 @pytest.mark.slow
@@ -186,49 +307,6 @@ def test_long_text_of_fewer_candidates_than_tokens(monkeypatch):
     assert accepted(rulings) > 180
     assert excess(counts, possible) < 1.0
     assert wrong[possible == 0].sum() > 0 or excess(wrong, possible) > 1.0
-
-
-class Erratic(Drafter):
-    """Another length every round, plain ones in between."""
-
-    def __init__(self):
-        self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
-
-    def choose(self, candidates, *, most, context, others=0):
-        length = self._lengths.pop()
-        return DraftChoice(min(length, most), rounds=1 if length else 3)
-
-    def observe(self, measured):
-        pass
-
-    def restart(self):
-        pass
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("kind", "policy"),
-    mostly_slow(
-        product(["lookup", "suffix", "lookahead", "cascade"], [Erratic, Automatic]),
-        quick=[("suffix", Erratic), ("cascade", Automatic)],
-    ),
-)
-def test_drafters_and_lengths_that_change(kind, policy):
-    # Copies are certain; what is copied depends on what was written before.
-    drafters = {
-        "lookup": LookupDrafter,
-        "suffix": SuffixDrafter,
-        "lookahead": LookaheadDrafter,
-        "cascade": lambda: Cascade(LookupDrafter(), model_drafter(DRAFTING["noisy"])),
-    }
-    drafter = drafters[kind]()
-    cold = replace(WARM, temperature=0.5)
-
-    counts, rulings = long_text(drafter, policy(), cold, length=400)
-
-    assert excess(counts, exact(TABLE, cold)) < 1.0
-    if policy is Erratic:
-        assert accepted(rulings) > 40
 
 
 @pytest.mark.parametrize(
