@@ -3,7 +3,7 @@ mlx-lm's own tests build.
 
 `tests/data/architectures.json` has their configurations, made smaller. A random model of each
 writes a plain text. Then it writes the text with drafts that are partly wrong: in chains, in trees
-where it can read them, and again from the middle, behind a rewind. This happens on the CPU, and as
+where it can read them, and again from the middle, after a rewind. This happens on the CPU, and as
 on a Mac. A difference is a near tie (`engine/near_ties.py`) or a fault.
 """
 
@@ -33,30 +33,8 @@ ROWS = (2, 6, 9)  # of a pass, by which a Mac rounds
 VOCABULARY = 128
 
 _DATA = Path(__file__).parents[1] / "data" / "architectures.json"
-CONFIGURATIONS = json.loads(_DATA.read_text())["configurations"]
-LEFT_OUT = {
-    "bitnet": "its layers are Metal kernels",
-    "phi3small": "a pass ends the process on a CPU, in stock mlx-lm too",
-    "prism_hadamard_qwen35": "its weights are packed, and `build` multiplies them",
-    "qwen3_5 3": "stock mlx-lm raises TypeError: it has no recurrent layer, and is asked its mask",
-    "talkie": "its untrained logits are all zero",
-}
-WITHOUT_CONFIGURATION = {
-    "gemma3": "holds gemma3_text",
-    "glm_moe_dsa": "inherits from deepseek_v32",
-    "kimi_k25": "holds deepseek_v3",
-    "mellum": "not in mlx-lm's tests",
-    "ministral3": "not in mlx-lm's tests",
-    "mistral3": "holds llama or ministral3",
-    "muse_spark": "tested by mlx-lm in files of its own",
-    "olmo": "needs the package ai2-olmo",
-    "qwen2_vl": "holds qwen2",
-    "solar_open": "inherits from glm4_moe",
-}
-NO_ARCHITECTURES = {
-    "activations", "base", "bitlinear_layers", "cache", "gated_delta", "mla", "pipeline",
-    "rope_utils", "ssm", "switch_layers",
-}  # fmt: skip
+_LISTED = json.loads(_DATA.read_text())
+CONFIGURATIONS, LEFT_OUT = _LISTED["configurations"], _LISTED["left out"]  # and why
 QUICK = ("llama", "mamba2", "falcon_h1 2")
 NAMES = [name for name in CONFIGURATIONS if name not in LEFT_OUT]
 
@@ -111,6 +89,7 @@ def test_only_near_ties_differ(name, capsys):
 def test_every_architecture_of_mlx_lm_is_known():
     kinds = {sizes["model_type"] for sizes in CONFIGURATIONS.values()}
     modules = {module.name for module in pkgutil.iter_modules(mlx_lm.models.__path__)}
-    listed = {MODEL_REMAPPING.get(kind, kind) for kind in kinds} | WITHOUT_CONFIGURATION.keys()
-    assert modules - NO_ARCHITECTURES == listed
+    listed = {MODEL_REMAPPING.get(kind, kind) for kind in kinds}
+    listed |= _LISTED["without a configuration"].keys()
+    assert modules - {*_LISTED["modules that are none"]} == listed
     assert LEFT_OUT.keys() < CONFIGURATIONS.keys()

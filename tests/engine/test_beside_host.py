@@ -119,18 +119,18 @@ def test_a_round_is_charged_by_the_clock_of_its_answer():
 
 
 def test_a_plain_token_is_written_before_the_next_pass_has_ended(model):
-    left, behind_the_last = list[float](), list[float]()
+    left, after_the_last = list[float](), list[float]()
     for _ in range(3):
         items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(4))
         *before, last = [seconds_left() for _ in items]
         left += before
-        behind_the_last.append(last)
+        after_the_last.append(last)
     assert len(left) == 9
-    assert median(left) > SHARE * model.pass_seconds > median(behind_the_last)
+    assert median(left) > SHARE * model.pass_seconds > median(after_the_last)
 
 
 def test_a_draft_is_not_charged_for_its_pass(model):
-    """What is waited for behind it is its verdict."""
+    """What is waited for after it is its verdict."""
     found = rounds(model, Known(SCRIPT), 3, count=20)
     assert len(found) == 5
     assert median(each.draft_seconds for each in found) < SHARE * model.pass_seconds
@@ -192,41 +192,36 @@ class InRuns(Fixed):
 
 def test_the_ends_of_a_run_of_plain_tokens_are_told():
     """Nothing runs beside the first, and nothing is built beside the last."""
-    policy, tokens = InRuns(4), list(PROMPT)
-    items = list(speculate(Decoder(Scripted(SCRIPT)), NoDrafter(), policy, tokens, task(9)))
-    assert policy.edges == [each.edge for each in items] == [n % 4 in (0, 3) for n in range(9)]
-    with computing_as(CPU):  # where nothing ever does
-        policy, tokens = InRuns(4), list(PROMPT)
-        items = list(speculate(Decoder(Scripted(SCRIPT)), NoDrafter(), policy, tokens, task(9)))
-    assert policy.edges == [each.edge for each in items] == [False] * 9
+    for device, edges in [(GPU, [n % 4 in (0, 3) for n in range(9)]), (CPU, [False] * 9)]:
+        with computing_as(device):  # beside a CPU nothing ever does
+            policy, target = InRuns(4), Decoder(Scripted(SCRIPT))
+            items = list(speculate(target, NoDrafter(), policy, list(PROMPT), task(9)))
+        assert policy.edges == [each.edge for each in items] == edges
 
 
-class KnownToAll(Known):
-    """For several conversations with the same script."""
+def events_of(model, tokenizer, *jobs, parallel):
+    """The events of answers with drafts of three, as they come."""
+    session = Session(loaded(model, tokenizer), policy=Fixed(3))
+    session.drafter = Known(SCRIPT)
+    scheduler = Scheduler(session, parallel=parallel, room=1 << 20, batching=False, fail=failure)
+    for job in jobs:
+        yield from scheduler.add(job)
+    while scheduler.busy:
+        yield from scheduler.step()
 
-    def fork(self, decoder):
-        return KnownToAll(SCRIPT)
 
-
-def conversation(model, tokenizer, drafter, length):
-    session = Session(loaded(model, tokenizer), policy=Fixed(length))
-    session.drafter = drafter
-    return session
+ASKED = Prompt(tokens=tuple(PROMPT)), Request(max_tokens=8, sampling=Sampling(temperature=0.0))
 
 
 def test_a_race_charges_each_answer_for_its_own_passes(model, tokenizer):
     """All the time is somebody's, and none is both's."""
-    session = conversation(model, tokenizer, Known(SCRIPT), 3)
-    scheduler = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
-    request = Request(max_tokens=8, sampling=Sampling(temperature=0.0))
-    race = Job("drafted", Prompt(tokens=tuple(PROMPT)), request, rival="plain")
-    seconds = {"plain": list[float](), "drafted": list[float]()}
-    assert list(scheduler.add(race)) == []
+    seconds = {"plain": [], "drafted": []}
+    events = events_of(model, tokenizer, Job("drafted", *ASKED, rival="plain"), parallel=1)
+    next(events)  # all is made
     began = time.perf_counter()
-    while scheduler.busy:
-        for event in scheduler.step():
-            if isinstance(event, Verdict):
-                seconds[event.generation].append(event.seconds)
+    for event in events:
+        if isinstance(event, Verdict):
+            seconds[event.generation].append(event.seconds)
     whole = time.perf_counter() - began
     plain, drafted = seconds.values()
     assert (len(plain), len(drafted)) == (8, 2)
@@ -236,15 +231,8 @@ def test_a_race_charges_each_answer_for_its_own_passes(model, tokenizer):
 
 
 def test_of_several_answers_none_leaves_work_to_the_turn_of_another(model, tokenizer):
-    session = conversation(model, tokenizer, KnownToAll(SCRIPT), 3)
-    scheduler = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
-    request = Request(max_tokens=8, sampling=Sampling(temperature=0.0))
-    left = list[float]()
-    for name in ("first", "second"):
-        list(scheduler.add(Job(name, Prompt(tokens=tuple(PROMPT)), request)))
-    while scheduler.busy:
-        for event in scheduler.step():
-            if isinstance(event, Verdict):
-                left.append(seconds_left())
+    jobs = [Job(name, *ASKED) for name in ("first", "second")]
+    events = events_of(model, tokenizer, *jobs, parallel=2)
+    left = [seconds_left() for event in events if isinstance(event, Verdict)]
     assert len(left) == 4
     assert median(left) < SHARE * model.pass_seconds

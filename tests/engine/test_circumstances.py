@@ -28,16 +28,6 @@ Currently in use:
 """
 
 
-class Readings:
-    """What the system would say, one after another."""
-
-    def __init__(self, *readings):
-        self._readings = iter(readings)
-
-    def __call__(self):
-        return next(self._readings)
-
-
 @pytest.mark.parametrize(
     ("whole", "busy", "own", "heavy"),
     [
@@ -53,14 +43,14 @@ class Readings:
 def test_what_others_did_tells(whole, busy, own, heavy):
     began = ProcessorTimes(100.0, 90.0, 5.0)  # what was before does not count
     now = ProcessorTimes(100.0 + whole, 90.0 + busy, 5.0 + own)
-    assert Contention(Readings(began, now)).heavy is heavy
+    assert Contention(iter([began, now]).__next__).heavy is heavy
 
 
-@pytest.mark.parametrize(("load", "heavy"), [(1.0, False), (9.0, True)])
-def test_where_the_system_does_not_say_the_load_does(load, heavy, monkeypatch):
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+def test_where_the_system_does_not_say_the_load_does(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert Contention(Readings(None, None)).heavy is heavy
+    for load, heavy in [(1.0, False), (9.0, True)]:
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, load, load))
+        assert Contention(lambda: None).heavy is heavy
 
 
 def test_what_linux_says(tmp_path):
@@ -76,24 +66,18 @@ def test_what_linux_says(tmp_path):
     assert processor_times(tmp_path / "none") is None
 
 
-def test_a_macs_gpu_works_for_others():
+def test_what_a_mac_says_of_its_gpu_and_its_power_mode(monkeypatch):
     line = '"PerformanceStatistics" = {"recoveryCount"=80,"Device Utilization %"=29,"In use"=0}'
     assert gpu_share_in_ioreg(line) == 0.29
     assert gpu_share_in_ioreg(line.replace("29", "0") + "\n" + line.replace("29", "7")) == 0.07
     assert gpu_share_in_ioreg("") == 0.0
-
-
-def test_a_macs_power_mode():
     assert power_mode_in_pmset(PMSET) == "lowpowermode 1"
     assert power_mode_in_pmset(" powermode            2\n") == "powermode 2"
     assert power_mode_in_pmset("") == ""
-    if sys.platform != "darwin":
+    for platform in ("linux", "darwin"):  # there is no pmset here
+        monkeypatch.setattr("sys.platform", platform)
+        assert platform == sys.platform
         assert power_mode() == ""
-
-
-def test_a_mac_that_does_not_tell_its_power_mode(monkeypatch):
-    monkeypatch.setattr("sys.platform", "darwin")  # there is no pmset here
-    assert power_mode() == ""
 
 
 def test_an_m5_with_a_system_that_lacks_what_mlx_needs_is_told_to_update(monkeypatch):

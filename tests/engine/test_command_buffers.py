@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -60,29 +61,22 @@ def test_a_process_for_a_target_with_experts_starts_with_them(mac, model):
     for config in ({}, {"num_experts": None}, {"text_config": {"num_experts": 0}}):
         assert seen_by(with_buffers(PRINT, model(**config))) == {}
     assert seen_by(with_buffers(PRINT, model(text_config={"num_local_experts": 8}))) == LARGER
-    assert seen_by(with_buffers(PRINT, "")) == {}
-    assert seen_by(with_buffers(PRINT, "/no/such/model")) == {}
-
-
-def test_an_engine_starts_so(model):
+    for none in ("", "/no/such/model"):
+        assert seen_by(with_buffers(PRINT, none)) == {}
+    # An engine starts so.
     assert host_command(model(num_experts=8)) == with_buffers(host_command(), model(num_experts=8))
     assert host_command(model()) == host_command()
 
 
-def test_what_the_user_has_set_wins(model, monkeypatch):
-    monkeypatch.setenv(OPERATIONS, "77")
-    assert seen_by(with_buffers(PRINT, model(num_experts=128))) == {OPERATIONS: "77"}
-    assert buffers_in_force() == f"{OPERATIONS}=77"
-
-
-def test_the_doctor_says_what_is_in_force_on_a_gpu(monkeypatch):
-    from dataclasses import replace
-
+def test_what_the_user_has_set_wins_and_the_doctor_says_what_is_in_force_on_a_gpu(
+    model, monkeypatch
+):
     def told(device):
         machine = replace(this_machine(), device=device)
         return [check.fact for check in machine_checks(machine) if check.name == "buffers"]
 
     assert told("CPU") == []
     assert told("GPU Apple M1") == ["MLX's own command buffers"]
-    monkeypatch.setenv(NUMBERS, "400")
-    assert told("GPU Apple M1") == [f"{NUMBERS}=400"]
+    monkeypatch.setenv(OPERATIONS, "77")
+    assert seen_by(with_buffers(PRINT, model(num_experts=128))) == {OPERATIONS: "77"}
+    assert told("GPU Apple M1") == [buffers_in_force()] == [f"{OPERATIONS}=77"]

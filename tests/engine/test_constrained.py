@@ -103,7 +103,7 @@ def test_an_answer_obeys_its_schema(name, stories, disturbed):
 
 
 @pytest.mark.usefixtures("on_the_cpu")
-def test_what_is_behind_a_mark_obeys(stories, disturbed):
+def test_what_is_after_a_mark_obeys(stories, disturbed):
     grammar = Grammar("regex", "(yes|no)!{1,3}", after=".")
     for sampling in (Sampling(), WARM):
         plain = answer(stories, NoDrafter(), grammar, sampling)

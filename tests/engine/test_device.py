@@ -34,22 +34,22 @@ def metal(monkeypatch):
         yield metal
 
 
-@pytest.mark.parametrize(("held", "limits"), [(70, [77, 0]), (95, [100, 0]), (50, [])])
-def test_a_large_pair_is_wired_while_it_answers(held, limits, metal, tmp_path):
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        pytest.param([(70, False), (70, True), (70, True), (0, False)], [77, 0], id="a large pair"),
+        pytest.param([(95, True), (95, True), (0, False)], [100, 0], id="one that fills memory"),
+        pytest.param([(50, True), (50, True), (0, False)], [], id="a smaller one"),
+        pytest.param(
+            [(held, True) for held in (70, 77, 78, 85, 99, 120)], [77, 85, 100], id="growing caches"
+        ),
+    ],
+)
+def test_a_large_pair_is_wired_while_it_answers(said, limits, metal, tmp_path):
     wired = Wired(tmp_path / "lock")
-    metal["held"] = held
-    for busy in (False, True, True):
+    for metal["held"], busy in said:
         wired.keep(busy)
-    metal["held"] = 0  # it was unloaded meanwhile
-    wired.keep(False)
     assert metal["limits"] == limits
-
-
-def test_what_is_wired_grows_with_the_caches(metal, tmp_path):
-    wired = Wired(tmp_path / "lock")
-    for metal["held"] in (70, 77, 78, 85, 99, 120):
-        wired.keep(True)
-    assert metal["limits"] == [77, 85, 100]
 
 
 def test_one_process_at_a_time_has_memory_wired(metal, tmp_path):
@@ -99,7 +99,7 @@ def test_on_a_cpu_nothing_is_wired(monkeypatch, tmp_path):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("drafter", "length"), [("suffix", 3), ("none", 0)])
-def test_the_pool_is_freed_in_a_long_answer_and_behind_it(drafter, length, tokenizer, monkeypatch):
+def test_the_pool_is_freed_in_a_long_answer_and_after_it(drafter, length, tokenizer, monkeypatch):
     """On a GPU what caches outgrow stays in MLX's pool; on a CPU nothing of it is seen."""
     target = loaded(build("llama", vocabulary=260, layers=1), tokenizer)
     session = Session(replace(target, ends=frozenset()), drafter=drafter, policy=Fixed(length))

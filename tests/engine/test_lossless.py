@@ -111,69 +111,62 @@ def noisy_of(case):
     return noisy(model_of(case))
 
 
+def once_a_backend(make):
+    """Keep what is made of the last cases, on each backend by itself."""
+    kept = functools.lru_cache(maxsize=4)(lambda case, _: make(case))
+    return lambda case: kept(case, backend())
+
+
+@once_a_backend
 def plain_of(case):
-    return _plain_of(case, backend())
-
-
-@functools.lru_cache(maxsize=4)
-def _plain_of(case, _):
     return plainly(model_of(case), count=COUNT, quantized=case.quantized, block=case.block)
 
 
+@once_a_backend
 def second_bests_of(case):
     """What the target nearly wrote at each position of the plain text: never right."""
-    return _second_bests_of(case, backend())
-
-
-@functools.lru_cache(maxsize=4)
-def _second_bests_of(case, _):
     text = [*PROMPT, *plain_of(case)]
     seconds = [second for _, second, _ in ranked(model_of(case), text, quantized=case.quantized)]
     return [text[0], *seconds]
 
 
 def drafter_of(kind, case, target):
+    def own(model):
+        return decoder(model, quantized=case.quantized, block=case.block)
+
     def by(model):
-        own = decoder(model, quantized=case.quantized, block=case.block)
-        return ModelDrafter(own, vocabulary=target.vocabulary)
+        return ModelDrafter(own(model), vocabulary=target.vocabulary)
 
-    match kind:
-        case "self":
-            return by(model_of(case))
-        case "noisy":
-            return by(noisy_of(case))
-        case "random":
-            return by(model_of(case, seed=1))
-        case "hostile":
-            return Known(second_bests_of(case))
-        case "lookup":
-            return LookupDrafter()
-        case "lookahead":
-            return LookaheadDrafter()
-        case "suffix":
-            return SuffixDrafter()
-        case "early-exit":
-            return EarlyExitDrafter(target, layers=2)
-        case "head":
-            return untrained_drafter(target)
-        case "block":
-            return block_drafter(target, "dspark")
-        case "trees":
-            return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
-        case "other tokens":
-            own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
-            pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
-            return OtherTokenizerDrafter(own, pair)
-        case "abridged":
-            drafter = by(noisy_of(case))
-            drafter.leave_out(lambda: [range(1, 3), range(5, 9)])
-            return drafter
-        case "cascade":
-            return Cascade(LookupDrafter(), by(noisy_of(case)))
-    raise ValueError(kind)
+    def by_other_tokens():
+        other = own(noisy_of(case))
+        pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=other.vocabulary)
+        return OtherTokenizerDrafter(other, pair)
+
+    def abridged():
+        drafter = by(noisy_of(case))
+        drafter.leave_out(lambda: [range(1, 3), range(5, 9)])
+        return drafter
+
+    makers = {
+        "self": lambda: by(model_of(case)),
+        "noisy": lambda: by(noisy_of(case)),
+        "random": lambda: by(model_of(case, seed=1)),
+        "hostile": lambda: Known(second_bests_of(case)),
+        "lookup": LookupDrafter,
+        "lookahead": LookaheadDrafter,
+        "suffix": SuffixDrafter,
+        "early-exit": lambda: EarlyExitDrafter(target, layers=2),
+        "head": lambda: untrained_drafter(target),
+        "block": lambda: block_drafter(target, "dspark"),
+        "trees": lambda: Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1)),
+        "other tokens": by_other_tokens,
+        "abridged": abridged,
+        "cascade": lambda: Cascade(LookupDrafter(), by(noisy_of(case))),
+    }
+    return makers[kind]()
 
 
-def run_of(case, kind, length, check_caches=True):
+def run_of(case, kind, length):
     return run_greedily(
         model_of(case),
         lambda target: drafter_of(kind, case, target),
@@ -181,7 +174,6 @@ def run_of(case, kind, length, check_caches=True):
         count=COUNT,
         quantized=case.quantized,
         block=case.block,
-        check_caches=check_caches,
         trees=kind == "trees",
     )
 
@@ -256,13 +248,13 @@ def texts_on_a_mac(case):
     return texts, texts.roundings(PROMPT, texts.plain(PROMPT, COUNT).text)
 
 
-def ties_of(case, trials, *, check_caches=True):
+def ties_of(case, trials):
     """How many near ties there are in as many runs as on a Mac, and how many differ otherwise."""
     texts, roundings = texts_on_a_mac(case)
     forks = [
         fork
         for kind, length in trials
-        for fork in texts.forks(PROMPT, run_of(case, kind, length, check_caches).tokens, roundings)
+        for fork in texts.forks(PROMPT, run_of(case, kind, length).tokens, roundings)
     ]
     near = sum(fork.near_tie for fork in forks)
     return near, len(forks) - near

@@ -1,4 +1,4 @@
-"""Behind pictures, greedy decoding with drafts writes what it writes without, whatever was read
+"""After pictures, greedy decoding with drafts writes what it writes without, whatever was read
 before: families x drafters x lengths, on the CPU bit for bit and as on a Mac up to near ties."""
 
 import functools
@@ -11,14 +11,9 @@ import pytest
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
 from engine.device import backend
-from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import NoDrafter
-from engine.drafters.copying import LookupDrafter, SuffixDrafter
-from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import ChatMessage, Request, Sampling, chat
-from tests.support.engine import gemma4
+from tests.support.engine import gemma4, sessions
 from tests.support.engine.backends import on_a_mac
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.eagles import eagle_drafter
@@ -54,9 +49,13 @@ def pictures(tmp_path_factory):
 
 @functools.cache
 def model_of(architecture):
-    if architecture in gemma4.TARGETS:
-        return gemma4.build_target(architecture, vocabulary=VOCABULARY)
-    return shallow(architecture, vocabulary=VOCABULARY)
+    make = gemma4.build_target if architecture in gemma4.TARGETS else shallow
+    return make(architecture, vocabulary=VOCABULARY)
+
+
+@functools.cache
+def noisy_of(architecture):
+    return noisy(model_of(architecture))
 
 
 def target_of(tokenizer, architecture):
@@ -65,22 +64,15 @@ def target_of(tokenizer, architecture):
 
 def use(session, kind, length, *, script=()):
     """Draft with a drafter of this kind. `script`: the prompt and the answer to it, for trees."""
-    target, model, name = session.decoder, session.target.model, session.target.folder.model_type
-    drafters = {
-        "none": NoDrafter,
-        "lookup": LookupDrafter,
-        "suffix": SuffixDrafter,
-        "lookahead": LookaheadDrafter,
-        "early-exit": lambda: EarlyExitDrafter(target, layers=len(model.layers) - 1),
+    target, name = session.decoder, session.target.folder.model_type
+    makers = {
         "head": lambda: lively_drafter(target, seed=5),
-        "EAGLE-3": lambda: eagle(target, "EAGLE-3"),
+        "EAGLE-3": lambda: eagle(target),
         "block": lambda: block_drafter(target, "dspark"),
         "model": lambda: ModelDrafter(Decoder(noisy_of(name)), vocabulary=target.vocabulary),
         "trees": lambda: Guessing(script, vocabulary=VOCABULARY, wrong=now_and_then(1)),
     }
-    session.drafter = drafters[kind]()
-    session.policy = FixedTree(2 * length) if kind == "trees" else Fixed(length)
-    return session
+    return sessions.use(session, kind, name, length=length, **makers)
 
 
 DRAFTERS = (
@@ -90,14 +82,9 @@ DRAFTERS = (
 LENGTHS = (1, 2, 3, 5, 8)
 
 
-@functools.cache
-def noisy_of(architecture):
-    return noisy(model_of(architecture))
-
-
-def eagle(target, kind):
+def eagle(target):
     with TemporaryDirectory() as folder:
-        return eagle_drafter(kind, target, Path(folder), seed=3)
+        return eagle_drafter("EAGLE-3", target, Path(folder), seed=3)
 
 
 def answer(session, messages):
@@ -123,9 +110,9 @@ def plainly(target, messages):
     return _PLAIN[key]
 
 
-def chats(target, pictures):
+def chats(pictures):
     """Chats that follow each other in a session: other pictures in the same place, a picture more,
-    none, two in a message, the first again, and one that goes on behind it."""
+    none, two in a message, the first again, and one that goes on after it."""
     first, same_size, large, small = pictures
     question = "What is in it? It is "
     told = ChatMessage("assistant", "It is it.")
@@ -145,7 +132,7 @@ def differing(target, pictures, kind, length, *, first=None):
     """The numbers of the chats whose answers are not the plain ones."""
     session, wrong = Session(target), []
     use(session, "none" if kind == "trees" else kind, length)
-    for number, messages in enumerate(chats(target, pictures)[:first]):
+    for number, messages in enumerate(chats(pictures)[:first]):
         plain = plainly(target, messages)
         if kind == "trees":
             prompt = session.prepare(chat(messages), GREEDY).tokens
@@ -187,7 +174,7 @@ def ties(target, pictures, trials, *, first=None):
     for kind, length in trials:
         session = use(Session(target), "none" if kind == "trees" else kind, length)
         texts = PlainTexts(session.decoder.another, rows=ROWS)
-        for messages in chats(target, pictures)[:first]:
+        for messages in chats(pictures)[:first]:
             prompt = session.prepare(chat(messages), GREEDY).tokens
             plain = texts.plain(prompt, GREEDY.max_tokens)
             if kind == "trees":

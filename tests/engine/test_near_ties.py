@@ -4,47 +4,33 @@ from math import inf
 
 import pytest
 
-from tests.support.engine.near_ties import Fork, Rounding, first_fork
+from engine.near_ties import Fork
+from tests.support.engine.plain_texts import Rounding, first_fork
 
 PLAIN = [5, 6, 7, 8]
 MARGINS = [3.0, 0.25, 0.0, 1.0]
 
 
-def fork(written, difference=0.125):
-    roundings = [Rounding(2, 4, 0.5 * difference, 0), Rounding(5, 4, difference, 1)]
-    return first_fork(PLAIN, written, margins=MARGINS, roundings=roundings)
-
-
-def test_the_same_text_has_no_fork():
-    assert fork(PLAIN) is None
-
-
 @pytest.mark.parametrize(
-    ("written", "difference", "near"),
+    ("written", "difference", "fork", "near"),
     [
-        ([5, 9, 7, 8], 0.126, True),
-        ([5, 9, 7, 8], 0.125, False),  # as far apart as rounding could move both: not nearer
-        ([5, 6, 9, 8], 0.001, True),
-        ([5, 6, 9, 8], 0.0, False),  # equal logits, but kernels that round alike choose alike
-        ([9, 9, 9, 9], 0.126, False),
+        pytest.param(PLAIN, 0.125, None, False, id="the same"),
+        pytest.param(
+            [5, 9, 7, 8], 0.126, Fork(1, 6, 9, 0.25, 0.252), True, id="nearer than rounding"
+        ),
+        pytest.param([5, 9, 7, 8], 0.125, Fork(1, 6, 9, 0.25, 0.25), False, id="as near"),
+        pytest.param([5, 6, 9, 8], 0.001, Fork(2, 7, 9, 0.0, 0.002), True, id="equal logits"),
+        # Kernels that round alike choose alike.
+        pytest.param(
+            [5, 6, 9, 8], 0.0, Fork(2, 7, 9, 0.0, 0.0), False, id="equal, and no rounding"
+        ),
+        pytest.param([9, 9, 9, 9], 0.126, Fork(0, 5, 9, 3.0, 0.252), False, id="far apart"),
+        pytest.param(PLAIN[:3], 100.0, Fork(3, 8, -1, inf, 200.0), False, id="an earlier end"),
+        pytest.param([*PLAIN, 9], 100.0, Fork(4, -1, 9, inf, 200.0), False, id="a later end"),
     ],
 )
-def test_the_first_fork_is_judged(written, difference, near):
-    found = fork(written, difference)
-    assert found is not None
-    at = next(i for i, token in enumerate(written) if token != PLAIN[i])
-    assert (found.at, found.plain, found.written) == (at, PLAIN[at], written[at])
-    assert (found.margin, found.allowed) == (MARGINS[at], 2 * difference)
-    assert found.near_tie == near
-
-
-@pytest.mark.parametrize("written", [PLAIN[:3], [*PLAIN, 9], []])
-def test_a_text_that_ends_elsewhere_is_different(written):
-    found = fork(written, difference=100.0)
-    assert (found.at, found.margin, found.near_tie) == (min(len(written), 4), inf, False)
-
-
-def test_nothing_is_allowed_where_nothing_was_measured():
-    found = first_fork(PLAIN, [1, 2, 3, 4], margins=MARGINS, roundings=[])
-    assert found == Fork(0, 5, 1, 3.0, 0.0)
-    assert not found.near_tie
+def test_the_first_fork_is_a_near_tie_where_rounding_explains_it(written, difference, fork, near):
+    roundings = [Rounding(2, 4, 0.5 * difference, 0), Rounding(5, 4, difference, 1)]
+    found = first_fork(PLAIN, written, margins=MARGINS, roundings=roundings)
+    assert found == fork
+    assert (found is not None and found.near_tie) is near

@@ -1,5 +1,6 @@
 """Places: found exactly, longest first, and taken back as if nothing had been there."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,23 +54,20 @@ def test_a_match_at_one_place(text, tokens, place):
     assert places.match(tokens, [place]) == ([(place, expected)] if expected else [])
 
 
-def test_nothing_matches_across_a_gap():
-    places = Places(slots=8)
-    places.extend([1, 2, 3, GAP, 4, 5, 1, 2])
-    assert places.find([1, 2, 3, 4, 5]) == [(6, 2)]
-
-
-def test_the_latest_64_places_are_looked_at():
+def test_the_latest_64_places_are_looked_at_and_nothing_matches_across_a_gap():
     places = Places(slots=1 << 8)
     places.extend([1, 2, 3] * 100)
     assert [place for place, _ in places.find([0, 1, 2])] == [299 - 3 * i for i in range(64)]
+    places = Places(slots=8)
+    places.extend([1, 2, 3, GAP, 4, 5, 1, 2])
+    assert places.find([1, 2, 3, 4, 5]) == [(6, 2)]
 
 
 RUN = list(range(10, 60))
 
 
 def resumed(written, *, of=RUN):
-    """The matches behind a copy of the first 20 tokens, and what was `written` since."""
+    """The matches after a copy of the first 20 tokens, and what was `written` since."""
     places, copy = Places(slots=1 << 8), LastCopy()
     text = [*of, 1, 2, *of[:20]]
     places.extend(text)
@@ -83,7 +81,7 @@ def resumed(written, *, of=RUN):
     left_out=st.integers(0, 4),
     again=st.integers(2, 4),
 )
-def test_a_copy_goes_on_behind_an_edit(put, left_out, again):
+def test_a_copy_goes_on_after_an_edit(put, left_out, again):
     """Of whichever kind: tokens in place of others, put in, left out."""
     place = 20 + left_out + again
     found = resumed([*put, *RUN[20 + left_out : place]])
@@ -91,25 +89,28 @@ def test_a_copy_goes_on_behind_an_edit(put, left_out, again):
     assert found[0][1] > max((matched for _, matched in found[1:]), default=0)
 
 
-def test_one_token_resumes_a_copy_where_it_is_near():
-    assert resumed([100, RUN[21]]) == [(22, 5)]  # one in place of one
-    assert resumed([100, RUN[20]]) == [(21, 5)]
-    assert resumed([RUN[21]]) == [(22, 5)]
-    assert resumed([100, 101, RUN[23]]) == [(24, 5)]
-    assert resumed([100, 101, 102, RUN[26]]) == []
-    assert resumed([100, RUN[40]]) == []
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ([100, RUN[21]], [(22, 5)]),  # one in place of one
+        ([100, RUN[20]], [(21, 5)]),
+        ([RUN[21]], [(22, 5)]),
+        ([100, 101, RUN[23]], [(24, 5)]),
+        ([*range(100, 107), RUN[27]], [(28, 5)]),
+        ([*range(100, 108), RUN[28]], []),  # forgotten in time
+        ([100, 101, 102, RUN[26]], []),  # not near
+        ([100, RUN[40]], []),
+    ],
+    ids=str,
+)
+def test_one_token_resumes_a_copy_where_it_is_near(written, found):
+    assert resumed(written) == found
 
 
-def test_a_copy_goes_straight_on_where_others_match_as_well():
+def test_a_copy_goes_straight_on_where_others_match_as_well_and_a_short_one_is_not_resumed():
     again = [*RUN, 3, *RUN, 4, *RUN]
     assert [place for place, _ in resumed(RUN[20:22], of=again)[:2]] == [22, 124]
-
-
-def test_a_copy_is_forgotten_in_time():
-    nowhere = list(range(100, 108))
-    assert resumed([*nowhere[1:], RUN[27]]) == [(28, 5)]
-    assert resumed([*nowhere, RUN[28]]) == []
     places, copy = Places(slots=8), LastCopy()
     places.extend([*RUN, 1, *RUN[:6], 2])
-    copy.keep(places, 6, length=57, copied=4)  # too short a copy
+    copy.keep(places, 6, length=57, copied=4)
     assert copy.matches(places, [*RUN, 1, *RUN[:6], 2, RUN[7]]) == []

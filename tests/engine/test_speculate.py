@@ -1,20 +1,23 @@
-"""The loop: where it ends, what it leaves behind, when it waits, and what it costs."""
+"""The loop, with drafts that are chains or trees: where it ends, what it leaves behind, when it
+waits, and what it costs."""
 
 import functools
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from unittest import mock
 
 import mlx.core as mx
+import psutil
 import pytest
 
-import engine.core.loop
+import engine.core.judging
 import engine.core.rounds
 from engine.core.decoder import Decoder
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict, Unconstrained
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import LookupDrafter
@@ -22,29 +25,36 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
+from engine.tree import Tree
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
     GREEDY,
     PROMPT,
+    QUANTIZED,
     Known,
     Scripted,
     assert_as_fresh,
+    build_wide,
     decoder,
     ids_held,
     now_and_then,
     plainly,
     read_prompt,
-    resident_bytes,
     task,
     write,
 )
 from tests.support.engine.tiny import noisy, shallow
+from tests.support.engine.trees import Guessing
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
 SAMPLED = Sampling(temperature=0.8, top_p=0.95)
 END = 63
+COUNT = 24
+BRANCHING = ("llama", "gemma3_text")
+BLOCK = 64  # of caches that read trees
+SIZES = (2, 5, 9, 16)
 SCRIPT = [*range(1, 13), *range(20, 60), *range(20, 60)]  # the prompt, then what is wanted
 
 
@@ -58,8 +68,12 @@ def noisy_model(architecture):
 
 
 @functools.cache
-def expected_of(architecture, count):
-    return plainly(shallow(architecture), count=count)
+def expected_of(architecture, count=COUNT, block=16):
+    return plainly(shallow(architecture), count=count, block=block)
+
+
+def guessing(text, **options):
+    return Guessing([*PROMPT, *text], **options)
 
 
 def model_drafter(target):
@@ -80,6 +94,7 @@ DRAFTERS = {
     "cascade": lambda target: Cascade(LookupDrafter(), model_drafter(target)),
     "none": lambda _: NoDrafter(),
 }
+TREES = {"trees": lambda target: guessing(expected_of(target.model.model_type))}
 
 
 # Ends
@@ -121,85 +136,105 @@ def test_max_tokens_up_to_a_draft_and_two(length):
             assert ids_held(target) == tokens[: target.length]
 
 
-def test_drafter_is_told_what_stood():
-    drafter, tokens = Known(SCRIPT, wrong={13, 16}), SCRIPT[:12]
-    write(Decoder(Scripted(SCRIPT)), drafter, Fixed(3), tokens, task(9))
-    assert drafter.settled == [1, 2, 3]
-    assert drafter.rewound[-1] == len(tokens)
-
-
 @pytest.mark.parametrize("kind", DRAFTERS)
 def test_a_prompt_may_end_with_an_id_that_the_target_has_no_logits_for(kind):
     """It is read as the vocabulary's last token, as a tokenizer may know more."""
     texts = []
     for end in (63, 1 << 20):
         target = decoder(shallow("llama"))
-        to_do = task(6)
-        texts.append(write(target, DRAFTERS[kind](target), Fixed(3), [*PROMPT, end], to_do).tokens)
+        run = write(target, DRAFTERS[kind](target), Fixed(3), [*PROMPT, end], task(6))
+        texts.append(run.tokens)
     assert texts[0] == texts[1]
 
 
 # Closed early
 
 
-def cases(kinds, *, quick):
-    """Architectures, drafters, and whether the device runs beside the host. Quick are `quick`
-    drafters of a Llama either way, and a model for each other kind of cache."""
-    few = [*product(CORE[:1], quick, [False, True]), *product(CORE[1:], ["model"], [True])]
-    return pytest.mark.parametrize(
-        ("architecture", "kind", "beside_host"),
-        mostly_slow(product(CORE, kinds, [False, True]), quick=few),
-        indirect=["beside_host"],
-    )
-
-
-@pytest.mark.quick(5)
-@cases([*DRAFTERS], quick=["model", "lookahead"])
+@pytest.mark.parametrize(
+    ("architecture", "kind", "beside_host"),
+    mostly_slow(
+        [*product(CORE, DRAFTERS, [False, True]), *product(BRANCHING, TREES, [False, True])],
+        quick=[
+            *product(["llama"], ["model", "lookahead"], [False, True]),
+            *product(["gemma3_text"], ["model", "trees"], [True]),
+        ],
+    ),
+    indirect=["beside_host"],
+)
 @pytest.mark.usefixtures("beside_host")
 def test_closed_after_any_item_leaves_what_was_committed(architecture, kind):
-    model = shallow(architecture)
-    expected = expected_of(architecture, 24)
+    model, expected = shallow(architecture), expected_of(architecture)
+    policy = FixedTree(9) if kind in TREES else Fixed(4)
     for items in (1, 2, 5):
         target, tokens = decoder(model), list(PROMPT)
-        drafter = DRAFTERS[kind](target)
-        for _ in target.prefill(tokens):
-            pass
-        for _ in drafter.prepare(tokens):
-            pass
-        rounds = speculate(target, drafter, Fixed(4), tokens, task(24))
-        for _ in range(items):
-            next(rounds)
-        rounds.close()
+        states = target.record((1,)) if kind in TREES else None
+        drafter = (DRAFTERS | TREES)[kind](target)
+        read_prompt(target, drafter, tokens)
+        with closing(speculate(target, drafter, policy, tokens, task(COUNT))) as rounds:
+            for _ in range(items):
+                next(rounds)
 
         written = tokens[len(PROMPT) :]
         assert written == expected[: len(written)]
+        assert states is None or states.end == target.length
         assert_as_fresh(target, tokens, decoder(model))
         if isinstance(drafter, ModelDrafter):
             assert_as_fresh(drafter._decoder, tokens, decoder(drafter._decoder.model))
 
 
-@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["gemma3_text", "qwen3_5"]))
-def test_error_in_a_pass_leaves_what_was_committed(architecture):
-    """The third pass of the target fails."""
+class Breaking(Unconstrained):
+    """Fails where the third round is committed."""
+
+    def __init__(self):
+        self._rounds = 0
+
+    def commit(self, tokens):
+        self._rounds += 1
+        if self._rounds == 3:
+            raise RuntimeError("out of luck")
+
+
+ERRORS = {
+    "after a pass": (engine.core.rounds, "read_together"),
+    "in an acceptance": (engine.core.judging, "as_written"),
+}
+IN_TREES = [*product(["gemma3_text"], [*ERRORS, "in a grammar"], [True])]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "where", "trees"),
+    mostly_slow(
+        [*product(CORE, ["in a pass"], [False]), *IN_TREES],
+        quick=[*product(CORE[1:3], ["in a pass"], [False]), *IN_TREES],
+    ),
+)
+def test_an_error_leaves_what_was_committed(architecture, where, trees, monkeypatch):
+    """In the third round."""
     model = shallow(architecture)
-    expected = expected_of(architecture, 24)
-    target, tokens = decoder(model), list(PROMPT)
-    for _ in target.prefill(tokens):
-        pass
-    read, passes = target.read, iter(range(3))
+    expected = expected_of(architecture)
+    target, tokens, to_do = decoder(model), list(PROMPT), task(COUNT)
+    drafter = guessing(expected, wrong=now_and_then(5))
+    read_prompt(target, drafter, tokens)
+    if where == "in a grammar":
+        to_do = replace(to_do, constraint=Breaking())
+    else:
+        place = ERRORS.get(where, (target, "read"))
+        whole, calls = getattr(*place), iter(range(9))
 
-    def failing(rows):
-        if next(passes) == 2:
-            target.timeline.open()
-            raise RuntimeError("out of memory")
-        return read(rows)
+        def failing(*arguments):
+            third = next(calls) == 2
+            if third and where == "in a pass":
+                target.timeline.open()
+                raise RuntimeError("out of luck")
+            made = whole(*arguments)
+            if third:
+                raise RuntimeError("out of luck")
+            return made
 
-    known = Known([*PROMPT, *expected], wrong=now_and_then(5))
-    with (
-        mock.patch.object(target, "read", failing),
-        pytest.raises(RuntimeError, match="out of memory"),
-    ):
-        list(speculate(target, known, Fixed(4), tokens, task(24)))
+        monkeypatch.setattr(*place, failing)
+    with pytest.raises(RuntimeError, match="luck"):
+        list(speculate(target, drafter, FixedTree(9) if trees else Fixed(4), tokens, to_do))
+    monkeypatch.undo()
     written = tokens[len(PROMPT) :]
     assert written == expected[: len(written)] != []
     assert_as_fresh(target, tokens, decoder(model))
@@ -208,10 +243,11 @@ def test_error_in_a_pass_leaves_what_was_committed(architecture):
 # Policies
 
 
-class Whims:
+class Whims(Fixed):
     """A policy that wants everything, and more than there is room for."""
 
     def __init__(self):
+        super().__init__(0)
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
         self.observed = []
 
@@ -222,12 +258,15 @@ class Whims:
     def observe(self, measured):
         self.observed.append(measured)
 
-    def restart(self):
-        pass
 
-
-@pytest.mark.quick(3)
-@cases(["model", "early-exit", "cascade"], quick=["model", "cascade"])
+@pytest.mark.parametrize(
+    ("architecture", "kind", "beside_host"),
+    mostly_slow(
+        product(CORE, ["model", "early-exit", "cascade"], [False, True]),
+        quick=[("llama", "model", False), ("llama", "model", True), ("llama", "cascade", False)],
+    ),
+    indirect=["beside_host"],
+)
 @pytest.mark.usefixtures("beside_host")
 def test_policy_may_change_its_mind(architecture, kind):
     model = shallow(architecture)
@@ -279,15 +318,15 @@ def test_a_match_ends_a_plain_stretch(beside_host):
         assert contexts == ([woken] if drafted else [])
 
 
-def test_the_policy_is_told_what_there_was():
+def test_policy_and_drafter_are_told_what_there_was():
     class Noting(Whims):
         def choose(self, candidates, *, most, context, others=0):
             asked.append((candidates[0].drafter, most, context))
             return DraftChoice(3, drafter="known")
 
     asked = []
-    policy, tokens = Noting(), SCRIPT[:12]
-    write(Decoder(Scripted(SCRIPT)), Known(SCRIPT, wrong={17}), policy, tokens, task(9))
+    policy, drafter, tokens = Noting(), Known(SCRIPT, wrong={17}), SCRIPT[:12]
+    write(Decoder(Scripted(SCRIPT)), drafter, policy, tokens, task(9))
     assert [context for _, _, context in asked] == [12, 16, 18]
     assert asked[-1] == ("known", 2, 18)
     assert [(m.context, m.drafter, m.proposed, m.accepted, m.asked) for m in policy.observed] == [
@@ -295,30 +334,13 @@ def test_the_policy_is_told_what_there_was():
         (16, "known", 3, 1, 3),
         (18, "known", 2, 2, 2),
     ]
+    assert drafter.settled == [3, 1, 2]
+    assert drafter.rewound[-1] == len(tokens)
 
 
-def test_building_a_pass_is_a_part_of_it(monkeypatch):
-    """As it is of a plain one: no part of what drafting costs."""
-    now, reading, proposing = 0.0, engine.core.rounds.read_together, Known.propose
+def test_a_draft_and_its_pass_are_charged_apart_and_reading_what_was_forced_to_neither(monkeypatch):
+    """To build a pass is a part of it, as it is of a plain one."""
 
-    def slow_pass(*args, **options):
-        nonlocal now
-        now += 5.0
-        return reading(*args, **options)
-
-    def slow_draft(*args):
-        nonlocal now
-        now += 2.0
-        return proposing(*args)
-
-    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: now)
-    monkeypatch.setattr(engine.core.rounds, "read_together", slow_pass)
-    monkeypatch.setattr(Known, "propose", slow_draft)
-    run = write(Decoder(Scripted(SCRIPT)), Known(SCRIPT), Fixed(3), SCRIPT[:12], task(8))
-    assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
-
-
-def test_reading_what_was_forced_is_no_part_of_a_draft(monkeypatch):
     class Forced(Unconstrained):
         left = SCRIPT[12:24]
 
@@ -335,14 +357,21 @@ def test_reading_what_was_forced_is_no_part_of_a_draft(monkeypatch):
             self.now += tokens.shape[1]
             return super().__call__(tokens, cache)
 
+    class Slow(Known):
+        """A draft takes as long as two rows."""
+
+        def propose(self, *asked):
+            model.now += 2.0
+            return super().propose(*asked)
+
     model, tokens = Timed(SCRIPT), SCRIPT[:12]
     monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: model.now)
     target = Decoder(model)
     read_prompt(target, NoDrafter(), tokens)
     to_do = replace(task(20), constraint=Forced())
-    items = list(speculate(target, Known(SCRIPT), Fixed(3), tokens, to_do))
+    items = list(speculate(target, Slow(SCRIPT), Fixed(3), tokens, to_do))
     rounds = [item for item in items if isinstance(item, RoundVerdict)]
-    assert [(each.draft_seconds, each.verify_seconds) for each in rounds] == [(0.0, 4.0)] * 2
+    assert [(each.draft_seconds, each.verify_seconds) for each in rounds] == [(2.0, 4.0)] * 2
 
 
 # Waiting for the device
@@ -365,10 +394,7 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(kind, sampling):
     """
     target, tokens = Decoder(shallow("llama")), [*PROMPT, *PROMPT]
     drafter = DRAFTERS[kind](target)
-    for _ in target.prefill(tokens):
-        pass
-    for _ in drafter.prepare(tokens):
-        pass
+    read_prompt(target, drafter, tokens)
     drafted = plain = fetched = 0
     with Waits().counted() as waits:
         for item in speculate(target, drafter, Fixed(3), tokens, task(30, sampling=sampling)):
@@ -389,12 +415,9 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(kind, sampling):
 
 def reject_all(target, text, rounds):
     """Active and cache bytes after every 100th round, none of whose drafts stands."""
-    tokens = text[: len(PROMPT)]
-    for _ in target.prefill(tokens):
-        pass
-    drafter = Known(text, wrong=EVERYWHERE)
-    bytes_held = []
-    done = 0
+    tokens, drafter = text[: len(PROMPT)], Known(text, wrong=EVERYWHERE)
+    read_prompt(target, drafter, tokens)
+    bytes_held, done = [], 0
     for item in speculate(target, drafter, Fixed(4), tokens, task(rounds)):
         if isinstance(item, RoundVerdict):
             assert item.accepted == 0
@@ -407,20 +430,19 @@ def reject_all(target, text, rounds):
 
 def assert_flat(bytes_held):
     """That memory grew by what the tokens need, and the host's own hardly at all."""
-    active = [both[0] for both in bytes_held]
-    cached = [both[1] for both in bytes_held]
-    slack = 64_000
-    assert active[-1] - active[1] <= 2 * (cached[-1] - cached[1]) + slack, bytes_held
+    _, (active, cached), *_, (active_then, cached_then) = bytes_held
+    assert active_then - active <= 2 * (cached_then - cached) + 64_000, bytes_held
 
 
 def test_memory_stays_flat_through_rejections():
     text = [(7 * i) % 200 for i in range(700)]
     target = Decoder(Scripted(text))
-    before = resident_bytes()
+    process = psutil.Process()
+    before = process.memory_info().rss
     bytes_held = reject_all(target, text, 600)
     assert_flat(bytes_held)
     assert bytes_held[-1][1] <= 2 * 4 * 32 * (768 + 256)
-    assert resident_bytes() - before < 100_000_000
+    assert process.memory_info().rss - before < 100_000_000
 
 
 @pytest.mark.slow
@@ -463,3 +485,138 @@ def test_a_copy_ends_before_an_id_that_the_target_has_no_logits_for(sampling):
     items = list(speculate(target, LookupDrafter(), Fixed(8), tokens, to_do))
     drafts = [item.tokens for item in items if isinstance(item, RoundDraft)]
     assert drafts[0] == PROMPT[-2:]
+
+
+# Trees
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
+def test_trees_larger_than_the_room(architecture):
+    """Caches that move and grow every few tokens, and become quantized in between."""
+    model = build_wide(architecture)
+    text = plainly(model, count=COUNT, quantized=QUANTIZED, block=8)
+    target, tokens = decoder(model, quantized=QUANTIZED, block=8), list(PROMPT)
+    run = write(target, guessing(text), FixedTree(16), tokens, task(COUNT))
+    assert run.tokens == text
+    assert len({len(guess.tokens) for guess, _ in run.rounds if guess}) > 3
+    assert_as_fresh(target, tokens, decoder(model, quantized=QUANTIZED, block=8))
+
+
+@pytest.mark.parametrize("size", mostly_slow(SIZES, quick=[5]))
+def test_the_text_ends_inside_a_tree(size):
+    model, text = shallow("llama"), expected_of("llama", block=BLOCK)
+    for count in (1, 2, 5, 13):
+        target, tokens = decoder(model, block=BLOCK), list(PROMPT)
+        run = write(target, guessing(text, seed=count), FixedTree(size), tokens, task(count))
+        assert run.tokens == text[:count]
+        end = text[count]
+        target, tokens = decoder(model, block=BLOCK), list(PROMPT)
+        drafter = guessing(text, seed=count)
+        run = write(target, drafter, FixedTree(size), tokens, task(COUNT, ends=[end]))
+        assert run.tokens == text[: text.index(end) + 1]
+        assert_as_fresh(target, tokens, decoder(model, block=BLOCK))
+
+
+@pytest.mark.parametrize("unread", mostly_slow([1, 2, 3, 7], quick=[3]))
+def test_more_than_one_unread_token_in_front_of_a_tree(unread):
+    model, text = shallow("gemma3_text"), expected_of("gemma3_text", block=BLOCK)
+    target, tokens = decoder(model, block=BLOCK), list(PROMPT)
+    list(target.prefill(tokens[: len(PROMPT) - unread + 1]))
+    assert len(tokens) - target.length == unread
+    spied = mock.Mock(wraps=engine.core.rounds.read_together)
+    with mock.patch.object(engine.core.rounds, "read_together", spied):
+        list(speculate(target, guessing(text), FixedTree(9), tokens, task(COUNT)))
+    _, _, (tree,) = spied.call_args_list[0].args
+    assert tree.parents[:unread] == tuple(range(-1, unread - 1))
+    assert tokens[len(PROMPT) :] == text
+    assert_as_fresh(target, tokens, decoder(model, block=BLOCK))
+
+
+def test_log_probabilities_are_those_of_the_path():
+    model = shallow("llama")
+    to_do = replace(task(COUNT), logprobs=3)
+    plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do)
+    run = write(
+        decoder(model, block=BLOCK),
+        guessing(plain.tokens, wrong=now_and_then(3)),
+        FixedTree(9),
+        list(PROMPT),
+        to_do,
+    )
+    assert any(verdict.path != tuple(range(verdict.accepted)) for _, verdict in run.rounds)
+    expected = [each for _, verdict in plain.rounds for each in verdict.logprobs]
+    told = [each for _, verdict in run.rounds for each in verdict.logprobs]
+    assert len(told) == len(run.tokens) == COUNT
+    for ours, theirs in zip(told, expected, strict=True):
+        assert ours.own == pytest.approx(theirs.own, abs=1e-4)
+        assert [token for token, _ in ours.top] == [token for token, _ in theirs.top]
+
+
+class Alternating(Unconstrained):
+    """A grammar: after a token only those come that are further from it by an odd number."""
+
+    def __init__(self, last):
+        self._last = last
+
+    def masks(self, drafted):
+        before = mx.array([self._last, *drafted])[:, None]
+        return (mx.arange(64) - before) % 2 == 1
+
+    def commit(self, tokens):
+        self._last = tokens[-1]
+
+
+def test_a_grammar_is_asked_about_each_path():
+    model = shallow("llama")
+
+    def run(drafter, policy):
+        to_do = replace(task(COUNT), constraint=Alternating(PROMPT[-1]))
+        return write(decoder(model, block=BLOCK), drafter, policy, list(PROMPT), to_do)
+
+    plain = run(NoDrafter(), Fixed(0)).tokens
+    assert all((b - a) % 2 for a, b in zip([PROMPT[-1], *plain], plain, strict=False))
+    for size in SIZES[1::2]:
+        drafted = run(guessing(plain, seed=size, wrong=now_and_then(size)), FixedTree(size))
+        assert drafted.tokens == plain
+        assert drafted.accepted
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow(["llama", "qwen3_5", "lfm2", "mamba"], quick=["llama", "qwen3_5"]),
+)
+def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture):
+    model, text = shallow(architecture), expected_of(architecture)
+    target, drafter = decoder(model), guessing(text)
+    drafter.propose = mock.Mock(wraps=drafter.propose)
+    run = write(target, drafter, FixedTree(9), list(PROMPT), task(COUNT))
+    assert run.tokens == text
+    asked = [call.args[1].tree for call in drafter.propose.call_args_list]
+    assert target.branches == (architecture == "llama") == any(asked)
+    assert any(guess and guess.parents for guess, _ in run.rounds) == target.branches
+
+
+def test_it_is_tried_once_and_only_where_there_are_alternatives():
+    trial, tokens = mock.Mock(return_value=True), list(PROMPT)
+    target = Decoder(shallow("llama"), trial=trial)
+    for make, tried in [(Known, 0), (Guessing, 1), (Guessing, 1)]:
+        write(target, make([*tokens, 1, 2]), FixedTree(4), tokens, task(9))
+        assert trial.call_count == tried
+
+
+class Straight(Guessing):
+    """Says of a chain that it is a tree."""
+
+    def propose(self, tokens, choice, sampling, key):
+        made = super().propose(tokens, replace(choice, tree=None), sampling, key)
+        return made and replace(made, tree=Tree.chain(made.tokens.size))
+
+
+def test_a_tree_that_is_a_chain_is_treated_as_one():
+    text = expected_of("llama", block=BLOCK)
+    drafter = Straight([*PROMPT, *text], wrong=now_and_then(2))
+    target = decoder(shallow("llama"), block=BLOCK)
+    run = write(target, drafter, FixedTree(5), list(PROMPT), task(COUNT))
+    assert run.tokens == text
+    assert not any(guess.parents for guess, _ in run.rounds if guess)

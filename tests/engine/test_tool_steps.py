@@ -14,21 +14,14 @@ from pathlib import Path
 import pytest
 
 from engine.conversation.session import Session
-from engine.core.decoder import Decoder
 from engine.core.loop import alone
-from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import NoDrafter
-from engine.drafters.cascade import Cascade
-from engine.drafters.copying import LookupDrafter, SuffixDrafter
-from engine.drafters.model import ModelDrafter
 from engine.events import Draft, Event, Prefill, Text, stretches_of
 from engine.request import ChatMessage, Prompt, Request, Sampling
 from engine.tools.steps import Step, StepCall, messages_of
 from engine.tools.turn import asked_calls
-from tests.support.engine.sessions import done_of, loaded, text_of, tokens_of
-from tests.support.engine.tiny import noisy, shallow
+from tests.support.engine.sessions import done_of, loaded, text_of, tokens_of, use
+from tests.support.engine.tiny import shallow
 from tests.support.engine.tool_steps import tokenizer_of
-from tests.support.engine.trees import Foreseeing
 from tests.support.mostly_slow import mostly_slow
 
 TEMPLATE = Path(__file__).parents[1] / "data" / "templates" / "hermes.jinja"
@@ -65,34 +58,10 @@ def tokenizer(tmp_path_factory):
     )
 
 
-@cache
-def model_of(architecture):
-    return shallow(architecture, vocabulary=VOCABULARY)
-
-
-@cache
-def noisy_of(architecture):
-    return noisy(model_of(architecture))
-
-
-def session_of(tokenizer, architecture, kind="none", length=5):
-    target = loaded(model_of(architecture), tokenizer)
+def session_of(tokenizer, architecture, kind):
+    target = loaded(shallow(architecture, vocabulary=VOCABULARY), tokenizer)
     session = Session(replace(target, ends=frozenset(tokenizer.eos_token_ids)))
-
-    def model():
-        return ModelDrafter(Decoder(noisy_of(architecture)), vocabulary=VOCABULARY)
-
-    makers = {
-        "none": NoDrafter,
-        "model": model,
-        "lookup": LookupDrafter,
-        "suffix": SuffixDrafter,
-        "cascade": lambda: Cascade(LookupDrafter(), model()),
-        "trees": lambda: Foreseeing(noisy_of(architecture), vocabulary=VOCABULARY),
-    }
-    session.drafter = makers[kind]()
-    session.policy = FixedTree(2 * length) if kind == "trees" else Fixed(length)
-    return session
+    return use(session, kind, architecture, length=3)
 
 
 @dataclass(frozen=True)
@@ -108,19 +77,17 @@ class Generation:
         return next(event for event in self.events if isinstance(event, Prefill))
 
 
-def in_steps(tokenizer, session_for, **sampled):
+def in_steps(tokenizer, session_for):
     """The generations of an answer with two calls, a step at a time. In the last the model would
     call again, or end, and may not."""
     call, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<tool_call>", "<|im_end|>"))
-    content, steps = "", list[Step]()
-    stretches = []
+    content, steps, stretches = "", [], []
     for number in range(3):
         last = number == 2
         sampling = Sampling(
             logit_bias={end: 70.0, call: 60.0},
             presence_penalty=0.0 if last else 55.0,
             penalty_window=150,
-            **sampled,
         )
         most = 24 if last else 200
         request = Request(sampling=sampling, max_tokens=most, may_call=not last)
@@ -147,18 +114,11 @@ def in_steps(tokenizer, session_for, **sampled):
             steps.append(Step(len(content), (done,)))
 
 
-def written(tokenizer, session_for, **sampled):
-    return [step.written for step in in_steps(tokenizer, session_for, **sampled)]
-
-
 @cache
 def plain_of(tokenizer, architecture):
-    return plainly(tokenizer, architecture)
-
-
-def plainly(tokenizer, architecture, **sampled):
     """With a session for each step, which has read nothing before."""
-    return written(tokenizer, lambda: session_of(tokenizer, architecture), **sampled)
+    steps = in_steps(tokenizer, lambda: session_of(tokenizer, architecture, "none"))
+    return [step.written for step in steps]
 
 
 MATRIX = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in KINDS]
@@ -166,20 +126,14 @@ MATRIX = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("case", mostly_slow(MATRIX, quick=["llama suffix"]))
-def test_drafts_change_no_step(tokenizer, case):
+def test_drafts_change_no_step_and_each_reads_new_rows_only(tokenizer, case):
     architecture, kind = case.split()
     expected = plain_of(tokenizer, architecture)
-    session = session_of(tokenizer, architecture, kind, 3)
+    session = session_of(tokenizer, architecture, kind)
     steps = list(in_steps(tokenizer, lambda: session))
     assert [step.written for step in steps] == expected
     drafted = [event for step in steps for event in step.events if isinstance(event, Draft)]
     assert bool(drafted) == (kind != "none")
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
-def test_each_step_reads_new_rows_only(tokenizer, architecture):
-    session = session_of(tokenizer, architecture, "suffix")
-    steps = list(in_steps(tokenizer, lambda: session))
     for before, step in pairwise(steps):
         known = [*before.prompt, *before.written]
         assert step.prompt[: len(known)] == known

@@ -11,26 +11,24 @@ import engine  # noqa: F401  # puts OpenBLAS in front
 import json
 import platform
 import traceback
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated
 
 import mlx.core as mx
 import typer
 
-from engine.bench.runners import MlxLmRunner, Runner
+from engine.bench.runners import MlxLmRunner
 from engine.conversation.proof import settle
 from engine.device import free_memory
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.early_exit import first_layers
-from engine.exactness import Wish
 from tests.lab.gpu import timing
 from tests.lab.gpu.lossless import Target, matrix
 from tests.lab.gpu.models import Shape, loaded, make, prompt
@@ -41,7 +39,7 @@ _NO_MAC = (
     "sixteen does, and memory is several times as fast."
 )
 _TYPES = {"4 bits": 4, "bfloat16": None}
-WISHES: tuple[Wish, ...] = ("auto", "on")
+WISHES = ("auto", "on")
 _DRY_SECONDS = 100.0
 _LENGTH = 4  # of drafts, where nothing chooses one
 
@@ -49,14 +47,14 @@ _LENGTH = 4  # of drafts, where nothing chooses one
 class Report:
     """A JSON file that grows, and lines for whoever watches."""
 
-    def __init__(self, path: Path, *, seconds: float) -> None:
+    def __init__(self, path, *, seconds):
         self._path, self._began, self._seconds = path, monotonic(), seconds
         note = _NOTE if mx.metal.is_available() else f"{_NOTE} {_NO_MAC}"
-        self._parts: dict[str, Any] = {"note": note, "device": _device()}
+        self._parts = {"note": note, "device": _device()}
         self.say(note)
         self.say(json.dumps(self._parts["device"]))
 
-    def attempt(self, part: str, steps: Callable[[], Iterator[Any]], *, until: float) -> None:
+    def attempt(self, part, steps, *, until):
         """Do a part, whose steps give what is known of it so far, up to this share of the time. A
         failure is reported, and other parts go on."""
         self.say(f"{part} ...")
@@ -72,29 +70,29 @@ class Report:
             self._write(f"{part}, failed", lines)
             self.say("\n".join([f"{part} FAILED", *lines]))
 
-    def say(self, line: str) -> None:
+    def say(self, line):
         print(f"{monotonic() - self._began:6.1f} s  {line}", flush=True)
 
     @property
-    def _share(self) -> float:
+    def _share(self):
         return (monotonic() - self._began) / self._seconds
 
-    def _write(self, part: str, value: Any) -> None:
+    def _write(self, part, value):
         self._parts[part] = value
         self._parts["seconds"] = round(monotonic() - self._began, 1)
         self._path.write_text(json.dumps(self._parts, indent=1))
 
 
-def _device() -> dict[str, str]:
+def _device():
     known = {name: str(value) for name, value in mx.device_info().items()}
     versions = {name: version(name) for name in ("mlx", "mlx-lm")}
     return known | versions | {"used": str(mx.default_device()), "system": platform.platform()}
 
 
-def _texts(shape: Shape, bits: int | None, *, seed: int, count: int) -> Iterator[Any]:
+def _texts(shape, bits, *, seed, count):
     """Greedy texts by all kinds of drafts against plain ones; totals first."""
     target = Target(make(shape, bits=bits), drafting=shape.drafting)
-    cases: list[dict[str, Any]] = []
+    cases = []
     for case in matrix(target, prompt(shape, seed=seed), count=count):
         cases.append(case)
         counted = ("tokens", "accepted", "trees", "near ties", "different")
@@ -112,18 +110,18 @@ def _texts(shape: Shape, bits: int | None, *, seed: int, count: int) -> Iterator
 class Large:
     """What is measured with one large model."""
 
-    def __init__(self, shape: Shape, bits: int | None, folder: Path, *, count: int) -> None:
+    def __init__(self, shape, bits, folder, *, count):
         self._shape, self._count, self._folder = shape, count, folder
         self._model = make(shape, bits=bits)
         self._target = Target(self._model, drafting=shape.drafting)
         self._loaded = loaded(self._model, shape, folder)
         self._prompt = prompt(shape, seed=7)
 
-    def exact(self) -> Iterator[Any]:
+    def exact(self):
         """Whether passes are exact, and what that costs. Then texts by drafts of many kinds, in the
         exact mode: none may differ. What costs nothing stays for the other parts."""
         settled = partial(settle, self._loaded, store=CalibrationStore(self._folder / "verdicts"))
-        found: dict[str, Any] = {}
+        found = {}
         try:
             for wish in WISHES:
                 found[wish] = asdict(settled(wish)) | {"words": self._loaded.promise.now.in_words()}
@@ -137,25 +135,25 @@ class Large:
         finally:
             settled("auto")
 
-    def waiting(self) -> Iterator[Any]:
+    def waiting(self):
         """Parts 3 and 7: what is shown when, the host's time, and the waits of a round."""
         drafters = {"model": self._target.model_drafter, "suffix": self._knowing()}
-        found: dict[str, Any] = {}
+        found = {}
         for name, make_drafter in drafters.items():
             for measure in (timing.left_when_shown, timing.host):
                 figures = measure(self._target, make_drafter, self._prompt, count=self._count)
                 found[f"{measure.__name__}, {name}"] = figures
                 yield found
 
-    def costs(self) -> Iterator[Any]:
+    def costs(self):
         """What passes cost by rows, and part 6: trees against chains."""
-        found: dict[str, Any] = {}
+        found = {}
         found["calibration"] = timing.costs(self._target, self._target.model_drafter)
         yield found
         found["verdicts"] = timing.trees(self._target, self._script(), start=len(self._prompt))
         yield found
 
-    def races(self, *, times: int) -> Iterator[Any]:
+    def races(self, *, times):
         """Parts 4 and 5."""
         drafting = partial(timing.drafting, target=self._loaded)
         model = self._target.model_drafter
@@ -165,7 +163,7 @@ class Large:
             draft_model=first_layers(self._model, self._shape.drafting),
             length=_LENGTH,
         )
-        runners: list[Runner] = [
+        runners = [
             drafting("plain", make=lambda _: NoDrafter(), policy=Fixed(0)),
             MlxLmRunner("mlx-lm, plain", target=self._loaded),
             drafting("model, auto", make=model, policy=Automatic()),
@@ -176,22 +174,20 @@ class Large:
         prompts = [self._prompt, prompt(self._shape, seed=8)]
         return timing.race(runners, prompts, count=self._count, times=times)
 
-    def _script(self) -> list[int]:
+    def _script(self):
         return [*self._prompt, *self._target.texts.plain(self._prompt, self._count).text]
 
-    def _knowing(self) -> Callable[..., Any]:
+    def _knowing(self):
         return self._target.drafters(self._script())["known"]
 
 
-def _tiny(shape: Shape) -> Shape:
+def _tiny(shape):
     return replace(
         shape, hidden=64, feed_forward=128, heads=4, key_heads=2, head_dim=64, vocabulary=600
     )
 
 
-def _write_texts(
-    report: Report, shapes: Sequence[Shape], *, seed: int, count: int, begins: float, until: float
-) -> None:
+def _write_texts(report, shapes, *, seed, count, begins, until):
     """Texts of each model in each number type, in equal shares of the time."""
     kinds = [(kind, shape) for kind in _TYPES for shape in shapes]
     for number, (kind, shape) in enumerate(kinds, 1):
@@ -201,14 +197,12 @@ def _write_texts(
         free_memory()
 
 
-def _measure(
-    report: Report, shape: Shape, kind: str, *, count: int, turns: int, until: float
-) -> None:
+def _measure(report, shape, kind, *, count, turns, until):
     """Times, with a large model."""
-    large: list[Large] = []
+    large = []
     with TemporaryDirectory() as folder:
 
-        def load() -> Iterator[Any]:
+        def load():
             large.append(Large(shape, _TYPES[kind], Path(folder), count=count))
             yield {"active bytes": mx.get_active_memory(), "peak": mx.get_peak_memory()}
 

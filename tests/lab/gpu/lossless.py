@@ -3,27 +3,19 @@
 Knows the engine's loop and its drafters; `near_ties` knows what may differ.
 """
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cache, partial
-from typing import Any
-
-import mlx.nn as nn
 
 from engine.core.batch import can_share
 from engine.core.decoder import Decoder
-from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
-from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.copying import SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
-from engine.exactness import Promise
 from tests.support.engine.heads import untrained_drafter
-from tests.support.engine.helpers import Run, now_and_then, task, write
-from tests.support.engine.near_ties import Fork
+from tests.support.engine.helpers import now_and_then, task, write
 from tests.support.engine.plain_texts import PlainTexts
 from tests.support.engine.trees import Guessing
 
@@ -34,26 +26,26 @@ class Target:
     """A model, of which every text is written by a decoder of its own. `texts`: the plain ones.
     `promise`: how exact its passes are."""
 
-    def __init__(self, model: nn.Module, *, drafting: int) -> None:
+    def __init__(self, model, *, drafting):
         self.model, self._drafting = model, drafting
-        self.promise: Promise | None = None  # of the device, where there is none
+        self.promise = None  # of the device, where there is none
         self._trial = cache(partial(can_share, model))
         self._shallow = first_layers(model, drafting)
         self.texts = PlainTexts(self.decoder, rows=ROWS)
 
-    def decoder(self) -> Decoder:
+    def decoder(self):
         decoder = Decoder(self.model, trial=self._trial)
         decoder.promise = self.promise or decoder.promise
         return decoder
 
     @property
-    def branches(self) -> bool:
+    def branches(self):
         return self._trial()
 
-    def model_drafter(self, target: Decoder) -> Drafter:
+    def model_drafter(self, target):
         return ModelDrafter(Decoder(self._shallow), vocabulary=target.vocabulary)
 
-    def drafters(self, script: Sequence[int]) -> dict[str, Callable[[Decoder], Drafter]]:
+    def drafters(self, script):
         """By name; `known` knows two thirds of `script`, also in trees."""
         guessing = partial(Guessing, script, wrong=now_and_then(5))
         return {
@@ -67,7 +59,7 @@ class Target:
         }
 
 
-POLICIES: dict[str, Callable[[], DraftLengthPolicy]] = {
+POLICIES = {
     "4": partial(Fixed, 4),
     "tree:8": partial(FixedTree, 8),
     "16": partial(Fixed, 16),
@@ -77,7 +69,7 @@ POLICIES: dict[str, Callable[[], DraftLengthPolicy]] = {
 }
 
 
-def matrix(target: Target, prompt: Sequence[int], *, count: int) -> Iterator[dict[str, Any]]:
+def matrix(target, prompt, *, count):
     """First what plain decoding is, then one case for each drafter and policy."""
     texts = target.texts
     plain = texts.plain(prompt, count)
@@ -103,7 +95,7 @@ def matrix(target: Target, prompt: Sequence[int], *, count: int) -> Iterator[dic
                 yield case | _figures(run, forks)
 
 
-def _figures(run: Run, forks: Sequence[Fork]) -> dict[str, Any]:
+def _figures(run, forks):
     return {
         "tokens": len(run.tokens),
         "rounds": len(run.rounds),

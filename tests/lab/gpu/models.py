@@ -5,8 +5,6 @@ it, so that they can draft.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -39,7 +37,7 @@ class Shape:
     vocabulary: int = 151936
 
     @property
-    def config(self) -> tiny.Config:
+    def config(self):
         return {
             "hidden_size": self.hidden,
             "num_hidden_layers": self.layers,
@@ -54,13 +52,13 @@ class Shape:
         }
 
 
-def make(shape: Shape, *, bits: int | None) -> nn.Module:
+def make(shape, *, bits):
     """A model in bfloat16, or in so many bits, evaluated."""
     model = tiny.build(
         shape.architecture, sizes=shape.config, vocabulary=shape.vocabulary, dtype=mx.bfloat16
     )
 
-    def fading(path: str, weight: mx.array) -> mx.array:
+    def fading(path, weight):
         parts = path.split(".")
         late = "layers" in parts and int(parts[parts.index("layers") + 1]) >= shape.drafting
         return weight * _FADING if late and any(n in parts for n in _LAST_IN_A_BLOCK) else weight
@@ -73,7 +71,7 @@ def make(shape: Shape, *, bits: int | None) -> nn.Module:
     return model
 
 
-def loaded(model: nn.Module, shape: Shape, folder: Path) -> LoadedModel:
+def loaded(model, shape, folder):
     """The model as the engine loads one, with a tokenizer in `folder` that has a word for each id.
     Nothing ends a text."""
     return LoadedModel(
@@ -86,7 +84,7 @@ def loaded(model: nn.Module, shape: Shape, folder: Path) -> LoadedModel:
     )
 
 
-def _tokenizer(vocabulary: int, folder: Path) -> Any:
+def _tokenizer(vocabulary, folder):
     letters = tiny.letters_of_bytes()
     words = {letter: byte for byte, letter in enumerate(letters)}
     words |= {f"Ġ{number}": number for number in range(len(letters), vocabulary)}
@@ -99,8 +97,8 @@ def _tokenizer(vocabulary: int, folder: Path) -> Any:
     return load_tokenizer(folder, eos_token_ids=[])
 
 
-def prompt(shape: Shape, *, seed: int, length: int = 48) -> list[int]:
+def prompt(shape, *, seed, length=48):
     """Random ids, the second half as the first, so that there is something to copy."""
     ids = mx.random.randint(0, shape.vocabulary, (length // 2,), key=mx.random.key(seed))
-    half: list[int] = ids.tolist()  # type: ignore[assignment]
+    half = ids.tolist()  # type: ignore[assignment]
     return [*half, *half]

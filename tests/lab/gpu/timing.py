@@ -1,53 +1,41 @@
 """How long things take with a large model on a device beside the host, and what waits for what."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from statistics import median
-from typing import Any, cast
 from unittest import mock
 
 import mlx.core as mx
 
 import engine.core.loop
 import engine.device
-from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
-from engine.conversation.loading import LoadedModel
-from engine.core.decoder import Decoder
+from engine.bench.runners import SlipstreamRunner, Workload
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict
-from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.draft_length import DraftChoice
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import Drafter, NoDrafter
-from tests.lab.gpu.lossless import Target
-from tests.support.engine.helpers import task
+from engine.drafters import NoDrafter
+from tests.support.engine.helpers import read_prompt, task
 from tests.support.engine.slow_passes import seconds_left
 from tests.support.engine.waits import Waits
 
 
-class OneByOne:
+class OneByOne(Fixed):
     """A policy that asks for one plain token at a time, so that no run of them overlaps."""
 
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, others: int = 0
-    ) -> DraftChoice:
+    def __init__(self):
+        super().__init__(0)
+
+    def choose(self, candidates, *, most, context, others=0):
         return DraftChoice(0, rounds=1)
 
-    def observe(self, measured: MeasuredRound) -> None:
-        pass
-
-    def restart(self) -> None:
-        pass
-
-    def another(self) -> DraftLengthPolicy:
+    def another(self):
         return self
 
 
-def drafting(
-    name: str, *, target: LoadedModel, make: Callable[[Decoder], Drafter], policy: DraftLengthPolicy
-) -> SlipstreamRunner:
+def drafting(name, *, target, make, policy):
     """The benchmark's runner, with a drafter that is made of what is in memory."""
     return SlipstreamRunner(
         name,
@@ -58,23 +46,21 @@ def drafting(
     )
 
 
-def costs(target: Target, drafter: Callable[[Decoder], Drafter]) -> dict[str, Any] | None:
+def costs(target, drafter):
     """What the engine's own calibration says that passes and drafts cost, in seconds."""
     decoder = target.decoder()
     measured = calibrate(decoder, drafter(decoder))
     return None if measured is None else asdict(measured)
 
 
-def left_when_shown(
-    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
-) -> dict[str, Any]:
+def left_when_shown(target, drafter, prompt, *, count):
     """How much of a pass is left when a draft is shown, and of the next one when a plain token is:
     milliseconds, with what the pass takes."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, length in [("plain", 0), ("drafted", 4)]:
         decoder, tokens = target.decoder(), list(prompt)
         using = drafter(decoder) if length else NoDrafter()
-        _read(decoder, using, tokens)
+        read_prompt(decoder, using, tokens)
         left, seconds = [], []
         for item in speculate(decoder, using, Fixed(length), tokens, task(count)):
             if isinstance(item, RoundDraft) or not length:
@@ -85,15 +71,15 @@ def left_when_shown(
     return found
 
 
-def trees(target: Target, script: Sequence[int], *, start: int) -> dict[str, Any]:
+def trees(target, script, *, start):
     """What a verdict on a tree takes, against one on a chain of as many tokens: milliseconds."""
     found = {}
     for size in (4, 8, 16, 24):
-        policies: dict[str, DraftLengthPolicy] = {"chain": Fixed(size), "tree": FixedTree(size)}
+        policies = {"chain": Fixed(size), "tree": FixedTree(size)}
         for name, policy in policies.items():
             decoder, tokens = target.decoder(), list(script[:start])
             known = target.drafters(script)["known"](decoder)
-            _read(decoder, known, tokens)
+            read_prompt(decoder, known, tokens)
             items = speculate(decoder, known, policy, tokens, task(len(script) - start))
             each = [i for i in items if isinstance(i, RoundVerdict) and len(i.p) == size]
             if len(each) > 2:
@@ -101,14 +87,12 @@ def trees(target: Target, script: Sequence[int], *, start: int) -> dict[str, Any
     return found
 
 
-def host(
-    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
-) -> dict[str, Any]:
+def host(target, drafter, prompt, *, count):
     """What the host does in a drafted round while the device has nothing to do: from the verdict's
     arrival to the next thing that is begun. And how often a round waits."""
     decoder, tokens = target.decoder(), list(prompt)
     using = drafter(decoder)
-    _read(decoder, using, tokens)
+    read_prompt(decoder, using, tokens)
     with _between() as samples:
         for _ in speculate(decoder, using, Fixed(4), tokens, task(count)):
             pass
@@ -125,19 +109,19 @@ def host(
 
 
 @contextmanager
-def _between() -> Iterator[list[tuple[float, float]]]:
+def _between():
     """Wall and thread seconds from each verdict to what is begun next."""
-    samples: list[tuple[float, float]] = []
-    arrived: list[tuple[float, float]] = []
-    fetch, begin = engine.device.fetch, cast(Callable[..., None], mx.async_eval)
+    samples = []
+    arrived = []
+    fetch, begin = engine.device.fetch, mx.async_eval
 
-    def fetching(*arrays: mx.array) -> list[Any]:
+    def fetching(*arrays):
         values = fetch(*arrays)
         if len(arrays) > 3:  # a verdict: a draft and a plain token have fewer
             arrived[:] = [(time.perf_counter(), time.thread_time())]
         return values
 
-    def beginning(*arrays: Any) -> None:
+    def beginning(*arrays):
         for wall, thread in arrived:
             samples.append((time.perf_counter() - wall, time.thread_time() - thread))
         arrived.clear()
@@ -150,15 +134,13 @@ def _between() -> Iterator[list[tuple[float, float]]]:
         yield samples
 
 
-def race(
-    runners: Sequence[Runner], prompts: Sequence[Sequence[int]], *, count: int, times: int
-) -> Iterator[dict[str, Any]]:
+def race(runners, prompts, *, count, times):
     """All of them write each prompt's answer, in turns; yields the figures so far, after each round
     of turns. The first round loads kernels, and counts only where it is the last. Speeds are
     compared within a prompt and a round: with the first runner's, in medians.
     """
-    speeds: dict[str, list[float]] = {each.name: [] for each in runners}
-    last: dict[str, Measurement] = {}
+    speeds = {each.name: [] for each in runners}
+    last = {}
     for number in range(times + 1):
         if number == 1:
             speeds = {each.name: [] for each in runners}
@@ -171,9 +153,7 @@ def race(
         yield _compared(speeds, last)
 
 
-def _compared(
-    speeds: Mapping[str, Sequence[float]], last: Mapping[str, Measurement]
-) -> dict[str, Any]:
+def _compared(speeds, last):
     first, *_ = speeds.values()
     ids, *_ = (each.ids for each in last.values())
     found = {}
@@ -190,14 +170,7 @@ def _compared(
     return found
 
 
-def _read(decoder: Decoder, drafter: Drafter, tokens: list[int]) -> None:
-    for _ in decoder.prefill(tokens):
-        pass
-    for _ in drafter.prepare(tokens):
-        pass
-
-
-def _ms(seconds: Sequence[float]) -> dict[str, float]:
+def _ms(seconds):
     """In milliseconds."""
     each = sorted(1000 * s for s in seconds)
     if not each:

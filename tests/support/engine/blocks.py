@@ -17,14 +17,7 @@ from engine.drafters.dspark import (
 )
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
 
-BLOCK_KINDS = (
-    "dflash",
-    "windows",
-    "dflash2",
-    "dspark",
-    "gated",
-    "recurrent",
-)
+BLOCK_KINDS = ("dflash", "windows", "dflash2", "dspark", "gated", "recurrent")
 RANK = 32
 
 
@@ -65,10 +58,9 @@ def block_network(target, kind, *, seed=0, sharpness=1.0):
     )
 
 
-def block_drafter(target, kind, *, seed=0, sharpness=1.0):
+def block_drafter(target, kind, *, seed=0):
     """Drafts with such a network."""
-    network = block_network(target, kind, seed=seed, sharpness=sharpness)
-    return BlockDrafter(target, network, name=kind)
+    return BlockDrafter(target, block_network(target, kind, seed=seed), name=kind)
 
 
 def _network(kind, shape, vocabulary):
@@ -93,10 +85,10 @@ def _lively(path, weight):
     return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
 
 
-def logits_of(network, *, width=32):
-    """A block's, behind a made-up context of states of this width."""
+def logits_of(network):
+    """A block's, behind a made-up context of states 32 wide."""
     context = network.make_cache()
-    shape = (1, 6, len(network.taps), width)
+    shape = (1, 6, len(network.taps), 32)
     network.extend(mx.random.normal(shape, key=mx.random.key(0)), 0, context)
     block = network.block(7, network.most, 6, context)
     return mx.concatenate([block.read(mx.array([7])) for _ in range(network.most)])

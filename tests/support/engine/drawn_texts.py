@@ -36,19 +36,19 @@ def write(target, drafter, policy, task, prompt):
     return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
 
 
-def short_texts(drafter, policy, sampling, *, texts, first_seed=0):
+def short_texts(drafter, policy, sampling, *, texts):
     """Counts of short texts, one axis per token."""
     target = decoder(TABLE)
     counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
-    for seed in range(first_seed, first_seed + texts):
+    for seed in range(texts):
         task = no_ends(sampling, seed=seed, length=SHORT)
         counts[tuple(write(target, drafter, policy, task, PROMPT)[0])] += 1
     return counts
 
 
-def long_text(drafter, policy, sampling, *, length, table=TABLE, seed=0):
+def long_text(drafter, policy, sampling, *, length, table=TABLE):
     """Counts of every token by the two before it, and what was ruled on the way."""
-    task = no_ends(sampling, seed=seed, length=length)
+    task = no_ends(sampling, seed=0, length=length)
     text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
     tokens = np.array(PROMPT + text)
     counts = np.zeros(table.shape, dtype=np.int_)

@@ -7,10 +7,8 @@ tokens, bit for bit (`assert_as_fresh`).
 
 import copy
 import functools
-import os
 import random
 from dataclasses import dataclass, field
-from unittest import mock
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -53,8 +51,7 @@ def build_wide(architecture, **options):
         wide["head_dim"] = 32
     else:
         wide["hidden_size"] = wide["block_dim"] = 32 * wide["num_attention_heads"]
-    with mock.patch.dict(tiny._CONFIGS, {architecture: wide}):
-        return tiny.build(architecture, **options)
+    return tiny.build(architecture, sizes=wide, **options)
 
 
 # Runs of the loop
@@ -137,15 +134,8 @@ def run_greedily(
 
 def plainly(model, *, count, prompt=PROMPT, quantized=None, block=BLOCK):
     """Return the tokens that the target writes alone, one by one."""
-    run = run_greedily(
-        model,
-        lambda _: NoDrafter(),
-        0,
-        count=count,
-        prompt=prompt,
-        quantized=quantized,
-        block=block,
-    )
+    read_as = {"count": count, "prompt": prompt, "quantized": quantized, "block": block}
+    run = run_greedily(model, lambda _: NoDrafter(), 0, **read_as)
     assert run.proposed == 0
     return run.tokens
 
@@ -188,14 +178,14 @@ def contents(layer):
     return [part[..., :held, :] for part in parts]
 
 
-def assert_as_fresh(of, tokens, fresh, *, probe=7):
+def assert_as_fresh(of, tokens, fresh):
     """Assert that the caches of `of` are those that `fresh` gets from reading `tokens[:
     of.length]`.
 
     Compares the next token's logits, and the contents of the caches: bit for bit where rows are
     exact, and nearly where a pass rounds by their number.
     """
-    length = of.length
+    length, probe = of.length, 7
     assert length <= len(tokens), "the caches hold more than was committed"
     assert fresh.length == 0
     for layer in of.timeline.layers:
@@ -241,9 +231,6 @@ def proposed(drafter, tokens, length=4):
     return drafted(drafter, tokens, length)[0]
 
 
-Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
-
-
 def drafted(drafter, tokens, length=4):
     """Return the tokens that it proposes greedily, and the q of each."""
     draft = drafter.propose(tokens, up_to(length), GREEDY, mx.random.key(0))
@@ -287,8 +274,7 @@ def ids_held(of):
     layer = of.timeline.layers[0]
     if layer.keys is None:
         return []
-    ids = layer.keys[0, 0, : layer.offset, 0].astype(mx.int32).tolist()
-    return ids
+    return layer.keys[0, 0, : layer.offset, 0].astype(mx.int32).tolist()
 
 
 class Known(Drafter):
@@ -307,9 +293,6 @@ class Known(Drafter):
         self.settled = []
         self.rewound = []
 
-    def prepare(self, tokens):
-        return iter(())
-
     def candidates(self, tokens):
         return (DraftCandidate(self.name, 1 << 30),)
 
@@ -326,6 +309,9 @@ class Known(Drafter):
     def rewind(self, length):
         self.rewound.append(length)
 
+    def fork(self, target):
+        return copy.copy(self)
+
 
 EVERYWHERE = range(1 << 30)
 
@@ -334,12 +320,3 @@ def now_and_then(seed, *, chance=0.3):
     """Positions that `Known` may be wrong at."""
     draw = random.Random(seed)
     return frozenset(i for i in range(4096) if draw.random() < chance)
-
-
-def resident_bytes():
-    """Memory of this process, Linux only; 0 elsewhere."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0

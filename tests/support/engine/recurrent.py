@@ -1,7 +1,5 @@
 """Tiny models of the other recurrent architectures of mlx-lm, beside those of `tiny`."""
 
-from unittest import mock
-
 from tests.support.engine import tiny
 
 # Every one that keeps what a tape needs.
@@ -12,5 +10,4 @@ NOT_TAPED = tiny.configs("recurrent, not taped")
 
 def build(architecture, **options):
     """Build as `tiny.build`."""
-    with mock.patch.dict(tiny._CONFIGS, TAPED | NOT_TAPED):
-        return tiny.build(architecture, **options)
+    return tiny.build(architecture, sizes=(TAPED | NOT_TAPED).get(architecture), **options)

@@ -36,8 +36,8 @@ def tiny_model(architecture):
 
 
 @functools.cache
-def noisy_model(architecture):
-    return noisy(tiny_model(architecture))
+def noisy_model(architecture, vocabulary):
+    return noisy(shallow(architecture, vocabulary=vocabulary))
 
 
 def loaded(model, tokenizer, *, context=4096):
@@ -51,12 +51,13 @@ def loaded(model, tokenizer, *, context=4096):
     )
 
 
-def use(session, kind, architecture, *, length=4):
-    """Draft with a drafter of this kind."""
-    target = session.decoder
+def use(session, kind, architecture, *, length=4, **makers):
+    """Draft with a drafter of this kind: one of `DRAFTERS`, or of `makers` by name."""
+    target, vocabulary = session.decoder, session.decoder.vocabulary
 
     def model():
-        return ModelDrafter(Decoder(noisy_model(architecture)), vocabulary=target.vocabulary)
+        own = Decoder(noisy_model(architecture, vocabulary))
+        return ModelDrafter(own, vocabulary=vocabulary)
 
     drafters = {
         "none": NoDrafter,
@@ -65,11 +66,11 @@ def use(session, kind, architecture, *, length=4):
         "head": lambda: untrained_drafter(target),
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,
-        "trees": lambda: Foreseeing(noisy_model(architecture), vocabulary=target.vocabulary),
+        "trees": lambda: Foreseeing(noisy_model(architecture, vocabulary), vocabulary=vocabulary),
         "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }
-    session.drafter = drafters[kind]()
+    session.drafter = (drafters | makers)[kind]()
     session.policy = FixedTree(3 * length) if kind == "trees" else Fixed(length)
     return session
 

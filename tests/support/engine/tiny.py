@@ -112,13 +112,13 @@ def shallow(architecture, *, vocabulary=64):
     return build(architecture, vocabulary=vocabulary, layers=3 if mixed else 2)
 
 
-def noisy(model, *, scale=0.02, seed=0):
+def noisy(model, *, scale=0.02):
     """A copy whose matrices are off by `scale` of their standard deviation: an imperfect drafter.
 
     At 0.02 its greedy choice is the model's for every second token or so, at 0.1 for every sixth.
     In a quantized model the groups' scales and biases are disturbed, which counts about double.
     """
-    keys = iter(mx.random.split(mx.random.key(seed), len(tree_flatten(model.parameters()))))
+    keys = iter(mx.random.split(mx.random.key(0), len(tree_flatten(model.parameters()))))
 
     def disturbed(_, weight):
         noise_key = next(keys)

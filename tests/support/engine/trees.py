@@ -1,6 +1,5 @@
 """Random trees, a drafter of them that is partly right, and a policy that asks for their shapes."""
 
-import copy
 import random
 from itertools import cycle
 
@@ -8,6 +7,7 @@ import mlx.core as mx
 from hypothesis import strategies as st
 
 from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import Known
@@ -64,9 +64,6 @@ class Guessing(Known):
         super().accept(path)
         self.paths.append(tuple(path))
 
-    def fork(self, target):
-        return copy.copy(self)
-
 
 class Foreseeing(Guessing):
     """Its script is what `model` would write, which reads all of the text for every draft."""
@@ -83,10 +80,11 @@ class Foreseeing(Guessing):
         return super().propose(tokens, choice, sampling, key)
 
 
-class Shaped:
+class Shaped(Fixed):
     """A policy that asks the first drafter that can branch for one of `shapes` after the other."""
 
     def __init__(self, *shapes):
+        super().__init__(0)
         self._shapes = shapes
         self._next = cycle(shapes)
 
@@ -96,12 +94,6 @@ class Shaped:
                 shape = next(self._next).no_higher(each.most)
                 return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
         return DraftChoice(0)
-
-    def observe(self, measured):
-        pass
-
-    def restart(self):
-        pass
 
     def another(self):
         return Shaped(*self._shapes)

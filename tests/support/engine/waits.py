@@ -1,6 +1,6 @@
 """Counts how often the host waits for the device."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import mlx.core as mx
@@ -31,17 +31,12 @@ class Waits:
 
         waiting = ("item", "tolist", "__array__", "__int__", "__float__", "__bool__")
         found = [(mx.array, name) for name in waiting if hasattr(mx.array, name)]
-        originals = [
-            (*place, getattr(*place)) for place in [*found, (mx, "eval"), (mx, "synchronize")]
-        ]
-        for owner, name, original in originals:
-            setattr(owner, name, self._noted(name, original))
-        try:
-            with mock.patch.object(engine.core.loop, "fetch", counting):
-                yield self
-        finally:
-            for owner, name, original in originals:
-                setattr(owner, name, original)
+        with ExitStack() as patched:
+            for owner, name in [*found, (mx, "eval"), (mx, "synchronize")]:
+                noted = self._noted(name, getattr(owner, name))
+                patched.enter_context(mock.patch.object(owner, name, noted))
+            patched.enter_context(mock.patch.object(engine.core.loop, "fetch", counting))
+            yield self
 
     def _noted(self, name, original):
         def noted(*arguments, **options):
