@@ -11,14 +11,12 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.conversation.template import abilities_for, render
-from engine.replies.syntax import ReplySyntax, syntax_of
+from engine.replies.syntax import syntax_of
 from engine.replies.tools import tools_of
 from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
@@ -46,7 +44,7 @@ RESULTS = tuple(
 BEHIND = (ChatMessage("assistant", "Not there."), ChatMessage("user", "And now?"))
 ONE = ChatMessage("assistant", "", tool_calls=CALLS[:1])
 BOTH = ChatMessage("assistant", "I ask.", tool_calls=CALLS)
-CHATS: dict[str, tuple[Prompt, tuple[str, ...]]] = {
+CHATS = {
     "system": (Prompt(messages=(SYSTEM, ASKED)), ("Latin", "sunny")),
     "two users": (Prompt(messages=(ASKED, BEHIND[1])), ("sunny", "now?")),
     "tools": (Prompt(messages=(ASKED,), tools=TOOLS), ("look_up", "city")),
@@ -59,10 +57,10 @@ CHATS: dict[str, tuple[Prompt, tuple[str, ...]]] = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder):
     """Print the comparisons of all templates in the folder."""
-    found: Counter[str] = Counter()
-    tried: Counter[str] = Counter()
+    found = Counter()
+    tried = Counter()
     with tempfile.TemporaryDirectory() as own:
         byte_tokenizer(Path(own))
         tokenizer = load_tokenizer(Path(own), eos_token_ids=[256])
@@ -79,11 +77,10 @@ def main(folder: Path) -> None:
         print(f"{name:40} {found[name]:3} of {all_of_them}")
 
 
-Parts = Iterator[tuple[str, str, str]]
-"""For each thing that is tried its name, what is wrong with ours, and a remark; mostly empty."""
+# Of each thing that is tried: its name, what is wrong with ours, and a remark; mostly empty.
 
 
-def _shown(tokenizer: Any) -> Parts:
+def _shown(tokenizer):
     """Whether each part of a chat is shown, and how transformers differs."""
     for name, (prompt, words) in CHATS.items():
         ours, theirs = _ours(tokenizer, prompt), _theirs(tokenizer, prompt)
@@ -93,7 +90,7 @@ def _shown(tokenizer: Any) -> Parts:
         yield name, wrong, "" if ours == theirs else f"transformers {why}; ours {wrong}"
 
 
-def _told(tokenizer: Any) -> Parts:
+def _told(tokenizer):
     """Whether histories are told in order."""
     for name, messages in HISTORIES.items():
         text = _ours(tokenizer, Prompt(messages=messages, tools=TOOLS))
@@ -101,17 +98,17 @@ def _told(tokenizer: Any) -> Parts:
         yield name, "" if told_in_order(messages, text) else wrong, ""
 
 
-def _ours(tokenizer: Any, prompt: Prompt) -> str:
+def _ours(tokenizer, prompt):
     try:
         return render(tokenizer, prompt)
     except Problem as problem:
         return f"!{problem.message}"
 
 
-def _theirs(tokenizer: Any, prompt: Prompt) -> str:
+def _theirs(tokenizer, prompt):
     messages = []
     for message in prompt.messages:
-        one: dict[str, Any] = {"role": message.role, "content": message.content}
+        one = {"role": message.role, "content": message.content}
         if message.tool_calls:
             one["tool_calls"] = [
                 {
@@ -126,7 +123,7 @@ def _theirs(tokenizer: Any, prompt: Prompt) -> str:
         messages.append(one)
     tools = json.loads(prompt.tools) if prompt.tools else None
     try:
-        text: str = tokenizer._tokenizer.apply_chat_template(
+        text = tokenizer._tokenizer.apply_chat_template(
             messages, tools=tools, add_generation_prompt=True, tokenize=False
         )
     except Exception as error:  # whatever a template raises
@@ -134,14 +131,14 @@ def _theirs(tokenizer: Any, prompt: Prompt) -> str:
     return text
 
 
-def _continued(tokenizer: Any) -> Parts:
+def _continued(tokenizer):
     """Whether an answer is continued from its own prompt: cut in the reasoning, in the text, and
     as a client's beginning of it."""
     begun = _ours(tokenizer, Prompt(messages=(ASKED,)))
     if begun.startswith("!"):
         return
     cuts = dict[str, str]()
-    syntax: ReplySyntax = syntax_of(tokenizer.chat_template)
+    syntax = syntax_of(tokenizer.chat_template)
     marks = syntax.reasoning
     if marks is not None and not syntax.reasoning_is_over(begun):
         inside = syntax.begins_inside(begun)
@@ -159,7 +156,7 @@ def _continued(tokenizer: Any) -> Parts:
     yield "prefill", "" if text.startswith(begun) and text.endswith("It is ") else other, ""
 
 
-def _read_again(tokenizer: Any) -> Parts:
+def _read_again(tokenizer):
     """The replies that the template writes, and what is wrong where they are read otherwise."""
     template, able = tokenizer.chat_template, abilities_for(tokenizer, tools=True)
     known = {"knows_tools": able.knows_tools, "found": able.notation if able.knows_tools else None}

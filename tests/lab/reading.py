@@ -12,13 +12,11 @@ import shutil
 import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from xml.etree.ElementTree import fromstring
 from zipfile import ZipFile
 
@@ -44,15 +42,15 @@ class Tally:
     lines: list[str] = field(default_factory=list)
 
 
-def words_by_pdftotext(path: Path) -> str:
+def words_by_pdftotext(path):
     command = ["pdftotext", "-enc", "UTF-8", str(path), "-"]
     return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
 
 
-def words_by_python_docx(path: Path) -> str:
-    document: Any = import_module("docx").Document(str(path))
+def words_by_python_docx(path):
+    document = import_module("docx").Document(str(path))
 
-    def texts(holder: Any) -> Iterator[str]:
+    def texts(holder):
         for paragraph in holder.paragraphs:
             yield paragraph.text
         for table in holder.tables:
@@ -62,14 +60,14 @@ def words_by_python_docx(path: Path) -> str:
     return "\n".join(texts(document))
 
 
-def words_by_calamine(path: Path) -> str:
-    workbook: Any = import_module("python_calamine").CalamineWorkbook.from_path(str(path))
+def words_by_calamine(path):
+    workbook = import_module("python_calamine").CalamineWorkbook.from_path(str(path))
     shown = [each.name for each in workbook.sheets_metadata if "Visible" in str(each.visible)]
     rows = chain.from_iterable(workbook.get_sheet_by_name(name).to_python() for name in shown)
     return "\n".join(str(cell) for row in rows for cell in row)
 
 
-def words_in_xml(path: Path) -> str:
+def words_in_xml(path):
     """All that stands in the text elements of a document or of slides."""
     with ZipFile(path) as parts:
         roots = [
@@ -86,9 +84,9 @@ def words_in_xml(path: Path) -> str:
     )
 
 
-def references() -> dict[str, Callable[[Path], str]]:
+def references():
     """The other program for each kind of file."""
-    found: dict[str, Callable[[Path], str]] = {".docx": words_in_xml, ".pptx": words_in_xml}
+    found = {".docx": words_in_xml, ".pptx": words_in_xml}
     if shutil.which("pdftotext"):
         found[".pdf"] = words_by_pdftotext
     if find_spec("docx"):
@@ -98,7 +96,7 @@ def references() -> dict[str, Callable[[Path], str]]:
     return found
 
 
-def measure(path: Path, tally: Tally, reference: Callable[[Path], str] | None) -> None:
+def measure(path, tally, reference):
     start = time.perf_counter()
     try:
         document = read_document(path)
@@ -122,13 +120,13 @@ def measure(path: Path, tally: Tally, reference: Callable[[Path], str] | None) -
         tally.lines.append(f"{path}: {lost.total()} lost: {' '.join(sorted(lost)[:12])}")
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", action="store_true", help="a line for each file with losses")
     options = parser.parse_args()
     compared_with = references()
-    tallies: defaultdict[str, Tally] = defaultdict(Tally)
+    tallies = defaultdict(Tally)
     for path in sorted(options.folder.rglob("*")):
         kind = path.suffix.lower()
         if _SUFFIXES.fullmatch(kind) and path.is_file():

@@ -16,7 +16,7 @@ from app.start import make_application
 from tests.lab.pictures.states import STATES, Stage
 
 
-def main() -> None:
+def main():
     options = ArgumentParser()
     options.add_argument("folder", type=Path)
     options.add_argument("--only", nargs="+", default=list(STATES), choices=STATES)

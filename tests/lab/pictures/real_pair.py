@@ -12,13 +12,11 @@ import os
 import tempfile
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QSize
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.conversation import DEFAULTS
 from app.commands import CommandRunner
@@ -28,8 +26,6 @@ from app.race.dialog import RaceDialog
 from app.replay.scrubber import ReplayDialog
 from app.rounds.replay_page import replay_page
 from app.start import make_application
-from app.window import Window
-from engine.conversation.rounds import Round
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.laid_over import laid_over
@@ -42,7 +38,7 @@ QUESTIONS = (
 _PATIENCE_SECONDS = 240
 
 
-def main() -> None:
+def main():
     """Save the pictures in a folder; light and dark take turns."""
     options = ArgumentParser()
     options.add_argument("folder", type=Path)
@@ -62,9 +58,7 @@ def main() -> None:
             _draw(application, Path(home), chosen.folder, dark=dark, sizes=sizes)
 
 
-def _draw(
-    application: QApplication, home: Path, folder: Path, *, dark: bool, sizes: list[QSize]
-) -> None:
+def _draw(application, home, folder, *, dark, sizes):
     window = make_window(
         application,
         home,
@@ -77,7 +71,7 @@ def _draw(
     greedy = replace(DEFAULTS, sampling=Sampling())  # so that pictures can be taken again
     window.settings.new_settings = settings_to_json(greedy)
 
-    def save(what: str, widget: QWidget = window) -> None:
+    def save(what, widget=window):
         for size in sizes:
             # A window may be larger than the screen of the platform without one.
             widget.resize(size if widget is window else widget.size().boundedTo(size))
@@ -140,9 +134,9 @@ def _draw(
     window.close()
 
 
-def _save_a_round(window: Window, folder: Path, name: str) -> None:
+def _save_a_round(window, folder, name):
     """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
-    last: Round | str | None = None
+    last = None
     for what in ("draft", "verdict", "next"):
         until(lambda last=last: _differs(window, last))
         row = window.transcript.streaming
@@ -153,12 +147,12 @@ def _save_a_round(window: Window, folder: Path, name: str) -> None:
         window.grab().save(str(folder / f"stream-{what}-{name}.png"))
 
 
-def _differs(window: Window, last: Round | str | None) -> bool:
+def _differs(window, last):
     row = window.transcript.streaming
     return row is None or (row.shown.ahead is not None and row.shown.ahead != last)
 
 
-def until(holds: Callable[[], object]) -> None:
+def until(holds):
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > deadline:

@@ -4,7 +4,6 @@ No model runs: the answers and all figures are made up. What each yields is save
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +19,9 @@ from app.server.panel import ServerPanel
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place, rows_of
-from app.window import Window
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
-from engine.events import Draft, Event, Verdict
+from engine.events import Draft, Verdict
 from engine.tools.configuration import Configuration
 from engine.tools.protocol import OWN, Offered, Server, State
 from models.answers import Found, Rated
@@ -37,8 +35,6 @@ from tests.support.app.library_samples import CANDIDATES, FOUND, INVENTORY_ANSWE
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, fake_server, make_window
 from tests.support.documents.pdfs import lines, pdf
-
-type Shown = Iterator[tuple[str, QWidget]]
 
 QUESTION = "Write a Python function that says whether a number is prime, and show three cases."
 ANSWER = """\
@@ -85,10 +81,10 @@ class Stage:
     home: Path
     dark: bool
 
-    def events(self, name: str, events: Sequence[Event]) -> Path:
+    def events(self, name, events):
         return events_file(self.home, events, name=f"{name}.jsonl")
 
-    def window(self, steps: str = "ready take load serve", **more: object) -> Window:
+    def window(self, steps="ready take load serve", **more):
         window = make_window(
             self.application,
             self.home,
@@ -103,7 +99,7 @@ class Stage:
         return window
 
 
-def conversation(stage: Stage) -> Shown:
+def conversation(stage):
     """Empty, while an answer comes, with each token's origin, in a race, with a search."""
     answer = made_trace(ANSWER)
     whole, raced = stage.events("whole", answer), stage.events("raced", made_trace(SKY_ANSWER))
@@ -144,7 +140,7 @@ def conversation(stage: Stage) -> Shown:
     window.close()
 
 
-def documents(stage: Stage) -> Shown:
+def documents(stage):
     """A long PDF, a short text and an empty file, attached; what would be sent of them."""
     window = stage.window()
     clause = "The tenant pays the rent of clause {} on the first day of each month."
@@ -163,7 +159,7 @@ def documents(stage: Stage) -> Shown:
     window.close()
 
 
-def words(stage: Stage) -> Shown:
+def words(stage):
     """An answer that copies from a document: its words marked, and the page they are on."""
     window = stage.window()
     store = window.store
@@ -189,7 +185,7 @@ def words(stage: Stage) -> Shown:
     window.close()
 
 
-def library(stage: Stage) -> Shown:
+def library(stage):
     """The Library's pages: waiting, full, searching, without a connection, downloading."""
     window = stage.window()
     commands, controller = commands_of(window), window.library_controller
@@ -219,7 +215,7 @@ def library(stage: Stage) -> Shown:
     window.close()
 
 
-def tools(stage: Stage) -> Shown:
+def tools(stage):
     """An answer in several steps: asked about, running, done; then a call refused, one failed."""
     answers = (
         called("I look at your notes first.\n", ("read_file", '{"path": "notes/heating.md"}')),
@@ -231,7 +227,7 @@ def tools(stage: Stage) -> Shown:
     offered = FakeTools(READ, WRITE)
     window = stage.window(f"ready take thinks {played} serve", tools=offered)
 
-    def approval() -> QWidget:
+    def approval():
         until(lambda: window.transcript.messages[-1].shown.approval is not None)
         QTest.qWait(100)
         widget = window.transcript.messages[-1].widget
@@ -263,7 +259,7 @@ def tools(stage: Stage) -> Shown:
     window.close()
 
 
-def tools_panel(stage: Stage) -> Shown:
+def tools_panel(stage):
     """The panel of tools with each kind of row, and the dialog that adds servers."""
     schema = json.dumps({"type": "object", "properties": {"path": {"type": "string"}}})
     files = tuple(
@@ -297,7 +293,7 @@ def tools_panel(stage: Stage) -> Shown:
     window.close()
 
 
-def server(stage: Stage) -> Shown:
+def server(stage):
     """The local server's panel: off, with requests and models, and with its port taken."""
     busy = (
         "listen request:1:writing:Zed request:2:waiting:Aider "
@@ -321,7 +317,7 @@ def server(stage: Stage) -> Shown:
         window.close()
 
 
-STATES: dict[str, Callable[[Stage], Shown]] = {
+STATES = {
     "conversation": conversation,
     "documents": documents,
     "words": words,
@@ -332,18 +328,18 @@ STATES: dict[str, Callable[[Stage], Shown]] = {
 }
 
 
-def _ask(window: Window, question: str) -> None:
+def _ask(window, question):
     window.composer.set_text(question)
     window.composer.send()
 
 
-def _child[T: QWidget](window: Window, kind: type[T]) -> T:
+def _child[T: QWidget](window, kind):
     found = window.findChild(kind)
     assert isinstance(found, kind)
     return found
 
 
-def _good_draft(events: Sequence[Event]) -> int:
+def _good_draft(events):
     """A number of events, more than a third, of which the last is a good draft of words."""
     return next(
         number

@@ -76,34 +76,10 @@ PUBLISHED: tuple[CostCurve, ...] = (
     ),
 )
 
-WIDE: tuple[CostCurve, ...] = (
-    _published(
-        "m3-ultra-bf16",
-        "M3 Ultra, bf16, one matrix product (ml-explore/mlx 4265)",
-        *((2, 1.99), (16, 1.99)),
-    ),
-    _published(
-        "m3-ultra-wide",
-        "M3 Ultra, 4-bit, one matrix product, up to 16 rows (ml-explore/mlx 4265)",
-        *((2, 1.83), (4, 3.26), (8, 6.12), (16, 6.32)),
-    ),
-    _published(
-        "m3-pro",
-        "M3 Pro, 16 and 24 rows (fak 12508); fewer are on the line from one row",
-        *((16, 3.2), (24, 3.8)),
-    ),
-    _published(
-        "m5-70b-wide",
-        "M5, 70B, from milliseconds, up to 16 rows (ml-explore/mlx 3791)",
-        *((1, 76.0), (3, 85.0), (5, 113.0), (8, 171.0), (12, 241.0), (16, 296.0)),
-    ),
-)
-"""Those that reach as far as trees do, as far as anything was published; played where named."""
-
 
 def find_curves(names: Sequence[str]) -> tuple[CostCurve, ...]:
     """The curves with these names; all of `PUBLISHED` where none is named. Raises `Problem`."""
-    by_name = {curve.name: curve for curve in (*PUBLISHED, *WIDE)}
+    by_name = {curve.name: curve for curve in PUBLISHED}
     for name in names:
         if name not in by_name:
             raise Problem(

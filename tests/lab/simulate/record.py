@@ -173,12 +173,10 @@ class _Pair:
 
     def _read(self, tokens: list[int]) -> None:
         self._decoder.rewind(0)
-        for _ in self._decoder.prefill(tokens):
-            pass
+        list(self._decoder.prefill(tokens))
         for drafter in self._drafters:
             drafter.rewind(0)
-            for _ in drafter.prepare(tokens):
-                pass
+            list(drafter.prepare(tokens))
 
     def _place(
         self, tokens: list[int], sampling: Sampling, longest: int, key: mx.array

@@ -1,20 +1,82 @@
-"""A policy and its references, category after category. Needs no MLX."""
+"""A policy and what it is measured against, category after category. Needs no MLX.
+
+The references are plain decoding, every fixed length with every drafter, of which the best is known
+only in hindsight, and `tests.lab.simulate.oracle`.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 from engine.draft_length import LONGEST, DraftLengthPolicy
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.draft_length.trees import MOST
 from models.errors import Problem
-from tests.lab.simulate.calibrated import calibrated
-from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.conditions import Conditions, Noise
 from tests.lab.simulate.oracle import oracle
-from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
-from tests.lab.simulate.replay import Phase, replay, seconds
+from tests.lab.simulate.replay import Phase, SimulatedRound, replay, seconds
 from tests.lab.simulate.traces import AnswerTrace
 
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
+
+_DEPTH = 64  # tokens of context where a calibration measures
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+_BEFORE = -1  # where the noise of a calibration starts: no answer does there
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRun:
+    """The rounds of a fixed `length` with `drafters`, which do not depend on costs."""
+
+    drafters: tuple[str, ...]
+    length: int
+    rounds: tuple[SimulatedRound, ...]
+
+    @property
+    def name(self) -> str:
+        """A name for people."""
+        return f"{'+'.join(self.drafters)} {self.length}" if self.length else "plain"
+
+
+def plain_run(phase: Phase, conditions: Conditions) -> FixedRun:
+    """Plain decoding: a round for every token."""
+    return _fixed(phase, conditions, (), 0)
+
+
+def fixed_runs(phase: Phase, conditions: Conditions) -> list[FixedRun]:
+    """Every length with each drafter alone and with all of them; length 0 once."""
+    names = tuple(phase.answers[0].drafts)
+    teams = [(name,) for name in names] + ([names] if len(names) > 1 else [])
+    lengths = range(1, min(_longest(phase), LONGEST) + 1)
+    runs = [_fixed(phase, conditions, team, length) for team in teams for length in lengths]
+    return [plain_run(phase, conditions), *runs]
+
+
+def best_fixed(runs: Sequence[FixedRun], conditions: Conditions) -> tuple[FixedRun, float]:
+    """The fastest of `runs`, and its seconds."""
+    times = [seconds(run.rounds, conditions) for run in runs]
+    best = min(range(len(runs)), key=times.__getitem__)
+    return runs[best], times[best]
+
+
+def _fixed(
+    phase: Phase, conditions: Conditions, drafters: tuple[str, ...], length: int
+) -> FixedRun:
+    rounds = replay(phase, Fixed(length), conditions, drafters=drafters)
+    return FixedRun(drafters, length, tuple(rounds))
+
+
+def _longest(phase: Phase) -> int:
+    """How many tokens the longest chain has."""
+    chains = (
+        len(drafted.q)
+        for answer in phase.answers
+        for places in answer.drafts.values()
+        for drafted in places
+        if drafted is not None
+    )
+    return max(chains, default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +153,35 @@ def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:
 
 
 def _calibrated(conditions: Conditions) -> Automatic:
-    return Automatic(calibrated(conditions, conditions.steps))
+    """With what a calibration would have found before anything was written, and before any rows
+    were dear, by a clock as noisy as all others there: the middle one of three of its readings."""
+    conditions = replace(conditions, dear_from=0)
+    noise = Noise(conditions, start=_BEFORE)
+
+    def measured(seconds: float) -> float:
+        return median(noise.reading(seconds) for _ in range(3))
+
+    seconds = tuple(
+        measured(conditions.verify_seconds(rows, context=_DEPTH, progress=0.0)) for rows in _ROWS
+    )
+    drafts = tuple(_drafting(conditions, name, measured) for name in conditions.steps)
+    return Automatic(Calibration(PassCosts(_DEPTH, _ROWS, seconds), drafts))
+
+
+def _drafting(
+    conditions: Conditions, drafter: str, measured: Callable[[float], float]
+) -> DraftCosts:
+    one, two, behind = (
+        conditions.draft_seconds(drafter, n, context=_DEPTH, progress=0.0, behind=b)
+        for n, b in ((1, 0), (2, 0), (1, 1))
+    )
+    start = 2 * one - two
+    return DraftCosts(
+        drafter,
+        start_seconds=measured(start) if start > 1e-9 else 0.0,
+        step_seconds=measured(two - one),
+        read_seconds=measured(behind - one),
+    )
 
 
 class Episode:

@@ -86,14 +86,8 @@ def rounded(q: float) -> float:
 
 def without_acceptance(answer: AnswerTrace) -> AnswerTrace:
     """The same drafts, none of them accepted."""
-    return _changed(
-        answer, lambda drafted: replace(drafted, accepted=0, ranks=drafted.ranks and ())
-    )
-
-
-def _changed(answer: AnswerTrace, change: Any) -> AnswerTrace:
     drafts = {
-        name: tuple(place and change(place) for place in places)
+        name: tuple(each and replace(each, accepted=0, ranks=each.ranks and ()) for each in places)
         for name, places in answer.drafts.items()
     }
     return replace(answer, drafts=drafts)

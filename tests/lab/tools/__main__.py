@@ -8,19 +8,18 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import psutil
 
-from engine.tools.protocol import Server, State
+from engine.tools.protocol import Server
+from tests.support.engine.ranks import free_ports
+from tests.support.loopback import serving_on_loopback
 from tests.support.tools.host_process import ROOT, HostProcess
 
 CACHE = ROOT / ".cache" / "tools"
@@ -35,7 +34,7 @@ PYPI = {  # by environments: one of them needs an older SDK, and does not say so
 }
 
 
-def install() -> None:
+def install():
     """Install the servers that are missing."""
     npm = [name for name in NPM if not (CACHE / "npm" / "node_modules" / name).is_dir()]
     if npm:
@@ -48,7 +47,7 @@ def install() -> None:
             subprocess.run((str(python), "-m", "pip", "install", "--quiet", *packages), check=True)
 
 
-def tried(folder: Path, *, page: str, everything: str) -> list[dict[str, Any]]:
+def tried(folder, *, page, everything):
     """The rows of servers.jsonl: a server, and calls of its tools with a text that each result must
     hold, and how the call must end if not well.
 
@@ -72,29 +71,21 @@ def tried(folder: Path, *, page: str, everything: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def page_server(folder: Path) -> Iterator[str]:
+def page_server(folder):
     """The address of a page on this machine."""
     (folder / "page.html").write_text("<title>A page</title><p>slipstream " + "word " * 50)
 
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None: ...
+        def log_message(self, *_): ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/page.html"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_on_loopback(partial(Quiet, directory=str(folder))) as address:
+        yield f"{address}/page.html"
 
 
 @contextmanager
-def everything_over_http() -> Iterator[str]:
+def everything_over_http():
     """The address of server-everything, which runs meanwhile."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     program = CACHE / "npm" / "node_modules" / ".bin" / "mcp-server-everything"
     process = subprocess.Popen(
         (str(program), "streamableHttp"),
@@ -114,7 +105,7 @@ def everything_over_http() -> Iterator[str]:
         process.wait()
 
 
-def try_all() -> list[str]:
+def try_all():
     """Run every call. Returns the rows of a table in Markdown."""
     install()
     rows = [
@@ -148,7 +139,7 @@ def try_all() -> list[str]:
     return rows
 
 
-def _tried(host: HostProcess, server: Server, state: State, cases: list[list[Any]]) -> int:
+def _tried(host, server, state, cases):
     """How many calls of a server end as expected. Says which do not."""
     if state.state != "running":
         print(f"{server.name}: {state.message}", file=sys.stderr)

@@ -14,9 +14,15 @@ import pytest
 from engine.draft_length.policy import Automatic
 from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import PUBLISHED, find_curves
-from tests.lab.simulate.references import best_fixed, fixed_runs, plain_run
 from tests.lab.simulate.replay import Phase, replay, seconds, whole
-from tests.lab.simulate.run import Episode, ResultRow, policy_maker
+from tests.lab.simulate.run import (
+    Episode,
+    ResultRow,
+    best_fixed,
+    fixed_runs,
+    plain_run,
+    policy_maker,
+)
 from tests.lab.simulate.tests.recorded import (
     below_the_floor,
     committed_answers,
