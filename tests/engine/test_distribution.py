@@ -251,7 +251,7 @@ LONG_TEXTS = {
         for name, drafter in COPIERS.items()
     },
 }
-TELLING = ("noisy chains", "chains of few", "chains, all", "trees with a guess")
+TELLING = ("noisy chains", "chains of few", "chains, all", "trees of few", "trees with a guess")
 
 
 @pytest.mark.parametrize(
