@@ -4,8 +4,8 @@ import asyncio
 import json
 
 from engine.server.app import ROUTES
-from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import LOADED, script
+from tests.support.engine.asking import asking, events, until
+from tests.support.engine.scripted_host import LOADED, saying
 
 
 async def test_a_path_is_found_however_it_is_written():
@@ -15,10 +15,10 @@ async def test_a_path_is_found_however_it_is_written():
                 response = await client.request(method, path)
                 assert response.status_code == 200
                 assert (response.content == b"") == (method == "HEAD")
-
-
-async def test_a_path_that_is_not_there_says_what_is_missing():
-    async with asking() as (client, _):
+        for allowed, paths in (("GET, HEAD", READ), ("POST", WRITTEN)):
+            for path in (*paths, *(f"/v1{path}" for path in paths)):
+                refused = await client.put(path, json={})
+                assert (refused.status_code, refused.headers["allow"]) == (405, allowed), path
         for path, word in (
             ("/v1/nothing", "not_found"),
             ("/v1/embeddings", "Embeddings"),
@@ -28,32 +28,17 @@ async def test_a_path_that_is_not_there_says_what_is_missing():
             response = await client.post(path, json={"input": "a"})
             assert response.status_code == 404
             assert word in str(response.json()["error"])
-
-
-async def test_a_body_may_begin_with_a_byte_order_mark_and_its_kind_have_parameters():
-    async with asking() as (client, _):
-        body = b'\xef\xbb\xbf{"messages": [{"role": "user", "content": "a"}]}'
+        # A body may begin with a byte order mark, and its kind may have parameters.
         headers = {"content-type": "Application/JSON; charset=utf-8"}
-        response = await client.post("/v1/chat/completions", content=body, headers=headers)
-        assert response.status_code == 200
+        body = b"\xef\xbb\xbf" + json.dumps(BODY).encode()
+        assert (await client.post(CHAT, content=body, headers=headers)).status_code == 200
+    assert {*ROUTES} == {*READ, *WRITTEN}
 
 
 READ = ["/", "/health", "/models", "/models/*"]
 READ += ["/api/tags", "/api/ps", "/api/version"]
 WRITTEN = ["/chat/completions", "/completions", "/responses", "/messages", "/messages/count_tokens"]
 WRITTEN += ["/api/chat", "/api/generate", "/api/show"]
-
-
-def test_each_path_takes_its_method_below_v1_too():
-    async def ask():
-        async with asking() as (client, _):
-            for allowed, paths in (("GET, HEAD", READ), ("POST", WRITTEN)):
-                for path in (*paths, *(f"/v1{path}" for path in paths)):
-                    refused = await client.put(path, json={})
-                    assert (refused.status_code, refused.headers["allow"]) == (405, allowed), path
-
-    run(ask())
-    assert {*ROUTES} == {*READ, *WRITTEN}
 
 
 CHAT = "/v1/chat/completions"
@@ -78,10 +63,6 @@ async def test_models_have_the_shape_that_the_client_reads():
             for path in (f"/v1/models/{name}", f"/models/{name}/"):
                 assert (await client.get(path)).json()["id"] == "tiny"
                 assert (await client.get(path, headers=headers)).json()["type"] == "model"
-
-
-async def test_a_model_of_another_name_is_answered_by_the_one_that_is_there():
-    async with asking() as (client, _):
         for name in ("gpt-5", "claude-sonnet", "", None):
             response = await client.post(CHAT, json={**BODY, "model": name})
             assert response.json()["model"] == "tiny"
@@ -96,20 +77,18 @@ async def test_while_nothing_is_loaded_there_are_no_models():
         assert response.headers["retry-after"] == "3"
         assert response.headers["x-should-retry"] == "true"
         assert (await client.get("/v1/models")).json()["data"] == []
+        for path in ("tags", "ps"):
+            assert (await client.get(f"/api/{path}")).json() == {"models": []}
         response = await client.post(CHAT, json=BODY)
         assert response.status_code == 503
         assert response.json()["error"]["code"] == "model_not_ready"
 
 
 async def test_who_comes_when_too_many_wait_is_told_when_to_come_again():
-    def hanging(command):
-        return script("a", id=command.id, then="hang")
-
-    async with asking(hanging, most_waiting=2) as (client, host):
+    async with asking(saying("a", then="hang"), most_waiting=2) as (client, host):
         most = LOADED.parallel + 2
         asked = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(most + 1)]
-        while len(host.running) + sum(task.done() for task in asked) <= most:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(host.running) + sum(task.done() for task in asked) > most)
         assert len(host.running) == most
         waiting = [task for task in asked if not task.done()]
         (refused,) = [await task for task in asked if task.done()]
@@ -132,59 +111,42 @@ CONFIG = {
 }  # fmt: skip
 
 
-def answered(method, path, target, **body):
-    async def ask():
-        async with asking(target=target) as (client, _):
-            response = await client.request(method, f"/api/{path}", json=body or None)
-            return response.status_code, response.json()
-
-    return run(ask())
+async def answered(method, path, target, **body):
+    async with asking(target=str(target)) as (client, _):
+        return (await client.request(method, f"/api/{path}", json=body or None)).json()
 
 
 def model(folder, template=""):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "chat_template.jinja").write_text(template)
-    return str(folder)
+    return folder
 
 
-def test_what_is_loaded_is_listed(tmp_path):
-    target = model(tmp_path / "tiny-4bit")
-    _, listed = answered("GET", "tags", target)
-    (one,) = listed["models"]
+async def test_what_is_loaded_is_listed_and_described(tmp_path):
+    target = model(tmp_path / "tiny-4bit", "<think></think> {{ messages }}")
+    (one,) = (await answered("GET", "tags", target))["models"]
     assert one["name"] == one["model"] == "tiny-4bit"
-    _, running = answered("GET", "ps", target)
-    (same,) = running["models"]
+    (same,) = (await answered("GET", "ps", target))["models"]
     assert same["context_length"] == 4096
     assert one.items() <= same.items()
-    for path in ("tags", "ps"):
-        assert answered("GET", path, "") == (200, {"models": []})
-    _, unread = answered("GET", "tags", "/models/tiny")
-    assert [one["size"] for one in unread["models"]] == [0]
-    late, families = tmp_path / "late", []
-    for be_there in (lambda: None, lambda: model(late)):
-        be_there()
-        _, listed = answered("GET", "tags", str(late))
-        families += [one["details"]["family"] for one in listed["models"]]
-    assert families == ["", "llama"]
-    _, found = answered("GET", "version", "/models/tiny")
+    late = tmp_path / "late"  # on a disk that is not there yet
+    (unread,) = (await answered("GET", "tags", late))["models"]
+    assert (unread["size"], unread["details"]["family"]) == (0, "")
+    (read,) = (await answered("GET", "tags", model(late)))["models"]
+    assert read["details"]["family"] == "llama"
+    found = await answered("GET", "version", target)
     assert [number.isdecimal() for number in found["version"].split(".")] == [True] * 3
-
-
-def test_a_model_is_described(tmp_path):
-    target = model(tmp_path / "tiny-4bit", "<think></think> {{ messages }}")
     for name in ({"model": "tiny-4bit"}, {"name": "tiny-4bit:latest"}):
-        status, found = answered("POST", "show", target, **name)
-        assert status == 200
+        found = await answered("POST", "show", target, **name)
         assert found["capabilities"] == ["completion", "tools", "thinking"]
         assert found["model_info"]["llama.context_length"] == 4096
         assert found["parameters"] == "num_ctx 4096"
         assert found["details"]["family"] == "llama"
         assert found["details"]["quantization_level"] == "Q4"
-    assert answered("POST", "show", target, system="x")[0] == 400
+    assert "error" in await answered("POST", "show", target, system="x")
     config = {"model_type": "gemma3", "text_config": CONFIG}
-    (tmp_path / "tiny-4bit" / "config.json").write_text(json.dumps(config))
-    _, found = answered("POST", "show", target, model="tiny-4bit")
-    described = found["model_info"].items()
-    sizes = {name.partition(".")[2]: number for name, number in described}
+    (target / "config.json").write_text(json.dumps(config))
+    described = (await answered("POST", "show", target, model="tiny-4bit"))["model_info"]
+    sizes = {name.partition(".")[2]: number for name, number in described.items()}
     assert (sizes["embedding_length"], sizes["block_count"]) == (8, 1)

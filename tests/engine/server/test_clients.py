@@ -1,13 +1,17 @@
 """What editors, agents and scripts send is answered, in the way that each of them needs."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from engine.process.protocol import Count, Generate
-from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import LOADED, script, told
+from engine.server.clients import Server, agents, client_setups
+from tests.support.engine.asking import asking, events
+from tests.support.engine.scripted_host import LOADED, saying, told
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
 TEMPLATES = DATA.parent / "templates"
@@ -19,29 +23,19 @@ assert CLIENTS
 
 
 def requests_of(client):
-    found = json.loads((DATA / f"{client}.json").read_text(encoding="utf-8"))
-    return found
+    return json.loads((DATA / f"{client}.json").read_text(encoding="utf-8"))
 
 
 async def send(client, request):
-    return await client.request(
-        request["method"],
-        request["path"],
-        headers=request["headers"],
-        json=request.get("body"),
-    )
+    method, path, headers = (request[name] for name in ("method", "path", "headers"))
+    return await client.request(method, path, headers=headers, json=request.get("body"))
 
 
-def answered(client, play=told, *, target=LOADED.target):
+async def answered(client, play=told, *, target=LOADED.target):
     """The responses to all requests of a client, and what the engine was asked."""
-
-    async def ask():
-        async with asking(play, target=target) as (http, host):
-            responses = [await send(http, request) for request in requests_of(client)]
-            taken = [command for command in host.taken if isinstance(command, Generate)]
-            return responses, taken
-
-    return run(ask())
+    async with asking(play, target=target) as (http, host):
+        responses = [await send(http, request) for request in requests_of(client)]
+        return responses, [command for command in host.taken if isinstance(command, Generate)]
 
 
 @pytest.fixture
@@ -56,11 +50,7 @@ def calling(name, **arguments):
     call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     texts = ("<think>", "Hm", ".</think>", "So.")
     texts += ("<tool_call>", call[:30], call[30:], "</tool_call>")
-
-    def play(command):
-        return script(*texts, id=command.id, request=command.request)
-
-    return play
+    return saying(*texts)
 
 
 def tools_of(command):
@@ -68,31 +58,32 @@ def tools_of(command):
     return [tool["function"]["name"] for tool in tools]
 
 
-def test_every_request_is_answered():
-    for client in CLIENTS:
-        for request, response in zip(requests_of(client), answered(client)[0], strict=True):
-            assert response.status_code == 200, response.text
-            streamed = (request.get("body") or {}).get("stream")
-            kind = response.headers["content-type"].partition(";")[0]
-            assert kind == ("text/event-stream" if streamed else "application/json")
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_request_is_answered(client):
+    responses, _ = await answered(client)
+    for request, response in zip(requests_of(client), responses, strict=True):
+        assert response.status_code == 200, response.text
+        streamed = (request.get("body") or {}).get("stream")
+        kind = response.headers["content-type"].partition(";")[0]
+        assert kind == ("text/event-stream" if streamed else "application/json")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("client", ["claude_code", "codex", "zed"])
-def test_tools_of_agents_can_be_given_to_every_family(client, family, tmp_path):
+async def test_tools_of_agents_can_be_given_to_every_family(client, family, tmp_path):
     template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
-    responses, _ = answered(client, target=str(tmp_path))
+    responses, _ = await answered(client, target=str(tmp_path))
     assert {response.status_code for response in responses} == {200}
 
 
 BEGINNING = ["system", "system", "user", "user", "user"]
 
 
-def test_codex_is_understood_and_gets_the_text_of_a_patch(model):
+async def test_codex_is_understood_and_gets_the_text_of_a_patch(model):
     patch = '*** Begin Patch\n*** Add File: a\n+"ä"\n*** End Patch\n'
     play = calling("apply_patch", input=patch)
-    responses, (_, first, later) = answered("codex", play, target=model)
+    responses, (_, first, later) = await answered("codex", play, target=model)
     # Tools that would run at OpenAI are left out; one that takes a text is a function of it.
     names = ["exec_command", "update_plan", "view_image", "apply_patch", "mcp__docs__lookup"]
     assert tools_of(first) == names
@@ -117,22 +108,18 @@ def test_codex_is_understood_and_gets_the_text_of_a_patch(model):
     name, value = found[-1]
     assert (name, value["response"]["output"]) == ("response.completed", items)
     assert value["response"]["usage"]["total_tokens"] > 0
-
-
-def test_codex_gets_the_tool_of_its_server_by_its_own_name(model):
-    responses, _ = answered("codex", calling("mcp__docs__lookup", page="a"), target=model)
+    # The tool of a server has its own name again.
+    play = calling("mcp__docs__lookup", page="a")
+    responses, _ = await answered("codex", play, target=model)
     item = events(responses[-1])[-1][1]["response"]["output"][-1]
-    assert (item["type"], item["namespace"], item["name"]) == (
-        "function_call",
-        "mcp__docs__",
-        "lookup",
-    )
+    called = {"type": "function_call", "namespace": "mcp__docs__", "name": "lookup"}
+    assert item.items() >= called.items()
     assert json.loads(item["arguments"]) == {"page": "a"}
 
 
-def test_claude_code_is_understood_and_gets_thinking_and_calls(model):
+async def test_claude_code_is_understood_and_gets_thinking_and_calls(model):
     play = calling("Bash", command="ls")
-    responses, (*_, first, again, later) = answered("claude_code", play, target=model)
+    responses, (*_, first, again, later) = await answered("claude_code", play, target=model)
     assert tools_of(first) == ["Bash", "Read", "Edit"]
     assert "billing" not in str(first.prompt)
     assert again.prompt == first.prompt
@@ -152,28 +139,63 @@ def test_claude_code_is_understood_and_gets_thinking_and_calls(model):
 
 
 async def test_claude_code_counts_what_it_would_send():
+    (count,) = [one for one in requests_of("claude_code") if "count_tokens" in one["path"]]
     async with asking() as (http, host):
-        (count,) = [
-            request for request in requests_of("claude_code") if "count_tokens" in request["path"]
-        ]
         response = await send(http, count)
         assert [*response.json()] == ["input_tokens"]
-        counted = host.taken[-1]
-        assert isinstance(counted, Count)
-        await send(
-            http, {**count, "path": "/v1/messages", "body": {**count["body"], "max_tokens": 1}}
-        )
-        asked = host.taken[-1]
-        assert isinstance(asked, Generate)
+        body = count["body"] | {"max_tokens": 1}
+        await send(http, count | {"path": "/v1/messages", "body": body})
+        counted, asked = host.taken[-2:]
+        assert (type(counted), type(asked)) == (Count, Generate)
         assert asked.prompt == counted.prompt
 
 
-def test_what_other_clients_send_is_understood():
-    (command,) = answered("cline")[1]
+async def test_what_other_clients_send_is_understood():
+    _, (command,) = await answered("cline")
     first = command.prompt.messages[1].content
     assert "<task>" in first
     assert "<environment_details>" in first
-    assert [tools_of(command) for command in answered("xcode")[1]] == [[], []]
-    _, edit, complete = answered("continue")[1]
+    assert [tools_of(command) for command in (await answered("xcode"))[1]] == [[], []]
+    _, edit, complete = (await answered("continue"))[1]
     assert edit.request.prediction == "x = 1\n"
     assert len(complete.request.stops) == 7
+
+
+# What programs are told to use the server
+
+ADDRESS = "http://127.0.0.1:8737"
+SETUPS = {
+    setup.name: setup for setup in client_setups(ADDRESS, "tiny-4bit", key="sk-1", context=512)
+}
+
+
+def test_each_names_the_address_leaves_nothing_open_and_can_be_read():
+    in_a_terminal = {"Aider", "Codex", "Claude Code", "OpenCode", "Qwen Code"}
+    assert {"Zed", "Continue", "Xcode", "Programs for Ollama"} | in_a_terminal == set(SETUPS)
+    for setup in SETUPS.values():
+        assert ADDRESS in setup.lines
+        assert not re.search("@(address|model|key|context)", setup.lines)
+        assert setup.where
+    zed = json.loads("{" + SETUPS["Zed"].lines + "}")
+    slipstream = zed["language_models"]["openai_compatible"]["Slipstream"]
+    assert slipstream["api_url"] == ADDRESS + "/v1"
+    assert slipstream["available_models"] == [{"name": "tiny-4bit", "max_tokens": 512}]
+    (model,) = yaml.safe_load(SETUPS["Continue"].lines)["models"]
+    assert (model["provider"], model["apiBase"]) == ("openai", ADDRESS + "/v1")
+    agent = agents(Server(ADDRESS, 'a "model"', "sk-1", 512))["opencode"]
+    settings = json.loads(agent.variables["OPENCODE_CONFIG_CONTENT"])
+    name, _, model = settings["model"].partition("/")
+    assert model == 'a "model"'
+    provider = settings["provider"][name]
+    assert provider["options"] == {"baseURL": ADDRESS + "/v1", "apiKey": "sk-1"}
+    assert provider["models"] == {model: {"limit": {"context": 512, "output": 128}}}
+
+
+@pytest.mark.parametrize("program", ["claude", "codex", "opencode", "aider", "qwen"])
+def test_the_lines_are_the_settings_of_the_agent(program):
+    agent = agents(Server(ADDRESS, 'it\'s a "model"', "sk 1", 512))[program]
+    variables = [f"{name}={value}" for name, value in agent.variables.items()]
+    lines = agent.lines.replace("\\\n", "")
+    assert shlex.split(lines) == [*variables, program, *agent.arguments]
+    assert ADDRESS in lines
+    assert program in agent.install

@@ -7,21 +7,23 @@ there: "*" is any value, "~text" is a value with this text, "!" is a field that 
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from engine.events import Failed
+from engine.events import Failed, Prefill
 from engine.process.protocol import Generate
 from engine.server import answers
-from tests.support.engine.asking import asking, events, run
-from tests.support.engine.scripted_host import LOADED, script
+from tests.support.engine.asking import asking, events
+from tests.support.engine.scripted_host import LOADED, saying, script
 
 FOLDER = Path(__file__).parents[2] / "data" / "dialects"
 DIALECTS = ["openai", "anthropic", "responses", "ollama"]
 PARTS = 4  # of a dialect's cases, so that none takes long
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+CHAT = "/v1/chat/completions"
 FIM = {
     "qwen": ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"],
     "starcoder": ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"],
@@ -146,28 +148,24 @@ async def wrong_in(case, client, host):
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_case(dialect, part, models):
+async def test_each_case(dialect, part, models):
     lines = (FOLDER / f"{dialect}.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [json.loads(line) for line in lines[part::PARTS]]
-
-    async def ask():
-        wrong = {}
-        for model in dict.fromkeys(case.get("model", "") for case in cases):
-            async with asking(target=models[model]) as (client, host):
-                for number, case in enumerate(cases):
-                    if case.get("model", "") == model:
-                        wrong[number * PARTS + part + 1, case["is"]] = await wrong_in(
-                            case, client, host
-                        )
-        return {case: found for case, found in wrong.items() if found}
-
-    assert run(ask()) == {}
+    wrong = {}
+    for model in dict.fromkeys(case.get("model", "") for case in cases):
+        async with asking(target=models[model]) as (client, host):
+            for number, case in enumerate(cases):
+                if case.get("model", "") == model:
+                    wrong[part + number * PARTS + 1, case["is"]] = await wrong_in(
+                        case, client, host
+                    )
+    assert {case: found for case, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize(
     ("path", "body", "kept"),
     [
-        ("/v1/chat/completions", HELLO, ": the answer is not ready yet\n\n"),
+        (CHAT, HELLO, ": the answer is not ready yet\n\n"),
         ("/v1/completions", {"prompt": "hello"}, ": the answer is not ready yet\n\n"),
         ("/v1/messages", {**HELLO, "max_tokens": 9}, 'event: ping\ndata: {"type":"ping"}\n\n'),
         ("/v1/responses", {"input": "hello"}, "event: response.in_progress\n"),
@@ -177,7 +175,7 @@ def test_each_case(dialect, part, models):
 async def test_a_stream_is_kept_alive_while_nothing_comes(path, body, kept, monkeypatch):
     monkeypatch.setattr(answers, "WAITING_SECONDS", 0.02)
 
-    async with asking(lambda command: script("a", "b", id=command.id, delay=0.1)) as (client, _):
+    async with asking(saying("a", "b", delay=0.1)) as (client, _):
         response = await client.post(path, json=body | {"stream": True})
         assert response.text.count(kept) > 2, response.text
 
@@ -187,14 +185,14 @@ async def test_several_answers_have_seeds_and_places_of_their_own():
         return script(str(command.request.sampling.seed), id=command.id)
 
     async with asking(play) as (client, _):
-        body, path = {**HELLO, "n": 3, "seed": 7}, "/v1/chat/completions"
-        whole = (await client.post(path, json=body)).json()
+        body = {**HELLO, "n": 3, "seed": 7}
+        whole = (await client.post(CHAT, json=body)).json()
         texts = [choice["message"]["content"] for choice in whole["choices"]]
         assert texts[0] == "7"
         assert len(set(texts)) == 3
         assert (whole["usage"]["prompt_tokens"], whole["usage"]["completion_tokens"]) == (5, 6)
         joined = ["", "", ""]
-        streamed = await client.post(path, json=body | {"stream": True})
+        streamed = await client.post(CHAT, json=body | {"stream": True})
         for _, chunk in events(streamed)[:-1]:
             (choice,) = chunk["choices"]
             joined[choice["index"]] += choice["delta"].get("content", "")
@@ -213,3 +211,99 @@ async def test_prompts_are_answered_in_their_order():
             body = {"prompt": prompt, "n": 2}
             found = (await client.post("/v1/completions", json=body)).json()["choices"]
             assert [choice["text"] for choice in found] == said
+
+
+async def test_tokens_from_disk_count_as_cached():
+    """They are found one block after the other, after the first event."""
+
+    def play(command):
+        for step in script("Hello", id=command.id, prompt_tokens=5000):
+            yield step
+            if isinstance(step, Prefill):
+                yield replace(step, processed=1024, reused=1024)
+                yield replace(step, processed=5000, reused=1024)
+
+    async with asking(play) as (client, _):
+        body = HELLO | {"stream": True, "stream_options": {"include_usage": True}}
+        *chunks, last, _ = [chunk for _, chunk in events(await client.post(CHAT, json=body))]
+        assert last["usage"]["prompt_tokens_details"] == {"cached_tokens": 1024}
+        assert sum("role" in chunk["choices"][0]["delta"] for chunk in chunks) == 1
+
+
+async def test_a_tool_that_is_named_is_called_once(models):
+    named = {"type": "function", "function": {"name": "f"}}
+    async with asking(target=models["thinker"]) as (client, host):
+        for choice in (
+            {"tool_choice": named},
+            {"tool_choice": named, "parallel_tool_calls": False},
+            {"tool_choice": "required"},
+        ):
+            assert (await client.post(CHAT, json=CALLING[CHAT] | choice)).status_code == 200
+        asked = [one.request.grammar for one in host.taken if isinstance(one, Generate)]
+        assert asked[0] == asked[1] != asked[2]
+
+
+async def test_a_mistake_of_ours_is_an_error_and_no_end(monkeypatch, capfd):
+    monkeypatch.setattr(answers, "divided", Mock(side_effect=ZeroDivisionError("secret")))
+    async with asking() as (client, _):
+        for stream in (False, True):
+            response = await client.post(CHAT, json=HELLO | {"stream": stream})
+            assert response.status_code == (200 if stream else 500)
+            assert "secret" not in response.text
+            if stream:
+                assert events(response)[-1][1]["error"]["code"] == "server_error"
+    assert capfd.readouterr().err.count("ZeroDivisionError: secret") == 2
+
+
+# Lines
+
+ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of lines, for Python's str.splitlines
+SAID = "".join(f"a{end}" for end in ENDS)
+TOOL = {"name": "f", "parameters": {"type": "object"}}
+CALLING = {
+    CHAT: HELLO | {"tools": [{"type": "function", "function": TOOL}]},
+    "/v1/completions": {"prompt": "hello"},
+    "/v1/responses": {"input": "hello", "tools": [{"type": "custom", "name": "f"}]},
+    "/v1/messages": HELLO | {"max_tokens": 99, "tools": [{"name": "f"}]},
+    "/api/chat": HELLO | {"tools": [{"type": "function", "function": TOOL}]},
+    "/api/generate": {"prompt": "hello"},
+}
+RAW = ("/v1/completions", "/api/generate")  # which know no calls
+ODDLY = ("/v1/responses", "/v1/messages", "/api/chat")  # where a client reads a value of a call
+ODD = {  # values of an argument, and what a client reads of the call
+    r'"\ud83d"': "\ufffd",
+    "1e999": "1e999",  # which Python reads as infinite
+    "9" * 4301: "f",  # which Python does not read at all
+}
+
+
+def values(text):
+    """The values in the lines of a response."""
+    lines = [line.removeprefix("data: ") for line in text.splitlines()]
+    kept = [line for line in lines if line and not line.startswith((":", "event: ", "[DONE]"))]
+    return [json.loads(line, parse_constant=pytest.fail) for line in kept]
+
+
+@pytest.mark.parametrize("path", CALLING)
+async def test_every_line_of_an_answer_is_whole(path, models):
+    """Whatever it says, and whatever a call has for a value."""
+
+    async def answered(*texts, stream=False):
+        host.play = saying(*texts)
+        response = await client.post(path, json=CALLING[path] | {"stream": stream})
+        assert response.status_code == 200, response.text
+        return response.content.decode()
+
+    call = json.dumps({"name": "f", "arguments": {"x": SAID}}, ensure_ascii=False)
+    called = () if path in RAW else ("<tool_call>\n", call, "\n</tool_call>")
+    async with asking(target=models["thinker"]) as (client, host):
+        for stream in (True, False):
+            text = await answered(SAID, *called, stream=stream)
+            found = values(text)
+            assert len(found) == 1 or stream
+            assert "a\u2028a\u2029" in json.dumps(found, ensure_ascii=False)
+            assert text.count("\\u2028") >= (1 if path in RAW else 2)
+        for value, read in ODD.items() if path in ODDLY else ():
+            call = f'{{"name": "f", "arguments": {{"x": {value}}}}}'
+            text = await answered(f"<tool_call>\n{call}\n</tool_call>")
+            assert read in str(values(text))

@@ -1,12 +1,14 @@
-"""Who may ask: by Host, Origin, key and the kind of body, on every path."""
+"""Who may ask: by Host, Origin, key and the kind of body, on every path; and the key's file."""
 
-import asyncio
+import secrets
 
 import pytest
 
 from engine.server.app import ROUTES
 from engine.server.errors import Refusal
 from engine.server.guard import Guard, hosts_of
+from engine.server.keys import default_key_file, read_key
+from models.errors import Problem
 from tests.support.engine.asking import PORT, asking, listening
 
 PATHS = [*ROUTES, "/v1/nothing"]
@@ -39,19 +41,10 @@ NAMES = (
     *(f"host.docker.internal:{PORT}", "HOST.docker.internal"),  # which is added
 )
 OTHERS = (
-    "evil.example",
-    "evil.example:8737",
-    f"127.0.0.1.evil.example:{PORT}",
-    f"127.0.0.1:{PORT}/",
-    f"127.0.0.1:{PORT}?x",
-    f"127.0.0.1:{PORT}#x",
-    f"evil@127.0.0.1:{PORT}",
-    f"localhost.:{PORT}",
-    "127.0.0.1:80",
-    "[::1]:80",
-    f"[::2]:{PORT}",
-    f"127.0.0.2:{PORT}",
-    f"0.0.0.0:{PORT}",
+    *("evil.example", "evil.example:8737", "127.0.0.1:80", "[::1]:80", f"evil@127.0.0.1:{PORT}"),
+    *(f"127.0.0.1:{PORT}{more}" for more in ("/", "?x", "#x")),
+    *(f"{host}:{PORT}" for host in ("127.0.0.1.evil.example", "localhost.", "127.0.0.2")),
+    *(f"{host}:{PORT}" for host in ("[::2]", "0.0.0.0")),
 )
 
 
@@ -93,14 +86,14 @@ async def test_a_page_that_is_allowed_may_ask():
 
 
 async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
-    async def ask(client, path, headers):
+    async def ask(path, headers):
         return (await client.get(path, headers=headers)).status_code
 
     async with asking(key=KEY) as (client, _):
         for path in PATHS:
             is_open = path in ("/", "/health")
             for headers in ({}, {"x-api-key": "wrong"}):
-                status = await ask(client, path, headers)
+                status = await ask(path, headers)
                 assert status == (200 if is_open else 401), (path, headers)
         for headers in (
             {"x-api-key": ""},
@@ -111,7 +104,7 @@ async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
             {"authorization": f"Basic {KEY}"},
             {"authorization": "Bearer "},
         ):
-            assert await ask(client, "/v1/models", headers) == 401, headers
+            assert await ask("/v1/models", headers) == 401, headers
         for headers in (
             {"x-api-key": KEY},
             {"authorization": f"Bearer {KEY}"},
@@ -119,15 +112,11 @@ async def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told():
             {"authorization": f"Bearer {KEY}", "x-api-key": "sk-of-another-server"},
             {"authorization": "Bearer sk-of-another-server", "x-api-key": KEY},
         ):
-            assert await ask(client, "/v1/models", headers) == 200
-
-
-async def test_a_missing_key_and_a_wrong_one_are_told_alike():
-    async with asking(key=KEY) as (client, _):
+            assert await ask("/v1/models", headers) == 200
         missing = await client.post(CHAT, json=BODY)
         wrong = await client.post(CHAT, json=BODY, headers={"x-api-key": "sk-wrong"})
         assert missing.status_code == wrong.status_code == 401
-        assert missing.json() == wrong.json()
+        assert missing.json() == wrong.json(), "they are told alike"
         assert missing.json()["error"]["code"] == "invalid_api_key"
 
 
@@ -147,9 +136,8 @@ async def test_what_a_page_can_send_without_asking_first_is_refused(headers):
     async with asking() as (client, _):
         response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
         assert response.status_code == 415
-        if "content-encoding" not in headers:
-            message = response.json()["error"]["message"]
-            assert "Content-Type: application/json" in message
+        told = "Content-Type: application/json" in response.json()["error"]["message"]
+        assert told == ("content-encoding" not in headers)
 
 
 CURL = {"content-type": "application/x-www-form-urlencoded"}
@@ -161,7 +149,7 @@ CURL = {"content-type": "application/x-www-form-urlencoded"}
         ("/api/chat", {}, 200),
         ("/api/generate", {}, 200),
         ("/api/show", {}, 200),
-        ("/api/chat", {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, 200),
+        ("/api/chat", {"content-type": f"{CURL['content-type']}; charset=utf-8"}, 200),
         ("/v1/api/chat", {}, 200),  # which is the same path
         ("/api/chat", {"content-type": "text/plain"}, 415),
         ("/api/chat", {"sec-fetch-site": "cross-site"}, 415),
@@ -194,4 +182,45 @@ async def test_there_is_one_host_and_no_more():
                 assert answer.startswith(b"HTTP/1.1 400"), (hosts, version)
         answer = await server.said(f"GET /health HTTP/1.0\r\n{good}\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 200")
-        await asyncio.sleep(0)
+
+
+# The file of the key
+
+
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    assert default_key_file().parent == tmp_path / "home"
+    path = tmp_path / "folder" / "key"
+    key = read_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(key) > 30
+    assert read_key(path) == key
+    other, token, found = tmp_path / "other", secrets.token_urlsafe, []
+
+    def meanwhile(size):  # another process makes it, too
+        monkeypatch.undo()
+        found.append(read_key(other))
+        return token(size)
+
+    monkeypatch.setattr(secrets, "token_urlsafe", meanwhile)
+    found.append(read_key(other))
+    assert found[0] == found[1] != key
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "other"]
+
+
+def test_a_file_that_others_can_read_or_without_a_key_is_refused(tmp_path):
+    path = tmp_path / "key"
+    read_key(path)
+    for mode in (0o640, 0o604, 0o660):
+        path.chmod(mode)
+        with pytest.raises(Problem) as caught:
+            read_key(path)
+        assert "chmod 600" in caught.value.remedy
+    path.chmod(0o600)
+    for text in ("", "short", "two words in a line", "ab\x00cd" * 9, "ü" * 30):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(Problem):
+            pytest.fail(f"{text} is {read_key(path)}")
+    for other in (tmp_path, path / "key"):  # a folder, and one that cannot be made
+        with pytest.raises(Problem):
+            read_key(other)

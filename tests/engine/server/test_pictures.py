@@ -22,6 +22,8 @@ PNG = base64.b64encode(saved(drawn(), "PNG")).decode()
 JPEG = base64.b64encode(saved(drawn("L"), "JPEG")).decode()
 BROKEN = base64.b64encode(b"\0\0\0\x18ftypheic").decode()
 ADDRESS = "https://example.com/a.png"
+NOT_FETCHED = "Addresses are not fetched."
+LATER = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
 
 
 def url(data):
@@ -62,7 +64,13 @@ def generate(*images):
     return "/api/generate", {"prompt": "See?", "images": [*images], "stream": False}
 
 
-DIALECTS = (openai, responses, anthropic, ollama, generate)
+PLACES = {
+    openai: "messages[0].content[0]",
+    responses: "input[0].content[1]",
+    anthropic: "messages[0].content[0]",
+    ollama: "messages[0].images[0]",
+    generate: "images[0]",
+}
 
 
 def looking(command):
@@ -90,8 +98,8 @@ def complaint(response):
     return error if isinstance(error, str) else error["message"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_pictures_of_a_question_are_shown_in_order(dialect):
+@pytest.mark.parametrize("dialect", PLACES)
+def test_each_dialect_has_its_pictures_with_their_places(dialect):
     response, messages = sent(*dialect(PNG, JPEG, PNG))
     assert response.status_code == 200, response.text
     assert "48 by 32. 48 by 32. 48 by 32." in response.text
@@ -99,88 +107,64 @@ def test_the_pictures_of_a_question_are_shown_in_order(dialect):
     assert first == third != second
     assert (first.width, first.height) == SIZE
     assert messages[-1].content == "See?"
-
-
-def test_each_dialect_has_its_pictures_with_their_places():
-    places = {
-        openai: "messages[0].content[0]",
-        responses: "input[0].content[1]",
-        anthropic: "messages[0].content[0]",
-        ollama: "messages[0].images[0]",
-        generate: "images[0]",
-    }
-    for dialect, place in places.items():
-        for sees, data, words in (
-            (True, ADDRESS, "Addresses are not fetched."),
-            (True, "file:///etc/passwd", "Addresses are not fetched."),
-            (True, "data:image/png,abc", "not base64"),
-            (True, "data:image/png;base64,???", "not base64"),
-            (True, BROKEN, "The picture is HEIC, which cannot be read. Save it as JPEG or PNG."),
-            (False, PNG, "tiny does not support images"),
-        ):
-            response, messages = sent(*dialect(data), sees=sees)
-            assert response.status_code == 400, (dialect, data)
-            assert words in complaint(response)
-            assert place in complaint(response)
-            assert not messages
+    for sees, data, words in (
+        (True, ADDRESS, NOT_FETCHED),
+        (True, "file:///etc/passwd", NOT_FETCHED),
+        (True, "data:image/png,abc", "not base64"),
+        (True, "data:image/png;base64,???", "not base64"),
+        (True, BROKEN, "HEIC"),
+        (False, PNG, "tiny"),
+    ):
+        response, messages = sent(*dialect(data), sees=sees)
+        assert (response.status_code, messages) == (400, []), data
+        assert words in complaint(response)
+        assert PLACES[dialect] in complaint(response)
 
 
 def test_what_cannot_be_shown_of_the_past_is_a_note():
-    later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
-    for sees, data, note in (
-        (False, PNG, "[image: not shown, as this model cannot read it]\n\nSee?"),
-        (True, ADDRESS, "[image: not shown. Addresses are not fetched.]\n\nSee?"),
-    ):
+    for sees, data in ((False, PNG), (True, ADDRESS)):
         path, body = openai(data)
-        response, messages = sent(path, {"messages": [*body["messages"], *later]}, sees=sees)
+        response, messages = sent(path, {"messages": [*body["messages"], *LATER]}, sees=sees)
         assert response.status_code == 200
-        assert (messages[0].content, messages[0].pictures) == (note, ())
+        assert (messages[0].content[:17], messages[0].pictures) == ("[image: not shown", ())
+        assert messages[0].content.endswith("]\n\nSee?")
+        assert (NOT_FETCHED in messages[0].content) == sees
     path, body = openai(*[PNG] * MOST_PICTURES)
     _, messages = sent(path, {"messages": body["messages"] * 2})
     assert [len(message.pictures) for message in messages] == [0, MOST_PICTURES]
     assert messages[0].content.startswith("[image: not shown")
 
 
-def test_pictures_of_results_are_shown_behind_them():
+def test_pictures_of_results_are_shown_after_them():
     def result(id, *content):
         return {"type": "tool_result", "tool_use_id": id, "content": [*content]}
 
     calls = [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")]
     text = {"type": "text", "text": "Read."}
-    answered = {"role": "user", "content": [result("a", block(PNG)), result("b", text)]}
-    body = {
-        "messages": [
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": calls},
-            answered,
-        ],
-        "max_tokens": 9,
-    }
-    response, messages = sent("/v1/messages", body)
+    answered = [result("a", block(PNG)), result("b", text)]
+    said = (("user", "Look."), ("assistant", calls), ("user", answered))
+    body = {"messages": [{"role": role, "content": content} for role, content in said]}
+    response, messages = sent("/v1/messages", body | {"max_tokens": 9})
     assert response.status_code == 200
     assert [(each.role, each.content, len(each.pictures)) for each in messages[2:]] == [
         ("tool", "[image: shown below]", 0),
         ("tool", "Read.", 0),
         ("user", "", 1),
     ]
-    blind, messages = sent("/v1/messages", body, sees=False)
+    blind, messages = sent("/v1/messages", body | {"max_tokens": 9}, sees=False)
     assert blind.status_code == 200
     assert messages[2].content.startswith("[image: not shown")
 
 
-def test_tokens_are_counted_with_pictures():
-    _, body = anthropic(PNG)
-    response, messages = sent("/v1/messages/count_tokens", body)
+def test_tokens_are_counted_with_pictures_and_too_many_are_refused():
+    response, messages = sent("/v1/messages/count_tokens", anthropic(PNG)[1])
     assert response.json() == {"input_tokens": 1}
     assert [picture.width for picture in messages[-1].pictures] == [48]
-
-
-def test_too_many_are_refused_and_any_where_there_is_no_place_for_them():
     for images, code in (([BROKEN], "invalid_image"), ([PNG] * 101, "too_many_images")):
         response, _ = sent(*openai(*images))
         assert response.json()["error"]["code"] == code
-    for more in ({"raw": True}, {"suffix": "b"}):
-        path, body = generate(PNG)
+    path, body = generate(PNG)
+    for more in ({"raw": True}, {"suffix": "b"}):  # where there is no place for any
         assert sent(path, body | more)[0].status_code == 400
 
 
@@ -204,17 +188,25 @@ async def read(pictures, held, data=PNG):
 
 async def test_a_picture_is_read_once_and_kept_for_the_next_request():
     pictures = Pictures()
-    for _ in range(2):
+    found = set()
+    for _ in range(3):
         async with AsyncExitStack() as held:
-            picture = await read(pictures, held)
-            path = Path(picture.path)
-            written = path.stat().st_mtime_ns
+            path = Path((await read(pictures, held)).path)
+            found.add((path, path.stat().st_mtime_ns))
             assert path.parents[1].stat().st_mode & 0o077 == 0
-    async with AsyncExitStack() as held:
-        assert (await read(pictures, held)).path == picture.path
-        assert path.stat().st_mtime_ns == written
+    assert len(found) == 1
     del pictures
     assert not path.parents[1].exists()
+    pictures = Pictures()
+    for _ in range(2):  # a failure is not kept
+        async with AsyncExitStack() as held:
+            with pytest.raises(Refusal):
+                await read(pictures, held, ADDRESS)
+    for _ in range(2):  # a lost file is read again
+        async with AsyncExitStack() as held:
+            path = Path((await read(pictures, held)).path)
+            assert path.exists()
+        path.unlink()
 
 
 async def test_pictures_that_nobody_needs_go_where_there_are_too_many():
@@ -227,19 +219,6 @@ async def test_pictures_that_nobody_needs_go_where_there_are_too_many():
         assert not Path(gone.path).exists()
         assert Path(kept.path).exists()
     assert not Path(kept.path).exists()
-
-
-async def test_a_failure_is_not_kept_and_a_lost_file_is_read_again():
-    pictures = Pictures()
-    for _ in range(2):
-        async with AsyncExitStack() as held:
-            with pytest.raises(Refusal):
-                await read(pictures, held, ADDRESS)
-    async with AsyncExitStack() as held:
-        path = Path((await read(pictures, held)).path)
-    path.unlink()
-    async with AsyncExitStack() as held:
-        assert Path((await read(pictures, held)).path).exists()
 
 
 TEXT = "Höhe,9\nBreite,8\n"
@@ -302,19 +281,18 @@ def test_a_file_is_read_as_a_text(asked, name):
 
 
 def test_a_file_that_cannot_be_read_is_refused_now_and_noted_later():
-    later = [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
     for part, words in (
         (file(as_data(b"{\\rtf1 x}", "application/rtf")), "RTF"),
-        (file("https://example.com/a.txt"), "Addresses are not fetched."),
+        (file("https://example.com/a.txt"), NOT_FETCHED),
         (file("???"), "not base64"),
-        ({"type": "file", "file": {"file_id": "file_1"}}, "images and files as data"),
+        ({"type": "file", "file": {"file_id": "file_1"}}, "as data"),
     ):
         path, body = files(part)
         response, _ = sent(path, body)
         assert response.status_code == 400
         assert words in complaint(response)
         assert "messages[0].content[0]" in complaint(response)
-        response, messages = sent(path, {"messages": [*body["messages"], *later]})
+        response, messages = sent(path, {"messages": [*body["messages"], *LATER]})
         assert response.status_code == 200
         assert messages[0].content.startswith("[file: not shown")
 

@@ -3,26 +3,39 @@ no memory."""
 
 import asyncio
 import json
+import shutil
+from dataclasses import replace
 from math import inf
+from pathlib import Path
 from threading import get_ident
 
 import pytest
 
-from engine.process.protocol import Generate, Load
+from engine.process.protocol import Generate, Load, Macs, Memory
 from engine.request import Prompt, Request
 from engine.server import answers, models
 from engine.server.errors import Refusal
 from engine.server.link import EngineLink
+from engine.server.pair import Room
 from engine.server.pool import Pair, Pool, keep_seconds
 from models.errors import Problem
+from models.memory.machine import Machine
+from tests.support.engine.asking import until
 from tests.support.engine.pooled import MB, ScriptedChild, pooled, sized
-from tests.support.engine.scripted_host import script, scripted
+from tests.support.engine.scripted_host import saying, scripted
 
 HANG = json.dumps({"say": ["a "], "then": "hang"})
+SLOWLY = saying(*["word "] * 40, delay=0.005)
+TORN = Problem("The weights are torn.", "Fetch them again.")
+CHAT = {"messages": [{"role": "user", "content": "hi"}]}
+STORIES = str(Path(__file__).parents[2] / "data" / "stories260K")
 
 
-def slowly(command):
-    return script(*["word "] * 40, id=command.id, delay=0.005)
+async def left(*tasks):
+    """Clients go before they have their answers."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def content(answer):
@@ -69,15 +82,14 @@ async def test_all_endpoints_take_the_model(monkeypatch):
     read_in = []  # these threads: a slow disk holds no stream up
     monkeypatch.setattr(models, "context_of", lambda target: read_in.append(get_ident()))
     async with pooled("one", "two") as served:
-        messages = [{"role": "user", "content": "hi"}]
         for path, body in (
             ("/v1/completions", {"prompt": "hi"}),
             ("/v1/responses", {"input": "hi"}),
-            ("/v1/messages", {"messages": messages, "max_tokens": 5}),
+            ("/v1/messages", CHAT | {"max_tokens": 5}),
         ):
-            answer = await served.client.post(path, json={**body, "model": "two"})
+            answer = await served.client.post(path, json=body | {"model": "two"})
             assert answer.json()["model"] == "two"
-        counting = {"messages": messages, "model": "two"}
+        counting = CHAT | {"model": "two"}
         counted = await served.client.post("/v1/messages/count_tokens", json=counting)
         assert counted.json() == {"input_tokens": 1}
         unknown = await served.client.post("/v1/messages", json={"model": "three"})
@@ -109,24 +121,21 @@ async def test_the_least_recently_used_makes_room():
             await reckon(pair, **more)
             if not writing:
                 writing.append(asyncio.create_task(served.asked("three", HANG)))
-                while not served.children["three"].host.running:
-                    await asyncio.sleep(0.001)
+                await until(lambda: served.children["three"].host.running)
 
         room.require = asked_meanwhile
         assert (await served.asked("one")).status_code == 200
         assert "two" not in served.loaded
         assert not writing[0].done()
-        writing[0].cancel()
-        await asyncio.gather(*writing, return_exceptions=True)
+        await left(*writing)
 
 
 async def test_one_that_is_too_large_is_refused_and_the_others_stay():
     room = sized(100, one=40, two=40, huge=101)
-    async with pooled("one", "two", "huge", room=room, play=slowly) as served:
+    async with pooled("one", "two", "huge", room=room, play=SLOWLY) as served:
         await served.asked("two")
         writing = asyncio.create_task(served.asked("one"))
-        while not served.children["one"].host.running:
-            await asyncio.sleep(0.001)
+        await until(lambda: served.children["one"].host.running)
         refused = await served.asked("huge")
         assert refused.status_code == 503
         error = refused.json()["error"]
@@ -141,27 +150,19 @@ async def test_one_that_is_too_large_is_refused_and_the_others_stay():
 async def test_while_others_are_in_use_a_load_is_refused_until_they_are_idle():
     async with pooled("one", "two", room=sized(100, one=60, two=60)) as served:
         writing = asyncio.create_task(served.asked("one", HANG))
-        while not served.children["one"].host.running:
-            await asyncio.sleep(0.001)
+        await until(lambda: served.children["one"].host.running)
         refused = await served.asked("two")
         error = refused.json()["error"]
         assert (refused.status_code, error["code"]) == (503, "insufficient_memory")
         assert str(40 * MB - 100_000) in error["message"]
-        assert error["message"].endswith("Other models are in use. Choose a smaller one.")
+        assert "in use" in error["message"]
         assert refused.headers["x-should-retry"] == "true"
         assert int(refused.headers["retry-after"]) > 0
-        anthropic = await served.client.post(
-            "/v1/messages",
-            json={
-                "model": "two",
-                "max_tokens": 60,
-                "messages": [{"role": "user", "content": "a b c"}],
-            },
-        )
+        body = CHAT | {"model": "two", "max_tokens": 60}
+        anthropic = await served.client.post("/v1/messages", json=body)
         assert anthropic.json()["error"]["type"] == "overloaded_error"
         assert served.loaded == ["one"]
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
+        await left(writing)
         assert content(await served.asked("two")) == "You said: hello "
         assert served.loaded == ["two"]
 
@@ -170,15 +171,12 @@ async def test_who_is_idle_is_unloaded_and_loaded_again_when_asked():
     async with pooled("one", "two", keep_seconds=0.05) as served:
         await served.asked("one")
         writing = asyncio.create_task(served.asked("two", HANG))
-        while served.loaded != ["two"]:
-            await asyncio.sleep(0.005)
+        await until(lambda: served.loaded == ["two"])
         assert (await served.client.get("/health")).status_code == 200
         assert content(await served.asked("one")) == "You said: hello "
         assert "two" in served.loaded, "it is in use"
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
-        while served.loaded:
-            await asyncio.sleep(0.005)
+        await left(writing)
+        await until(lambda: not served.loaded)
 
 
 async def test_a_request_says_how_long_its_pair_stays():
@@ -187,9 +185,8 @@ async def test_a_request_says_how_long_its_pair_stays():
         async with served.pool.using(one, keep_seconds=0.0):
             await asyncio.sleep(0.03)
             assert (served.loaded, one.expires) == (["one"], inf)
-        while served.loaded:
-            await asyncio.sleep(0.005)
-        served.children["one"].problem = Problem("The weights are torn.", "Fetch them again.")
+        await until(lambda: not served.loaded)
+        served.children["one"].problem = TORN
         with pytest.raises(Refusal):
             async with served.pool.using(one, keep_seconds=0.0):
                 pass
@@ -202,28 +199,24 @@ async def test_a_request_says_how_long_its_pair_stays():
         async with served.pool.using(one, keep_seconds=60.0):
             pass
         assert one.expires < inf
+    times = {"10m": 600, "1h30m": 5400, "90": 90, "0": 0, "1.5s": 1.5, "250ms": 0.25, "-1": inf}
+    assert {text: keep_seconds(text) for text in times} == times  # as Ollama has them
+    for text in ("", "m", "10 m", "10x", "nan", "inf", "1e9", "--1"):
+        with pytest.raises(Problem):
+            keep_seconds(text)
 
 
 async def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(monkeypatch):
     monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
 
-    async with pooled("one", "two", play=slowly) as served:
+    async with pooled("one", "two", play=SLOWLY) as served:
         await served.asked("one", max_tokens=1)
         gate = served.children["two"].gate
         gate.clear()
+        body = CHAT | {"model": "two", "stream": True, "max_tokens": 100}
         loading = [
             asyncio.create_task(served.asked("two", stream=True)),
-            asyncio.create_task(
-                served.client.post(
-                    "/v1/messages",
-                    json={
-                        "model": "two",
-                        "stream": True,
-                        "max_tokens": 100,
-                        "messages": [{"role": "user", "content": "hi"}],
-                    },
-                )
-            ),
+            asyncio.create_task(served.client.post("/v1/messages", json=body)),
         ]
         assert content(await served.asked("one")) == "word " * 40
         assert (await served.client.get("/v1/models/two")).json()["state"] == "loading"
@@ -238,21 +231,20 @@ async def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(monkeypatch):
 async def test_a_load_that_fails_is_an_error_in_time(monkeypatch):
     async with pooled("one", "two") as served:
         two = served.children["two"]
-        two.problem = Problem("The weights are torn.", "Fetch them again.")
+        two.problem = TORN
         refused = await served.asked("two", stream=True)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_not_loaded")
         monkeypatch.setattr(answers, "WAITING_SECONDS", 0.01)
         two.gate.clear()
         late = asyncio.create_task(served.asked("two", stream=True))
-        while two.lives < 2:
-            await asyncio.sleep(0.001)
+        await until(lambda: two.lives == 2)
         await asyncio.sleep(0.05)
         two.gate.set()
         lines = (await late).text.strip().split("\n\n")
         assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "model_not_loaded"
         two.problem = None
-        assert content(await served.asked("two")) == "You said: hello "
-        assert content(await served.asked("one")) == "You said: hello "
+        for model in ("two", "one"):
+            assert content(await served.asked(model)) == "You said: hello "
 
 
 async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
@@ -260,18 +252,14 @@ async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
         child = served.children["one"]
         child.gate.clear()
         leaving = asyncio.create_task(served.asked("one", stream=True))
-        while not child.lives:
-            await asyncio.sleep(0.001)
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+        await until(lambda: child.lives == 1)
+        await left(leaving)
         assert served.pool.pairs[0].users == 0
         child.gate.set()
-        while served.pool.pairs[0].state != "not loaded":
-            await asyncio.sleep(0.005)
+        await until(lambda: served.pool.pairs[0].state == "not loaded")
         child.gate.clear()
         waiting = asyncio.create_task(served.asked("one"))
-        while child.lives < 2:
-            await asyncio.sleep(0.001)
+        await until(lambda: child.lives == 2)
         await served.pool.close()
         for refused in (await waiting, await served.asked("one")):
             assert refused.status_code == 503
@@ -302,8 +290,7 @@ async def test_a_server_that_ends_while_it_unloads_a_model_waits_for_its_engine(
     async with pool.using(pair):
         pass
     await child.ending.wait()
-    tending.cancel()
-    await asyncio.gather(tending, return_exceptions=True)
+    await left(tending)
     child.may_end.set()
     await pool.close()
     assert child.over
@@ -328,11 +315,9 @@ async def test_idle_models_leave_also_after_the_window_has_lost_its_own_meanwhil
 
         room.require = lost_meanwhile
         await link.load(served.children["large"].load)
-        while "one" in served.loaded:
-            await asyncio.sleep(0.005)
+        await until(lambda: "one" not in served.loaded)
         await served.client.post("/api/generate", json={"model": "two", "keep_alive": 0})
-        while served.loaded:
-            await asyncio.sleep(0.005)
+        await until(lambda: not served.loaded)
 
 
 async def test_the_windows_pair_is_one_of_them_and_has_precedence():
@@ -350,14 +335,49 @@ async def test_the_windows_pair_is_one_of_them_and_has_precedence():
         assert served.loaded == ["mine", "other"]
         assert sum(isinstance(each, Generate) for each in host.taken) == 2
         await link.load(served.children["large"].load)
-        while served.loaded != ["large"]:
-            await asyncio.sleep(0.005)
+        await until(lambda: served.loaded == ["large"])
         assert (await served.asked("other")).status_code == 503
 
 
-def test_a_time_is_read_as_ollama_has_it():
-    times = {"10m": 600, "1h30m": 5400, "90": 90, "0": 0, "1.5s": 1.5, "250ms": 0.25, "-1": inf}
-    assert {text: keep_seconds(text) for text in times} == times
-    for text in ("", "m", "10 m", "10x", "nan", "inf", "1e9", "--1"):
+# Whether there is memory for a pair, by the numbers of its files
+
+STORY = Load("l", STORIES, "lookup")
+
+
+async def taken(pair, here):
+    return await Room(lambda: here).taken(pair)
+
+
+def machine(available_bytes, *, unified=True):
+    return Machine("m", 1 << 34, available_bytes, unified=unified)
+
+
+@pytest.mark.parametrize("unified", [True, False])
+async def test_a_pair_needs_room_beside_the_others_and_more_with_a_longer_context(unified):
+    fit = await taken(STORY, machine(1 << 33))
+    short = await taken(replace(STORY, memory=Memory(64)), machine(1 << 33))
+    assert short.held_bytes == fit.held_bytes > 0
+    assert short.needed_bytes < fit.needed_bytes
+
+    async def require(pairs, staying=(), **others):
+        here = machine(int(pairs * fit.needed_bytes), unified=unified)
+        await Room(lambda: here).require(STORY, staying=[*staying], **others)
+
+    await require(1.1)
+    for pairs, staying in ((0.2, ()), (1.1, [fit] * 9)):
         with pytest.raises(Problem):
-            keep_seconds(text)
+            await require(pairs, staying)
+    await require(10.1, [fit] * 9)
+    if not unified:  # where there is no limit, the weights come back
+        await require(0.2, leaving=[fit] * 9)
+
+
+async def test_what_is_not_known_is_not_refused_and_is_weighed_again(tmp_path):
+    room, late = Room(lambda: machine(1 << 33)), replace(STORY, target=str(tmp_path / "late"))
+    assert await room.taken(late) is None
+    shutil.copytree(STORIES, tmp_path / "late")
+    assert await room.taken(late) is not None
+    none, unknown = machine(0), Load("l", str(tmp_path))
+    assert await taken(unknown, none) is None
+    assert await taken(replace(STORY, macs=Macs("/hosts.json")), none) is None
+    await Room(lambda: none).require(unknown, staying=[])

@@ -1,10 +1,14 @@
-"""Connections: deadlines, limits, requests that are two, clients that vanish or do not read."""
+"""Connections: deadlines, limits, requests that are two, clients that vanish or do not read, also
+many at once while the engine dies."""
 
 import asyncio
 import json
+import random
 import socket
-from contextlib import suppress
+from collections import Counter
+from contextlib import ExitStack, suppress
 
+import psutil
 import pytest
 
 from engine.process.protocol import Cancel
@@ -12,8 +16,8 @@ from engine.request import Prompt
 from engine.server.exchange import LARGEST_BODY_BYTES
 from engine.server.serving import MOST_CONNECTIONS, TimedProtocol, bound
 from models.errors import Problem
-from tests.support.engine.asking import listening, run
-from tests.support.engine.scripted_host import script
+from tests.support.engine.asking import engine, listening, run, serving, until
+from tests.support.engine.scripted_host import ScriptedHost, newest_child, saying
 
 HELLO = {"messages": [{"role": "user", "content": "hello you"}]}
 
@@ -24,21 +28,24 @@ class Hurried(TimedProtocol):
     reading_seconds = 0.3
 
 
-def endless(command):
-    return script(*["more "] * 1_000_000, id=command.id, delay=0.001)
-
-
-def flood(command):
-    return script(*["x" * 100_000] * 100_000, id=command.id)
-
-
-def much(command):
-    return script(*["x" * 100_000] * 200, id=command.id)
+ENDLESS = saying(*["more "] * 100_000, delay=0.001)
+FLOOD = saying(*["x" * 100_000] * 100_000)
+MUCH = saying(*["x" * 100_000] * 200)
+PLAN = json.dumps({"say": ["word "] * 40, "delay": 0.005})
 
 
 async def until_idle(server):
-    while server.link.open or server.service.board.status.requests:
-        await asyncio.sleep(0.01)
+    await until(lambda: not (server.link.open or server.service.board.status.requests))
+
+
+def head(server, *lines, method="POST", path="/v1/chat/completions"):
+    """The head of a request, with lines of a body in JSON where it is a POST."""
+    kind = ["Content-Type: application/json"] if method == "POST" else []
+    host = f"Host: 127.0.0.1:{server.port}"
+    return "\r\n".join([f"{method} {path} HTTP/1.1", host, *kind, *lines, "", ""]).encode("latin-1")
+
+
+CHUNKED = "Transfer-Encoding: chunked"
 
 
 async def test_an_answer_comes_over_a_connection_that_stays():
@@ -51,22 +58,19 @@ async def test_an_answer_comes_over_a_connection_that_stays():
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             answer = json.loads(await reader.readexactly(length))
             assert answer["choices"][0]["message"]["content"] == "You said: hello you "
-        (connection,) = server.serving.transports  # small pieces are sent at once
-        accepted = connection.get_extra_info("socket")
-        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_a_body_may_come_in_chunks():
     async with listening() as server:
-        head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
-            "Connection: close\r\n\r\n"
-        ).encode()
         body = json.dumps(HELLO).encode()
         chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body)
-        answer = await server.said(head + chunks + b"0\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200")
+        begin = head(server, CHUNKED, "Connection: close")
+        assert (await server.said(begin + chunks + b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    async with listening(protocol=Hurried) as server:
+        for wrong in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
+            answer = await server.said(head(server, CHUNKED) + wrong)
+            assert answer.startswith(b"HTTP/1.1 400"), wrong
+            assert code_in(answer) == "invalid_value"
 
 
 READ_IN_TWO_WAYS = [
@@ -88,36 +92,13 @@ READ_IN_TWO_WAYS = [
 ]
 
 
-def test_what_two_servers_could_read_differently_is_refused():
-    async def ask():
-        async with listening(protocol=Hurried) as server:
-            host = f"Host: 127.0.0.1:{server.port}\r\n"
-            return [
-                await server.said(
-                    f"POST /v1/chat/completions HTTP/1.1\r\n{host}"
-                    f"Content-Type: application/json\r\n{lines}\r\n\r\n0\r\n\r\n"
-                    f"GET /health HTTP/1.1\r\n{host}\r\n".encode("latin-1")
-                )
-                for lines in READ_IN_TWO_WAYS
-            ]
-
-    assert {
-        lines[:40]: answer
-        for lines, answer in zip(READ_IN_TWO_WAYS, run(ask()), strict=True)
-        if answer[:12] not in (b"HTTP/1.1 400", b"HTTP/1.1 415") or answer.count(b"HTTP/1.1 ") != 1
-    } == {}
-
-
-async def test_a_wrong_chunk_ends_the_connection():
+@pytest.mark.parametrize("line", READ_IN_TWO_WAYS, ids=[line[:40] for line in READ_IN_TWO_WAYS])
+async def test_what_two_servers_could_read_differently_is_refused(line):
     async with listening(protocol=Hurried) as server:
-        head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        ).encode()
-        for end in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
-            answer = await server.said(head + end)
-            assert answer.startswith(b"HTTP/1.1 400"), end
-            assert code_in(answer) == "invalid_value"
+        second = head(server, method="GET", path="/health")
+        answer = await server.said(head(server, line) + b"0\r\n\r\n" + second)
+    assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 415")
+    assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def code_in(answer):
@@ -126,47 +107,40 @@ def code_in(answer):
 
 
 async def test_a_head_that_does_not_end_is_not_waited_for():
-    async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
+    async with listening(protocol=Hurried) as server:
+        async with server.connected() as (reader, writer):
 
-        async def trickle():
-            for byte in b"GET /health HTTP/1.1\r\nX-Slow: " + b"y" * 10_000:
-                writer.write(bytes([byte]))
-                await asyncio.sleep(0.02)
+            async def trickle():
+                for byte in b"GET /health HTTP/1.1\r\nX-Slow: " + b"y" * 10_000:
+                    writer.write(bytes([byte]))
+                    await asyncio.sleep(0.02)
 
-        trickling = asyncio.create_task(trickle())
-        with suppress(ConnectionError):
-            await reader.read()
-        trickling.cancel()
-
-
-async def test_a_second_head_that_does_not_end_is_not_waited_for_either():
-    async with listening(protocol=Hurried) as server, server.connected() as (reader, writer):
-        writer.write(f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
-        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
-        writer.write(b"GET /hea")
-        answer = await reader.read()
-        assert answer.startswith(b"HTTP/1.1 408")
-        assert code_in(answer) == "timeout"
+            trickling = asyncio.create_task(trickle())
+            with suppress(ConnectionError):
+                await reader.read()
+            trickling.cancel()
+        async with server.connected() as (reader, writer):  # nor is a second one
+            writer.write(head(server, method="GET", path="/health"))
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+            writer.write(b"GET /hea")
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 408")
+            assert code_in(answer) == "timeout"
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for():
     async with listening(protocol=Hurried) as server:
-        request = server.request(HELLO, **{"Content-Length": "1000"})
-        answer = await server.said(request)
+        answer = await server.said(server.request(HELLO, **{"Content-Length": "1000"}))
         assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
         # Nor is one that no endpoint reads.
-        head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        answer = await server.said(f"{head}Content-Length: 1000\r\n\r\nx".encode())
+        begin = head(server, "Content-Length: 1000", method="GET", path="/health")
+        answer = await server.said(begin + b"x")
         assert answer.count(b"HTTP/1.1 ") == 1
 
 
 async def test_a_body_that_is_too_large_is_refused_while_it_comes():
     async with listening() as server, server.connected() as (reader, writer):
-        head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        writer.write(head.encode())
+        writer.write(head(server, CHUNKED))
         chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
         for _ in range(LARGEST_BODY_BYTES >> 20):
             writer.write(chunk)
@@ -179,26 +153,25 @@ async def test_more_connections_than_there_should_be_are_told_so():
     assert MOST_CONNECTIONS < 70
     async with listening() as server:
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(70)]
-        head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n"
-        answer = await server.said(head.encode())
+        asked = head(server, "Connection: close", method="GET", path="/health")
+        answer = await server.said(asked)
         assert answer.startswith(b"HTTP/1.1 503")
         assert b"\r\nretry-after: 1\r\n" in answer
         assert code_in(answer) == "too_many_connections"
         for _, writer in idle:
             writer.transport.abort()
-        while not (await server.said(head.encode())).startswith(b"HTTP/1.1 200"):
+        while not (await server.said(asked)).startswith(b"HTTP/1.1 200"):
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_ends_its_generation(stream):
-    async with listening(endless) as server:
+    async with listening(ENDLESS) as server:
         async with server.connected() as (reader, writer):
             writer.write(server.request({**HELLO, "stream": stream, "n": 2}))
             if stream:
                 await reader.readuntil(b"more")
-            while len(server.host.running) < 2:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(server.host.running) == 2)
         await until_idle(server)
         assert sum(isinstance(command, Cancel) for command in server.host.taken) == 2
 
@@ -206,28 +179,99 @@ async def test_a_client_that_leaves_ends_its_generation(stream):
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream):
-    async with listening(flood if stream else much, protocol=Hurried) as server:
+    async with listening(FLOOD if stream else MUCH, protocol=Hurried) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
         writer.write(server.request({**HELLO, "stream": stream}))
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
         assert (await server.link.count(Prompt(text="still here"))).tokens == 2
         await until_idle(server)
-        while server.serving.transports:
-            await asyncio.sleep(0.01)
+        await until(lambda: not server.serving.transports)
         writer.transport.abort()
 
 
 def test_a_port_that_is_in_use_is_a_problem_with_a_remedy():
-    taken = bound("127.0.0.1", 0)  # both addresses of this machine
-    try:
+    with ExitStack() as opened:
+        taken = bound("127.0.0.1", 0)  # both addresses of this machine
+        for one in taken:
+            opened.enter_context(one)
         taken[0].listen()
         (port,) = {one.getsockname()[1] for one in taken}
         assert taken[0].family == socket.AF_INET
-        with pytest.raises(Problem) as caught:
+        with pytest.raises(Problem, match=str(port)) as caught:
             bound("127.0.0.1", port)
-        assert str(port) in caught.value.message
         assert "--port" in caught.value.remedy
-    finally:
-        for one in taken:
-            one.close()
+
+
+# Many clients at once
+
+
+@pytest.mark.parametrize("clients", [15, pytest.param(200, marks=pytest.mark.slow)])
+def test_clients_that_vanish_leave_nothing_behind(clients):
+    chance, some = random.Random(clients), asyncio.Semaphore(40)
+
+    async def vanish(server):
+        body = {"messages": [{"role": "user", "content": "hello"}], "n": chance.randint(1, 3)}
+        request = server.request(body | {"stream": chance.random() < 0.7})
+        async with some, server.connected() as (reader, writer):
+            writer.write(request[: chance.choice([10, len(request) - 1, 10**9, 10**9])])
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(chance.random() * 0.2):
+                    while await reader.read(1000):
+                        pass
+
+    async def ask():
+        async with listening(ENDLESS) as server:
+            process = psutil.Process()
+            tasks, files = len(asyncio.all_tasks()), process.num_fds()
+            await asyncio.gather(*(vanish(server) for _ in range(clients)))
+            await until(
+                lambda: (
+                    not (
+                        server.link.open
+                        or server.host.running
+                        or server.service.board.status.requests
+                        or len(asyncio.all_tasks()) > tasks
+                        or process.num_fds() > files
+                    )
+                )
+            )
+
+    run(ask(), seconds=120)
+
+
+@pytest.mark.parametrize("deaths", [1, pytest.param(50, marks=pytest.mark.slow)])
+def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(deaths):
+    ends, over = Counter(), []
+
+    async def client(server):
+        body = {"messages": [{"role": "user", "content": PLAN}], "stream": True}
+        request = server.request(body, Connection="close")
+        while not over:
+            said = await server.said(request)
+            if said.startswith(b"HTTP/1.1 503"):
+                assert b"retry-after" in said
+                await asyncio.sleep(0.02)
+                continue
+            assert said.startswith(b"HTTP/1.1 200"), said[:100]
+            last = [line for line in said.split(b"\n") if line.startswith(b"data: ")][-1].strip()
+            ends["done" if last == b"data: [DONE]" else "error"] += 1
+            if last != b"data: [DONE]":
+                assert json.loads(last[6:])["error"]["code"] == "engine_failed"
+
+    async def ask():
+        async with engine() as (link, _), serving(link, ScriptedHost()) as server:
+            clients = [asyncio.create_task(client(server)) for _ in range(4)]
+            for _ in range(deaths):
+                await until(lambda: link.loaded and link.open)
+                await asyncio.sleep(0.05)
+                newest_child().kill()
+                await until(lambda: not link.loaded)
+            done = ends["done"]
+            await until(lambda: ends["done"] >= done + len(clients))
+            over.append(True)
+            await asyncio.gather(*clients)
+            assert ends["error"] >= deaths
+            assert not link.open
+
+    run(ask(), seconds=500)

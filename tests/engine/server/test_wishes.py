@@ -1,22 +1,26 @@
 """What neighbours' clients send: done, refused by name, or harmless, in each dialect."""
 
 import json
+import random
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pytest
 
 from engine.process.protocol import Generate
-from engine.request import Sampling
+from engine.request import Grammar, Sampling
 from engine.server.anthropic import MessagesBody
-from engine.server.bodies import names_of, read_body
+from engine.server.bodies import DEEPEST, names_of, read_body
 from engine.server.errors import Refusal
 from engine.server.fields import SamplingFields, sampling_in
+from engine.server.forms import FormFields, form_in
 from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fields
 from engine.server.openai import ChatBody, CompletionBody
 from engine.server.responses import ResponsesBody
 from engine.server.wishes import HARMLESS, REFUSED
 from tests.support.engine.asking import asking, run
-from tests.support.engine.scripted_host import LOADED, script
+from tests.support.engine.scripted_host import LOADED, saying
 
 HELLO = [{"role": "user", "content": "hello you"}]
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/api/generate"
@@ -46,20 +50,13 @@ IGNORED = {name for names in HARMLESS.values() for name in names.split()}
 
 
 async def outcomes(path, *bodies):
-    """What the engine is asked for each body, or the refusal."""
-    found = []
+    """What the engine is asked for each body."""
     async with asking() as (client, host):
         for body in bodies:
             response = await client.post(path, json=BODIES[path] | body)
-            if response.status_code == 400:
-                error = response.json()["error"]
-                found.append(error if isinstance(error, str) else error["message"])
-                continue
             assert response.status_code == 200, (path, body, response.text)
-            (asked,) = [one for one in host.taken if isinstance(one, Generate)]
-            host.taken.clear()
-            found.append((asked.prompt, asked.request))
-    return found
+        asked = [one for one in host.taken if isinstance(one, Generate)]
+    return [(one.prompt, one.request) for one in asked]
 
 
 def read(path, body):
@@ -73,7 +70,7 @@ def read(path, body):
 def test_each_name_that_is_not_done_is_refused_or_harmless(path):
     plain = read(path, {})
     for name in {*NAMED} - OWN[path] - {"messages", "prompt", "input", "options"}:
-        with pytest.raises(Refusal, match=f"{name} is not supported here") as caught:
+        with pytest.raises(Refusal, match=name) as caught:
             read(path, {name: ["wish"]})
         assert (caught.value.status, caught.value.param) == (400, name)
         assert len(caught.value.message.partition(". ")[2]) > 9, "no remedy"
@@ -81,30 +78,13 @@ def test_each_name_that_is_not_done_is_refused_or_harmless(path):
             assert read(path, {name: nothing}) == plain, name
     for name in IGNORED - OWN[path]:
         assert read(path, {name: "wish"}) == plain, name
-
-
-def test_no_name_has_two_outcomes():
+    # No name has two outcomes.
     assert not {*NAMED} & IGNORED
     assert sum(len(names.split()) for names, _, _ in REFUSED) == len(NAMED)
 
 
-def test_what_belongs_to_another_endpoint_is_not_dropped():
-    for path, body in (
-        ("/v1/responses", {"input": None, "messages": HELLO}),
-        (GENERATE, {"prompt": None, "messages": HELLO}),
-        (COMPLETIONS, {"tools": [{"type": "function"}]}),
-        (COMPLETIONS, {"enable_thinking": True}),
-        (GENERATE, {"context": [1, 2]}),
-        (CHAT, {"options": {"num_ctx": 9}}),
-        (CHAT, {"system": "Be brief."}),
-        ("/v1/messages", {"n": 2}),
-    ):
-        (words,) = run(outcomes(path, body))
-        assert "is not supported here" in words, body
-
-
 @pytest.mark.parametrize("path", CHATS)
-def test_every_name_for_thinking_is_done(path):
+async def test_every_name_for_thinking_is_done(path):
     names = (
         ({"enable_thinking": False}, "off"),
         ({"enable_thinking": True}, "on"),
@@ -140,36 +120,31 @@ def test_every_name_for_thinking_is_done(path):
         {"reasoning_budget": -1},
     )
     assert [read(path, body).budget for body in budgets] == [9] * 6 + [None]
-    ((_, asked),) = run(outcomes(path, {"think": "high", "thinking_budget": 9}))
+    ((_, asked),) = await outcomes(path, {"think": "high", "thinking_budget": 9})
     assert (asked.thinking, asked.thinking_budget) == ("high", 9)
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_other_names_of_neighbours_are_done_in_each_dialect(path):
+async def test_other_names_of_neighbours_are_done_in_each_dialect(path):
     lengths = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens")
-    found = run(
-        outcomes(
-            path,
-            *({"max_tokens": None, name: 7} for name in (*lengths, "n_predict", "num_predict")),
-            {"stop": "x"},
-            {"stop_sequences": ["x"]},
-            {"stop": ""},
-            {"random_seed": 5},
-            {"seed": -1},
-            {"repeat_penalty": 1.5, "penalty_last_n": 5},
-            {"guided_choice": ["yes", "no"]},
-            {"min_p": 0.5, "top_k": 3},
-        )
+    found = await outcomes(
+        path,
+        *({"max_tokens": None, name: 7} for name in (*lengths, "n_predict", "num_predict")),
+        *({"stop": "x"}, {"stop_sequences": ["x"]}, {"stop": ""}),
+        *({"random_seed": 5}, {"seed": -1}),
+        {"repeat_penalty": 1.5, "penalty_last_n": 5},
+        {"guided_choice": ["yes", "no"]},
+        {"min_p": 0.5, "top_k": 3},
     )
     requests = [request for _, request in found]
     assert [request.max_tokens for request in requests[:6]] == [7] * 6
-    first, second, third, seeded, unseeded, repeated, held, chosen = requests[6:]
-    assert (first.stops, second.stops, third.stops) == (("x",), ("x",), ())
-    assert (seeded.sampling.seed, seeded.sampling.repeatable) == (5, True)
-    assert (unseeded.sampling.seed, unseeded.sampling.repeatable) == (None, False)
-    assert (repeated.sampling.repetition_penalty, repeated.sampling.penalty_window) == (1.5, 5)
-    assert held.grammar.source == "yes|no"
-    assert (chosen.sampling.min_p, chosen.sampling.top_k) == (0.5, 3)
+    assert [request.stops for request in requests[6:9]] == [("x",), ("x",), ()]
+    seeded, unseeded, repeated, _, chosen = (request.sampling for request in requests[9:])
+    assert (seeded.seed, seeded.repeatable) == (5, True)
+    assert (unseeded.seed, unseeded.repeatable) == (None, False)
+    assert (repeated.repetition_penalty, repeated.penalty_window) == (1.5, 5)
+    assert requests[-2].grammar == Grammar("regex", "yes|no")
+    assert (chosen.min_p, chosen.top_k) == (0.5, 3)
 
 
 @pytest.mark.parametrize("path", CHATS)
@@ -177,9 +152,7 @@ async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
     template = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
 
-    def thinking(command):
-        return script("<think>", "Hidden", "</think>", "Shown", id=command.id)
-
+    thinking = saying("<think>", "Hidden", "</think>", "Shown")
     async with asking(thinking, target=str(tmp_path)) as (client, _):
         for wish in ({"include_reasoning": False}, {"reasoning": {"exclude": True}}, {}):
             for stream in (False, True):
@@ -189,13 +162,15 @@ async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", CHATS[:-1])
-def test_the_number_of_tools_and_the_size_of_a_form_are_the_models_matter(path):
+async def test_the_number_of_tools_and_the_size_of_a_form_are_the_models_matter(path):
     tool = {"name": "f", "type": "function", "parameters": {"type": "object"}}
     schema = {"enum": [f"the value with the number {number:09}" for number in range(2000)]}
     form = {"guided_json": {"type": "object", "properties": {"a": schema}}}
-    tools, held = run(outcomes(path, {"tools": [tool] * 259}, form))
+    tools, held = await outcomes(path, {"tools": [tool] * 259}, form)
     assert len(json.loads(tools[0].tools)) in (1, 259)  # of one name: responses have one
     assert len(held[1].grammar.source) > 70_000
+    with pytest.raises(Refusal, match="guided_json"):
+        form_in(read_body(FormFields, {"guided_json": {"description": "x" * (1 << 20)}}))
 
 
 def test_the_likeliest_token_is_not_penalized_by_default():
@@ -209,3 +184,128 @@ def test_the_likeliest_token_is_not_penalized_by_default():
     assert sampling(temperature=1.5, top_k=3) == replace(default, temperature=1.5, top_k=3)
     for likeliest in ({"temperature": 0}, {"temperature": 0.0001}, {"top_p": 0}):
         assert sampling(**likeliest) == Sampling()
+
+
+# Bodies that are wrong in every way: refused, and nothing else happens
+
+DATA = Path(__file__).parents[2] / "data"
+SOUND = json.loads((DATA / "server_bodies.json").read_text())
+NO_JSON = [
+    b"",
+    b" ",
+    b"{",
+    b"}",
+    b"nul",
+    b"\x00",
+    b"\xff\xfe{}",
+    b'{"messages": NaN}',
+    b'{"temperature": Infinity}',
+    b'{"temperature": 1e999}',
+    b'{"messages": "\\ud800"}',
+    b'{"a": 1} {"b": 2}',
+    b'{"a": 1,}',
+    b"{'a': 1}",
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"[" * DEEPEST + b"]" * DEEPEST + b" " + b"]",
+    b'{"a": ' + b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1) + b"}",
+    b"1" * 5000,
+    b'{"seed": ' + b"9" * 5000 + b"}",
+    "{“a”: 1}".encode(),
+]
+NO_OBJECT = [b"null", b"true", b"5", b'"text"', b"[]", b"[{}]"]
+
+
+async def posted(client, path, body):
+    response = await client.post(path, content=body, headers={"content-type": "application/json"})
+    if response.status_code != 200:
+        error = response.json()["error"]
+        assert error if path.startswith("/api/") else error["message"]
+        assert "Traceback" not in response.text
+    return response.status_code
+
+
+async def test_what_is_no_json_object_is_refused():
+    async with asking() as (client, host):
+        for path, body in product(SOUND, NO_JSON + NO_OBJECT):
+            assert await posted(client, path, body) == 400, (path, body[:20])
+        assert not any(isinstance(command, Generate) for command in host.taken)
+
+
+def _values(value):
+    """The places of all values within a value."""
+    items = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    return [(), *((key, *rest) for key, item in items for rest in _values(item))]
+
+
+def _with(value, place, new):
+    if not place:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = _with(value[place[0]], place[1:], new)
+    return copy
+
+
+JUNK = [
+    "\x00",
+    "\U0010ffff" * 50,
+    -1,
+    10**18,
+    -(10**30),
+    1e308,
+    0.5,
+    True,
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": "x"},
+    {"": None},
+    ["x", 5],
+    [{"role": "user"}],
+    "<|im_end|>",
+    "../../etc/passwd",
+]
+
+
+@pytest.mark.parametrize(
+    "rounds", [150, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds):
+    chance = random.Random(rounds)
+
+    def spoilt(path):
+        body = SOUND[path]
+        for _ in range(chance.randint(1, 3)):
+            place = chance.choice(_values(body))
+            body = _with(body, place, chance.choice(JUNK))
+        data = bytearray(json.dumps(body, ensure_ascii=chance.random() < 0.5).encode())
+        match chance.randrange(4):
+            case 0:
+                del data[chance.randrange(len(data) + 1) :]
+            case 1 if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            case 2:
+                at = chance.randrange(len(data) + 1)
+                data[at:at] = chance.choice([b"\\ud800", b"}", b",", b"\xc3", b"NaN", b'"'])
+        return bytes(data)
+
+    async def ask():
+        refused = 0
+        async with asking() as (client, host):
+            for _ in range(rounds):
+                path = chance.choice([*SOUND])
+                body = spoilt(path)
+                status = await posted(client, path, body)
+                assert status in (200, 400), (path, body, status)
+                refused += status == 400
+            for path, good in SOUND.items():
+                assert await posted(client, path, json.dumps(good).encode()) == 200
+            assert not host.running
+        assert refused > rounds / 2
+
+    run(ask(), seconds=600)

@@ -135,34 +135,34 @@ def test_events_of_responses(pieces):
     assert response_of(before)["output"] == writer.whole["output"]
 
 
+INPUTS = (  # of a custom tool: its arguments, and the text that it takes
+    ('{"patch": "*"}', "*"),
+    ('"*"', "*"),
+    ('{"input": 5}', '{"input": 5}'),
+    ('{"a": "b", "c": "d"}', '{"a": "b", "c": "d"}'),
+    ("not json", "not json"),
+    ("", ""),
+    ('{"input": "cut', "cut"),
+    ('{"input": "half \\ud83d and on"}', "half \ud83d and on"),
+    ('{"input": "\\ud83d\\ud83d\\ude00\\ud83d"}', "\ud83d😀\ud83d"),
+)
+
+
 @given(
     st.text() | st.just('*** Begin Patch\n+"ä" \\ \U0001f600\t\n*** End Patch'),
     st.booleans(),
     st.sampled_from([None, 1]),
     st.lists(st.integers(0, 200), max_size=8),
 )
-def test_the_input_of_a_custom_tool(text, ascii, indent, cuts):
+def test_the_input_of_a_custom_tool_comes_as_it_is_written(text, ascii, indent, cuts):
     arguments = json.dumps({"input": text}, ensure_ascii=ascii, indent=indent)
     ends = sorted({0, *(min(cut, len(arguments)) for cut in cuts), len(arguments)})
     custom = CustomInput()
     given = [custom.push(arguments[a:b]) for a, b in pairwise(ends)]
     assert "".join([*given, custom.finish()]) == text
     assert text == "" or custom.finish() == ""
-
-
-def test_the_input_of_a_custom_tool_comes_as_it_is_written():
     custom, parts = CustomInput(), ['{"inp', 'ut": "a', "b\\", "nc\\ud8", '3d\\ude00"', "}"]
     assert [custom.push(part) for part in parts] == ["", "a", "b", "\nc", "😀", ""]
-    for arguments, text in (
-        ('{"patch": "*"}', "*"),
-        ('"*"', "*"),
-        ('{"input": 5}', '{"input": 5}'),
-        ('{"a": "b", "c": "d"}', '{"a": "b", "c": "d"}'),
-        ("not json", "not json"),
-        ("", ""),
-        ('{"input": "cut', "cut"),
-        ('{"input": "half \\ud83d and on"}', "half \ud83d and on"),
-        ('{"input": "\\ud83d\\ud83d\\ude00\\ud83d"}', "\ud83d😀\ud83d"),
-    ):
+    for arguments, text in INPUTS:
         custom = CustomInput()
         assert custom.push(arguments) + custom.finish() == text

@@ -2,25 +2,20 @@
 up."""
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 
-from httpx2 import ASGITransport, AsyncClient
-
-from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
-from engine.server.app import App
+from engine.process.protocol import Load
 from engine.server.child import EngineChild
-from engine.server.guard import Guard, hosts_of
 from engine.server.link import EngineLink
 from engine.server.pair import Room
 from engine.server.pool import Pair, Pool
 from engine.server.service import Service
 from models.errors import Problem
 from models.records import Fit
-from tests.support.engine.scripted_host import ScriptedHost, told
+from tests.support.engine.asking import client_of
+from tests.support.engine.scripted_host import ScriptedHost, joined, told
 
 MB = 1_000_000
-PORT = 8737
 
 
 class ScriptedChild(EngineChild):
@@ -43,21 +38,10 @@ class ScriptedChild(EngineChild):
         if self.problem is not None:
             raise self.problem
         self.host = ScriptedHost(self._play)
-        ours, theirs = socket.socketpair()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
-        far = await asyncio.open_connection(sock=theirs, limit=LONGEST_RESPONSE_BYTES)
-        tasks = [
-            asyncio.create_task(self.host.serve(*far)),
-            asyncio.create_task(self.link.run(reader, writer)),
-        ]
-        try:
-            await asyncio.sleep(0)
+        async with joined(self.link, self.host):
             await self.link.load(self.load)
             loaded.set_result(None)
             await asyncio.Event().wait()
-        finally:
-            writer.close()
-            await asyncio.gather(*tasks)
 
 
 class MadeUpRoom(Room):
@@ -120,10 +104,8 @@ async def pooled(
         tick_seconds=0.01,
     )
     tending = asyncio.create_task(pool.tend())
-    app = App(Service(pool), Guard(hosts_of("127.0.0.1", PORT)))
     try:
-        address = f"http://127.0.0.1:{PORT}"
-        async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
+        async with client_of(Service(pool)) as client:
             yield Pooled(pool, client, children)
     finally:
         tending.cancel()

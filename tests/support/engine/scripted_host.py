@@ -141,6 +141,15 @@ def script(*texts, id, delay=0.0, then="stop", cut="", request=None, prompt_toke
         yield Done(id, then, stats, cut)
 
 
+def saying(*texts, **how):
+    """What always plays an answer of these texts."""
+
+    def play(command):
+        return script(*texts, id=command.id, request=command.request, **how)
+
+    return play
+
+
 def told(command):
     """What the prompt says."""
     prompt = command.prompt
@@ -330,24 +339,29 @@ class ScriptedHost:
 
 
 @asynccontextmanager
+async def joined(link, host):
+    """While the block runs, a link leads to this engine, in this event loop."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
+    far = await asyncio.open_connection(sock=theirs, limit=LONGEST_RESPONSE_BYTES)
+    tasks = [asyncio.create_task(host.serve(*far)), asyncio.create_task(link.run(reader, writer))]
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        writer.close()
+        await asyncio.gather(*tasks)
+
+
+@asynccontextmanager
 async def scripted(play=told, *, target=LOADED.target, sees=False, **defaults):
     """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
     loaded. `defaults`: of the link."""
     host, link = ScriptedHost(play, replace(LOADED, sees=sees)), EngineLink(**defaults)
-    ours, theirs = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
-    hosting = asyncio.create_task(
-        host.serve(*await asyncio.open_connection(sock=theirs, limit=LONGEST_RESPONSE_BYTES))
-    )
-    linking = asyncio.create_task(link.run(reader, writer))
-    await asyncio.sleep(0)
-    if target:
-        await link.load(Load("load", target))
-    try:
+    async with joined(link, host):
+        if target:
+            await link.load(Load("load", target))
         yield link, host
-    finally:
-        writer.close()
-        await asyncio.gather(hosting, linking)
 
 
 def send(writer, response):
