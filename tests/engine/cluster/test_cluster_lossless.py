@@ -35,9 +35,17 @@ from models.model_folder import ModelFolder
 from tests.support.engine import mtp
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import build_wide, contents
-from tests.support.engine.ranks import Held, RankFailed, alone, lead, leading, started
+from tests.support.engine.ranks import (
+    SHARED_TARGETS,
+    Held,
+    RankFailed,
+    alone,
+    lead,
+    leading,
+    shared_target,
+    started,
+)
 from tests.support.engine.sessions import QUESTION, VOCABULARY, tokens_of
-from tests.support.engine.shared_targets import SHARED_TARGETS, shared_target
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
 

@@ -177,10 +177,7 @@ def test_rest_is_compared_before_and_woken_after_and_told_once():
     assert woken == [(True, 0), (False, 3), (True, 3)]
     kinds = [type(order) for order in told(messages)][1:]
     assert kinds == [orders.Read, orders.Compare, orders.Rest, orders.Read, orders.Quit]
-
-
-def test_compared_now_and_then():
-    with sent() as messages:
+    with sent() as messages:  # and compared now and then
         _, decoder = led("llama")
         for _ in range(2 * PASSES_BETWEEN_COMPARISONS):
             decoder.read(text(1))

@@ -34,11 +34,14 @@ from models.sharing import architectures, cache_parts
 from models.starter import STARTER
 from tests.engine.conversation.test_pair_room import CLOSE, ROOT, random_model
 from tests.support.engine.peak_memory import fill
-from tests.support.engine.ranks import Held, alone, lead, started
-from tests.support.engine.shared_targets import (
+from tests.support.engine.ranks import (
     SHARED_TARGETS,
+    Held,
+    alone,
     config_of,
+    lead,
     shared_target,
+    started,
     without_weights,
 )
 from tests.support.engine.tiny import build
@@ -72,12 +75,9 @@ def read(target, passes, taps=()):
     return made + ([np.array(states.between(0, decoder.length))] if states else [])
 
 
-def test_all_that_is_said_to_work_is_tried():
-    assert {name.split()[0] for name in SHARED_TARGETS} == architectures("pipeline")
-
-
-def test_a_config_tells_the_kinds_of_layers():
+def test_all_that_is_said_to_work_is_tried_and_a_config_tells_the_kinds_of_layers():
     """Of which every rank must have each."""
+    assert {name.split()[0] for name in SHARED_TARGETS} == architectures("pipeline")
     for name in SHARED_TARGETS:
         caches = [type(cache) for cache in make_prompt_cache(without_weights(name))]
         layers = read_shape(config_of(name)).layers

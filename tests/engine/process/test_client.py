@@ -67,10 +67,10 @@ def started():
     return client
 
 
-def with_model(target="/a", *, measure=False):
+def with_model(target="/a"):
     """One whose engine has loaded."""
     client = started()
-    client.ask(Load("load", target, measure=measure))
+    client.ask(Load("load", target))
     hear(client, loading("load", target))
     assert hear(client, loaded("load", target))
     sent(client)
@@ -93,7 +93,10 @@ def targets(client):
     return [command.target for command in sent(client) if isinstance(command, Load)]
 
 
-def test_what_was_unloaded_is_not_loaded_again():
+# What is loaded
+
+
+def test_what_was_unloaded_or_made_room_is_not_loaded_again():
     client = with_model()
     client.ask(Unload("u"))
     assert client.next == Unload("u")
@@ -101,21 +104,21 @@ def test_what_was_unloaded_is_not_loaded_again():
     assert (client.next, client.loaded) == (None, None)
     assert lost(client) == []
     assert targets(client) == []
+    client = with_model()
+    client.ask(Load("b", "/b"))
+    hear(client, Failed("b", "seen before it began", "r"))
+    assert client.loaded is not None
+    client.ask(Load("b", "/b"))
+    hear(client, Unloaded("b"))
+    hear(client, Failed("b", "m", "r"))
+    lost(client)
+    assert targets(client) == []
 
 
 def test_what_is_loaded_again_is_as_it_was_asked_for():
     client = started()
-    asked = Load(
-        "load",
-        "/a",
-        memory=Memory(2048, 8),
-        parallel=2,
-        exact="on",
-        measure=True,
-        learn=True,
-        keep_bytes=0,
-        macs=Macs("/hosts.json", mode="tensor"),
-    )
+    more = {"parallel": 2, "exact": "on", "measure": True, "learn": True, "keep_bytes": 0}
+    asked = Load("load", "/a", memory=Memory(2048, 8), macs=Macs("/hosts.json", "tensor"), **more)
     client.ask(asked)
     hear(client, loaded("load", "/a"))
     client.ask(SetDrafter("d", "lookup", "4"))
@@ -136,24 +139,17 @@ def test_macs_are_led_until_they_are_left():
     macs = Macs("/hosts.json")
     client = with_model()
     assert client.suits(macs), "it has led none"
-    client.ask(Load("b", "/a", macs=macs))
-    hear(client, replace(loaded("b", "/a"), macs=macs))
-    assert client.suits(Macs("/hosts.json", mode="tensor"))
-    assert not client.suits(Macs("/others.json"))
-    assert not client.suits(Macs())
-    client.ask(Unload("u"))
-    assert not client.suits(macs)
-
-
-def test_macs_that_are_to_be_left_or_led_first_are_not_led():
-    macs = Macs("/hosts.json")
-    client = with_model()
     client.ask(Load("b", "/b", macs=macs))
     assert not client.suits(Macs())
     assert not client.suits(macs), "joining them may fail, and is tried once by a process"
     hear(client, replace(loaded("b", "/b"), macs=macs))
+    assert client.suits(replace(macs, mode="tensor"))
+    assert not client.suits(Macs("/others.json"))
+    assert not client.suits(Macs())
     client.ask(Load("c", "/c", macs=macs))
     assert client.suits(macs)
+    client.ask(Unload("u"))
+    assert not client.suits(macs)
 
 
 def test_what_a_process_says_of_itself_is_known_until_another_begins():
@@ -168,6 +164,9 @@ def test_what_a_process_says_of_itself_is_known_until_another_begins():
     assert (client.ranks, client.own_failure) == ((), "")
 
 
+# What is asked for
+
+
 def test_the_plain_answer_of_a_race_is_over_with_the_other():
     client = with_model()
     client.ask(generate("g"))
@@ -179,6 +178,13 @@ def test_the_plain_answer_of_a_race_is_over_with_the_other():
     assert hear(client, DONE)
     assert not client.generating
     assert hear(client, Text(plain, "b")) is None
+    client.ask(Count("c", Prompt()))
+    assert not client.generating
+    client.cancel("c")
+    assert sent(client) == [generate("g"), Count("c", Prompt())]
+    assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
+    assert hear(client, Counted("c", 7))
+    assert hear(client, Counted("c", 7)) is None
 
 
 def test_a_generation_that_runs_can_be_hurried_and_is_cancelled_once():
@@ -194,48 +200,37 @@ def test_a_generation_that_runs_can_be_hurried_and_is_cancelled_once():
     client.hurry("g")
     client.cancel("g")
     assert not sent(client)
-
-
-def test_a_generation_that_was_not_sent_is_cancelled_at_once():
-    client = with_model()
-    lost(client)
+    lost(client)  # what was not sent is cancelled at once
     assert client.ask(generate("g")) is None
     assert client.cancel("g") == (Done("g", "cancelled", Stats()), generate("g"))
     client.begin()
     assert not any(isinstance(command, Generate) for command in sent(client))
 
 
-def test_without_an_engine_only_a_load_is_kept_for_the_next():
+def test_what_cannot_be_asked_is_refused_at_once():
     client = EngineClient(without_engine="r")
     assert client.ask(generate("g")) == Failed("g", "The engine is not running.", "r")
-    assert client.ask(Load("l", "/a")) is None
+    assert client.ask(Load("l", "/a")) is None, "it is kept for the next engine"
     assert targets(client) == ["/a"]
     assert lost(client, another=False) == ["l"]
     assert isinstance(client.ask(Unload("u")), Failed)
-
-
-def test_a_command_that_is_too_long_is_refused():
     client = with_model()
     refusal = client.ask(Count("c", Prompt(text="x" * LONGEST_LINE_BYTES)))
     assert refusal.cause == "request"
     assert sent(client) == []
 
 
-def test_a_line_that_is_no_response_is_garbled():
+def test_what_is_no_response_is_garbled_and_another_version_is_refused():
     client, before = started(), EngineClient()
     for line in (b"garbage\n", b"{}\n", b"x" * (LONGEST_RESPONSE_BYTES + 1), b"half a li", b""):
         with pytest.raises(Garbled):
             client.hear(line)
         assert client.excuses(line) == (line in (b"half a li", b""))
         assert before.excuses(line)  # a library may have printed it
-
-
-def test_an_engine_of_another_version_is_refused():
-    client = EngineClient()
-    client.begin()
+    before.begin()
     with pytest.raises(OtherVersion):
-        hear(client, replace(READY, protocol=PROTOCOL + 1))
-    assert not client.greeted
+        hear(before, replace(READY, protocol=PROTOCOL + 1))
+    assert not before.greeted
 
 
 def test_a_death_loses_generations_and_what_had_begun():
@@ -247,34 +242,11 @@ def test_a_death_loses_generations_and_what_had_begun():
     hear(client, Unloaded("b"))
     assert client.loading
     assert lost(client) == ["b", "d", "g"]
-    assert not client.loading
-    assert not client.greeted
-    assert client.loaded is None
+    assert (client.loading, client.greeted, client.loaded) == (False, False, None)
     assert targets(client) == ["/a"]
 
 
-def test_what_made_room_for_a_load_that_failed_stays_away():
-    client = with_model("/a")
-    client.ask(Load("b", "/b"))
-    hear(client, Failed("b", "seen before it began", "r"))
-    assert client.loaded is not None
-    client.ask(Load("b", "/b"))
-    hear(client, Unloaded("b"))
-    hear(client, Failed("b", "m", "r"))
-    lost(client)
-    assert targets(client) == []
-
-
-def test_a_count_is_answered_once_and_is_no_generation():
-    client = with_model()
-    client.ask(Count("c", Prompt()))
-    assert not client.generating
-    client.cancel("c")
-    assert sent(client) == [Count("c", Prompt())]
-    assert hear(client, Failed(rival_of("c"), "m", "r")) is None, "only an answer has a rival"
-    assert hear(client, Counted("c", 7))
-    assert hear(client, Counted("c", 7)) is None
-
+# All of it, in any order
 
 ENDS = {
     Load: (Loaded, Failed),

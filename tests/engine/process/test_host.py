@@ -1,13 +1,13 @@
 """The child process, for real, and its parts where a process would only be in the way."""
 
 import fcntl
-import io
 import json
 import shutil
 import signal
 import termios
 import time
 from array import array
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -18,7 +18,7 @@ import pytest
 import engine.core.judging
 from engine import device, earlier_answers
 from engine.conversation.default_sampling import BALANCED_SMALL
-from engine.conversation.kept_blocks import kept_blocks_folder
+from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
@@ -53,7 +53,7 @@ from models.model_folder import ModelFolder
 from models.records import Fit
 from tests.support.engine import tiny
 from tests.support.engine.child import Child
-from tests.support.engine.hosted import hosted
+from tests.support.engine.hosted import all_at_once, hosted, of, queued
 from tests.support.engine.pictures import picture, said
 from tests.support.engine.seeing_folders import write_seeing
 from tests.support.engine.tiny import write_folder
@@ -111,6 +111,8 @@ def test_it_greets_and_begins_without_what_it_does_not_need(child):
     assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
     assert "mlx_lm" in child.imported
     assert child.imported & {*NOT_YET} == set()
+    child.process.send_signal(signal.SIGINT)  # the terminal cannot interrupt it
+    assert isinstance(child.ask(generate("g1"))[-1], Done)
 
 
 def generate(id, *, max_tokens=16, sampling=WITHOUT_END):
@@ -118,7 +120,7 @@ def generate(id, *, max_tokens=16, sampling=WITHOUT_END):
 
 
 def written(responses):
-    return "".join(response.delta for response in responses if isinstance(response, Text))
+    return "".join(text.delta for text in of(Text, responses))
 
 
 def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
@@ -175,15 +177,6 @@ def test_measuring_a_pair_is_told(folder):
     assert any(isinstance(each, Loading) and each.measured for each in afresh)
 
 
-def test_models_go_by_their_names(home):
-    folder = home / "models" / "by name"
-    write_folder("llama", folder, layers=2)
-    told = hosted([Load("1", "by name", "by name", "3"), Load("2", "no/such")])
-    (loaded,) = (each for each in told if isinstance(each, Loaded))
-    assert loaded.target == str(folder)
-    assert "slipstream models pull no/such" in told[-1].remedy
-
-
 def test_the_drafter_can_be_changed(child, folder):
     plain = written(child.ask(generate("g1", max_tokens=40)))
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
@@ -194,49 +187,42 @@ def test_the_drafter_can_be_changed(child, folder):
         assert written(responses) == plain
         assert responses[-1].stats.proposed > 0 or drafter == "lookup"
     for bad in (SetDrafter("d", "nonsense"), SetDrafter("d", "none", "17")):
-        failed = child.ask(bad)[-1]
-        assert failed.generation == "d"
+        assert child.ask(bad)[-1].generation == "d"
     after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
 
 def test_a_drafter_whose_costs_cannot_be_measured_is_not_used(folder):
-    def commands():
-        yield Load("1", str(folder), "early-exit:1", "2")
-        with mock.patch.object(Session, "calibrate", side_effect=RuntimeError):
-            yield SetDrafter("2", "none", "4")
-        yield generate("g")
-
-    told = hosted(commands())
-    assert [each.generation for each in told if isinstance(each, Failed)] == ["2"]
-    assert max((len(each.tokens) for each in told if isinstance(each, Draft)), default=0) == 2
+    calibrated = mock.Mock(side_effect=[[Remark.SLOW_BLAS], RuntimeError, []])
+    commands = [Load("1", str(folder), "early-exit:1", "2"), SetDrafter("2", "none", "4")]
+    with mock.patch.object(Session, "calibrate", calibrated):
+        told = hosted([*commands, generate("g"), SetDrafter("3", draft_length="auto")])
+    assert [each.generation for each in of(Failed, told)] == ["2"]
+    assert max((len(each.tokens) for each in of(Draft, told)), default=0) == 2
+    assert [each.remark for each in of(Loaded, told)] == [Remark.SLOW_BLAS.value, ""]
 
 
 def test_another_drafter_may_leave_room_for_one_answer_at_a_time(folder, monkeypatch):
     tight = Fit("", "", 60, 0, 60, 0, 0, 0, 60, 60, True, "")  # a byte a token
     wide = replace(tight, available_bytes=6000)
     monkeypatch.setattr(host, "require_room", mock.Mock(side_effect=[wide, tight]))
-    responses = []
-    queue = CommandQueue(responses.append)
-    asked = Load("1", str(folder)), SetDrafter("2", "lookup"), generate("a"), generate("b")
-    queue.read(io.BytesIO(b"".join(map(COMMANDS.to_line, asked))))
-    queue.stopped = False  # as it would be with a stream that has not ended
-    Host(queue, responses.append).run()
+    load = Load("1", str(folder))
+    responses = all_at_once(load, SetDrafter("2", "lookup"), generate("a"), generate("b"))
     kinds = [(type(each), getattr(each, "generation", "")) for each in responses]
     assert kinds.index((Done, "a")) < kinds.index((Prefill, "b"))
 
 
 def test_a_conversation_can_be_given_less_memory_and_a_sampling(folder):
     memory, wide = Memory(context=64), Memory(cache_bits=8)
-    load_it = Load("1", str(folder), memory=memory)
-    warm = replace(load_it, id="2", sampling=Sampling(temperature=0.9))
-    told = hosted([load_it, generate("g"), warm, replace(load_it, id="3", memory=wide)])
-    loaded, other = (each for each in told if isinstance(each, Loaded))
+    load = Load("1", str(folder), memory=memory)
+    warm = replace(load, id="2", sampling=Sampling(temperature=0.9))
+    told = hosted([load, generate("g"), warm, replace(load, id="3", memory=wide)])
+    loaded, other = of(Loaded, told)
     assert (loaded.context_length, loaded.memory) == (64, memory)
     assert loaded.sampling != other.sampling == warm.sampling
-    assert any(isinstance(each, Done) for each in told)
-    assert isinstance(told[-1], Failed)  # its heads are too narrow to be quantized
-    assert told[-1].generation == "3"
+    assert of(Done, told)
+    (failed,) = of(Failed, told)  # its heads are too narrow to be quantized
+    assert failed.generation == "3"
 
 
 @pytest.mark.quick(3)
@@ -261,11 +247,8 @@ def test_caches_are_quantized_where_a_trial_succeeds(tmp_path, family, head_dim,
     tiny.save(model, tiny.config_of(family, sizes=sizes, vocabulary=vocabulary), tmp_path)
     folder = ModelFolder(tmp_path)
     assert quantized_caches(folder, Memory()) is None
-    if possible:
+    with nullcontext() if possible else pytest.raises(Problem):
         assert quantized_caches(folder, Memory(cache_bits=4)) == QuantizedCaches(bits=4)
-    else:
-        with pytest.raises(Problem):
-            quantized_caches(folder, Memory(cache_bits=4))
 
 
 def test_reasoning_can_be_ended(child, folder, tmp_path):
@@ -291,14 +274,12 @@ def test_generations_run_side_by_side(child, folder):
     child.until(Verdict)
     child.send(generate("g2", max_tokens=60), Count("c", QUESTION))
     responses = child.until(Done)
-    counted = [response for response in responses if isinstance(response, Counted)]
-    assert [(one.id, one.tokens) for one in counted] == [("c", 34)]
+    assert [(one.id, one.tokens) for one in of(Counted, responses)] == [("c", 34)]
     assert responses[-1].generation == "g2"
-    of_second = [r for r in responses if getattr(r, "generation", "") == "g2"]
-    assert written(of_second) == alone
-    assert any(isinstance(r, Verdict) and r.generation == "g1" for r in responses)
+    assert written(r for r in of(Text, responses) if r.generation == "g2") == alone
+    assert any(verdict.generation == "g1" for verdict in of(Verdict, responses))
     child.send(Unload("u"), Cancel("g1"))
-    done, _ = (r for r in child.until(Unloaded) if isinstance(r, Done | Unloaded))
+    done, _ = of(Done | Unloaded, child.until(Unloaded))
     assert done.reason == "cancelled", "what is loaded changes once nothing runs"
     assert done.stats.committed < LONG
     assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
@@ -323,11 +304,6 @@ def test_what_is_wrong_has_one_answer(child):
             offenders[name] = failed
         assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done), name
     assert offenders == {}
-
-
-def test_the_terminal_cannot_interrupt_it(child):
-    child.process.send_signal(signal.SIGINT)
-    assert isinstance(child.ask(generate("g1"))[-1], Done)
 
 
 def test_load_and_unload(folder):
@@ -367,11 +343,9 @@ def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
     fresh.send(Load("1", str(folder), parallel=1), *answers, Unload("2"))
     fresh.until(Verdict)
     end(fresh)
-    ends = [fresh.until(Done)[-1] for _ in range(2)]
-    assert [(end.generation, end.reason) for end in ends] == [
-        ("g1", "cancelled"),
-        ("g2", "cancelled"),
-    ]
+    for id in ("g1", "g2"):
+        done = fresh.until(Done)[-1]
+        assert (done.generation, done.reason) == (id, "cancelled")
     assert fresh.line(5.0) == b""
     assert fresh.end() == 0
 
@@ -431,29 +405,19 @@ def test_it_is_usable_after_a_failed_generation(folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
+def test_plain_passes_are_measured_after_an_answer_unless_a_command_waits(
     folder, monkeypatch, waiting
 ):
-    script = iter((Load("1", str(folder), "early-exit:1", "3"), generate("g")))
     responses = []
-    queue = CommandQueue(responses.append)
-    monkeypatch.setattr(queue, "take", lambda: next(script, None))
-    if waiting:
-        queue.read(io.BytesIO(COMMANDS.to_line(Unload("2"))))
-        queue.stopped = False  # as it would be with a stream that has not ended
+    send = responses.append
+    queue = queued([Unload("2")], send) if waiting else CommandQueue(send)
+    commands = [Load("1", str(folder), "early-exit:1", "3"), generate("g"), None]
+    monkeypatch.setattr(queue, "take", mock.Mock(side_effect=commands))
     assert queue.waiting == waiting
-    Host(queue, responses.append).run()
+    Host(queue, send).run()
     done = responses[-1]
     assert done.stats.proposed
     assert bool(done.stats.reference_seconds) != waiting
-
-
-def test_what_there_is_to_remark_is_told_when_it_is_loaded(folder, monkeypatch):
-    remarks = iter(([Remark.SLOW_BLAS], []))
-    monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
-    responses = hosted([Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")])
-    remarked = [response.remark for response in responses if isinstance(response, Loaded)]
-    assert remarked == [Remark.SLOW_BLAS.value, ""]
 
 
 def test_answers_are_learned_where_that_is_asked_for(home, folder):
@@ -478,24 +442,18 @@ def test_a_picture_is_seen_counted_and_missed(tmp_path):
     lost = replace(shown, path=str(tmp_path / "lost.png"), digest="0" * 64)
     request = Request(sampling=Sampling(), max_tokens=4)
     seen, missed = (chat([said("So?", each)]) for each in (shown, lost))
-    sent = [
-        Load("load", str(folder), drafter="lookup", draft_length="2", keep_bytes=0),
-        Count("count", seen),
-        Generate("see", "chat", seen, request),
-        Generate("miss", "chat", missed, request),
-    ]
-    lines = [COMMANDS.to_json(each).encode() for each in sent]
+    load = Load("load", str(folder), drafter="lookup", draft_length="2", keep_bytes=0)
+    answers = Generate("see", "chat", seen, request), Generate("miss", "chat", missed, request)
+    lines = [COMMANDS.to_json(each).encode() for each in (load, Count("count", seen), *answers)]
     assert all(len(line) < 2000 for line in lines)
-    responses = hosted([parse_command(line) for line in lines])
-    (loaded,) = [each for each in responses if isinstance(each, Loaded)]
-    assert loaded.sees
-    (counted,) = [each for each in responses if isinstance(each, Counted)]
-    read = [each for each in responses if isinstance(each, Prefill) and each.generation == "see"]
-    assert counted.tokens == read[-1].total > 9
-    failed = [each for each in responses if isinstance(each, Failed)]
-    assert [each.generation for each in failed] == ["miss"]
-    assert "missing" in failed[0].message
-    assert [each.generation for each in responses if isinstance(each, Done)] == ["see"]
+    told = hosted(map(parse_command, lines))
+    assert [each.sees for each in of(Loaded, told)] == [True]
+    (counted,) = of(Counted, told)
+    *_, read = (each for each in of(Prefill, told) if each.generation == "see")
+    assert counted.tokens == read.total > 9
+    assert [each.generation for each in of(Done, told)] == ["see"]
+    (failed,) = of(Failed, told)
+    assert (failed.generation, "missing" in failed.message) == ("miss", True)
 
 
 def about_a_document(id):
@@ -511,11 +469,14 @@ def kept(tmp_path, monkeypatch):
     return lambda: sorted(kept_blocks_folder().glob("*/*.safetensors"))
 
 
-def test_documents_are_kept_after_the_answer(folder, kept):
-    seen = []
-    commands = (Load("1", str(folder)), about_a_document("g"), Load("2", str(folder)))
+def test_documents_are_kept_after_the_answer_where_they_may_be(folder, kept):
+    load, seen = Load("1", str(folder)), []
+    hosted([replace(load, keep_bytes=0), about_a_document("g")])
+    assert not kept()
+    with pytest.raises(Problem):
+        replace(load, keep_bytes=-1)
     hosted(
-        [*commands, about_a_document("h")],
+        [load, about_a_document("g"), replace(load, id="2"), about_a_document("h")],
         after=lambda response: seen.append((response, len(kept()))),
     )
     dones = [(done.stats.reused_tokens, files) for done, files in seen if isinstance(done, Done)]
@@ -546,26 +507,14 @@ def test_what_is_kept_can_be_waited_for(folder, kept, monkeypatch):
     assert found[-1] == (Kept("k", (Remark.BUSY_ANSWERING.value,)), 2)
 
 
-def test_nothing_is_kept_where_nothing_may_be(folder, kept):
-    load_it = Load("1", str(folder), keep_bytes=0)
-    hosted([load_it, about_a_document("g")])
-    assert not kept()
-    with pytest.raises(Problem):
-        replace(load_it, keep_bytes=-1)
-
-
 def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "engine.conversation.kept_blocks.KeptBlocks.write", mock.Mock(side_effect=RuntimeError)
-    )
-    responses = hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
-    assert sum(isinstance(each, Done) for each in responses) == 2
+    commands = [Load("1", str(folder)), about_a_document("g"), about_a_document("h")]
+    with mock.patch.object(KeptBlocks, "write", side_effect=RuntimeError):
+        responses = hosted(commands)
+    assert len(of(Done, responses)) == 2
     assert "RuntimeError" in capsys.readouterr().err
-
-
-def test_why_nothing_is_kept_is_said_once(folder, kept, monkeypatch, capsys):
     monkeypatch.setattr("engine.core.cache_arrays.states", lambda *_: None)
-    told = hosted([Load("1", str(folder)), *map(about_a_document, "gh"), Keep("k")])
+    told = hosted([*commands, Keep("k")])
     assert not kept()
     assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

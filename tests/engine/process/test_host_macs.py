@@ -2,7 +2,6 @@
 that has rank 0 do what it is asked for."""
 
 import sys
-from io import BytesIO
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +11,6 @@ from engine.cluster.states import RankState
 from engine.core.decoder import Decoder
 from engine.events import Done, Failed, Stats, Text
 from engine.process import led
-from engine.process.host import CommandQueue, Host
 from engine.process.protocol import (
     COMMANDS,
     RESPONSES,
@@ -33,7 +31,7 @@ from models.drafters.folders import DrafterFolder
 from models.errors import Problem
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
-from tests.support.engine.hosted import hosted
+from tests.support.engine.hosted import all_at_once, hosted, of
 from tests.support.engine.launched import hostfile
 from tests.support.engine.scripted_cluster import FULL, ScriptedCluster, Torn
 from tests.support.engine.tiny import write_folder
@@ -57,10 +55,6 @@ def two(tmp_path):
     return Macs(str(hostfile(tmp_path, ("127.0.0.1", "mini.local"))))
 
 
-def of(kind, told):
-    return [response for response in told if isinstance(response, kind)]
-
-
 def generate(id):
     return Generate(id, "chat", asked("hello"), Request(max_tokens=8))
 
@@ -77,9 +71,6 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(folder, two):
     weight = weigh(DrafterFolder.of_model(ModelFolder(Path(folder))))
     assert room == {"context": 512, "cache_bits": None, "drafter": weight}
     assert macs.drafting == [weight, None]
-    macs.load = mock.Mock(side_effect=FULL)
-    told = hosted([Load("4", folder, macs=two)], cluster=macs)
-    assert told[-1] == Failed("4", FULL.message, FULL.remedy, "request")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +115,7 @@ def test_a_target_that_the_macs_refuse_leaves_the_one_before(folder, two):
         yield from (Load("2", folder, macs=two), generate("g"))
 
     told = hosted(commands(), cluster=macs)
-    assert [each.generation for each in of(Failed, told)] == ["2"]
+    assert of(Failed, told) == [Failed("2", FULL.message, FULL.remedy, "request")]
     assert of(Done, told)
 
 
@@ -168,7 +159,7 @@ def made(monkeypatch):
     assert all(each.closed for each in FakeLaunch.made if not FakeLaunch.refusal)
 
 
-def test_rank_0_does_what_is_asked_for(made, two, folder):
+def test_rank_0_does_what_is_asked_for(made, two, folder, tmp_path, monkeypatch):
     load, answer, again = Load("1", folder, macs=two), generate("g"), Load("2", folder, macs=two)
 
     def commands():
@@ -176,8 +167,12 @@ def test_rank_0_does_what_is_asked_for(made, two, folder):
         made[0].say(Text("g", "a"))
         made[0].say(Done("g", "cancelled", Stats()))
         yield again
+        made[0].complained(b"Traceback\n")
+        assert (tmp_path / "log").read_text() == "Traceback\n", "it is in the log at once"
 
-    told = hosted(commands())
+    with (tmp_path / "log").open("w", buffering=1) as log:
+        monkeypatch.setattr(sys, "stderr", log)
+        told = hosted(commands())
     assert made[0].written == [load, answer, Cancel("g"), again]
     assert isinstance(told[0], Loading), "joining takes long"
     assert [each.host for each in of(Ranks, told)[-1].ranks] == ["127.0.0.1", "mini.local"]
@@ -213,43 +208,28 @@ def test_the_ranks_end_with_the_target_and_are_joined_again(made, two, folder):
     assert [each.generation for each in of(Failed, told)] == ["g"]
     assert len(made) == 2
 
-
-def test_the_ranks_end_after_the_answers_before(made, two, folder):
     def commands():
-        yield from (Load("1", folder, macs=two), generate("g"))
-        made[0].running.append("g")
+        yield from (load, generate("g"))
+        made[2].running.append("g")
         yield Unload("2")
 
     told = hosted(commands())
-    assert [type(each) for each in told[-3:]] == [Done, Ranks, Unloaded]
+    assert [type(each) for each in told[-3:]] == [Done, Ranks, Unloaded], "after the answers before"
 
 
 def test_wishes_that_come_before_their_answer_is_passed_on_follow_it(made, two, folder):
-    told = []
-    queue = CommandQueue(told.append)
-    asked = Load("1", folder, macs=two), generate("g"), Hurry("g"), Cancel("g")
-    queue.read(BytesIO(b"".join(map(COMMANDS.to_line, asked))))
-    queue.stopped = False  # as it would be with a stream that has not ended
-    Host(queue, told.append).run()
-    assert made[0].written == [*asked[:2], Cancel("g"), Hurry("g")]
-
-
-def test_complaints_of_the_macs_are_in_the_log_at_once(made, two, folder, tmp_path, monkeypatch):
-    log = tmp_path / "log"
-    with log.open("w", buffering=1) as file:
-        monkeypatch.setattr(sys, "stderr", file)
-        hosted([Load("1", folder, macs=two)])
-        made[0].complained(b"Traceback\n")
-        assert log.read_text() == "Traceback\n"
+    asked = Load("1", folder, macs=two), generate("g")
+    all_at_once(*asked, Hurry("g"), Cancel("g"))
+    assert made[0].written == [*asked, Cancel("g"), Hurry("g")]
 
 
 @pytest.mark.parametrize(
     ("architecture", "drafter", "mode", "said"),
     [
-        ("gemma3_text", "none", "auto", "architecture 'gemma3_text'"),
-        ("llama", "suffix+early-exit:1", "auto", "early-exit does not support"),
-        ("llama", "nobody", "auto", "no drafter and no folder called 'nobody'"),
-        ("lfm2", "none", "tensor", "architecture 'lfm2'"),
+        ("gemma3_text", "none", "auto", "gemma3_text"),
+        ("llama", "suffix+early-exit:1", "auto", "early-exit"),
+        ("llama", "nobody", "auto", "nobody"),
+        ("lfm2", "none", "tensor", "lfm2"),
     ],
 )
 def test_what_no_macs_can_do_is_said_before_they_are_joined(

@@ -5,7 +5,7 @@ import io
 import os
 import subprocess
 import sys
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,6 +22,7 @@ from engine.process.protocol import (
     Unload,
     Unloaded,
 )
+from tests.support.engine.hosted import queued
 
 
 def test_prints_do_not_reach_the_protocol(monkeypatch):
@@ -65,54 +66,38 @@ def test_lines_that_are_too_long_come_broken_off(monkeypatch):
 
 def test_lines_from_two_threads_stay_whole():
     read, write = os.pipe()
-    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
+    with (
+        os.fdopen(read, "rb") as source,
+        os.fdopen(write, "wb") as sink,
+        ThreadPoolExecutor() as threads,
+    ):
         output = ResponseLines(sink)
         texts = [Text(str(number), "é" * 20_000) for number in range(2)]
-        threads = [
-            Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
-            for text in texts
-        ]
-        for thread in threads:
-            thread.start()
+        for text in texts:
+            threads.submit(lambda text=text: [output.send(text) for _ in range(20)])
         for _ in range(40):
             assert RESPONSES.read(source.readline()) in texts
-        for thread in threads:
-            thread.join()
 
 
-def test_a_closed_pipe_is_gone():
+def test_a_closed_pipe_is_gone_and_an_inbox_stops_when_nobody_reads():
     read, write = os.pipe()
     os.close(read)
-    with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
-        ResponseLines(sink).send(Unloaded("1"))
-
-
-def test_nothing_is_taken_after_quit():
-    queue = CommandQueue(pytest.fail)
-    queue.read(io.BytesIO(COMMANDS.to_line(Quit()) + COMMANDS.to_line(Unload("1"))))
-    assert queue.stopped
-    assert queue.take() is None
+    with open(write, "wb", buffering=0) as sink:
+        with pytest.raises(Disconnected):
+            ResponseLines(sink).send(Unloaded("1"))
+        queue = CommandQueue(ResponseLines(sink).send)
+        queue.read(io.BytesIO(b"nonsense\n" + COMMANDS.to_line(Unload("1"))))
+    quitting = CommandQueue(pytest.fail)
+    quitting.read(io.BytesIO(COMMANDS.to_line(Quit()) + COMMANDS.to_line(Unload("1"))))
+    for each in (queue, quitting):  # nothing is taken after quit either
+        assert each.stopped
+        assert each.take() is None
 
 
 def test_a_wish_lasts_as_long_as_its_command():
-    queue, ended = CommandQueue(pytest.fail), Unloaded("1")
-    lines = [COMMANDS.to_line(each) for each in (Unload("1"), Cancel("1"), Hurry("1"))]
-    queue.read(io.BytesIO(b"".join(lines)))
+    queue = queued([Unload("1"), Cancel("1"), Hurry("1")], pytest.fail)
+    assert (queue.cancelled("1"), queue.hurried("1")) == (True, True)
+    queue.note(Unloaded("1"))
+    queue.read(io.BytesIO(COMMANDS.to_line(Cancel("1"))))  # too late
     queue.stopped = False
-    assert queue.cancelled("1")
-    assert queue.hurried("1")
-    queue.note(ended)
-    queue.read(io.BytesIO(lines[1]))  # too late
-    queue.stopped = False
-    assert not queue.cancelled("1")
-    assert not queue.hurried("1")
-
-
-def test_an_inbox_stops_when_nobody_reads():
-    def disconnected(response):
-        raise Disconnected
-
-    queue = CommandQueue(disconnected)
-    queue.read(io.BytesIO(b"nonsense\n" + COMMANDS.to_json(Unload("1")).encode()))
-    assert queue.stopped
-    assert queue.take() is None
+    assert (queue.cancelled("1"), queue.hurried("1")) == (False, False)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import events
 from engine.cluster.states import RankState, State
 from engine.exactness import Exactness
 from engine.process import protocol
@@ -134,7 +135,6 @@ HELLO = {"role": "user", "content": "hi"}
 CHAT = {"messages": [HELLO]}
 PICTURE = {"path": "/here.png", "digest": "0" * 64, "width": 1, "height": 1}
 MESSAGE, SAMPLING = "prompt.messages[0]", "request.sampling"
-SHOWN = ""
 HEAT, BIAS = SAMPLING + ".temperature", SAMPLING + ".logit_bias"
 GENERATE = {"command": "generate", "id": "g", "conversation": "c", "prompt": CHAT}
 
@@ -164,6 +164,14 @@ def test_what_is_wrong_with_a_line():
     assert [(line, each.id, each.fault, each.place) for line, each in found] == [*FAULTY]
     for _, each in found:
         assert each.place in each.message or each.place.partition(".")[2] in each.message
+    for path, value, fault, place, wanted in WRONG_FIELDS:
+        each = refusal(json.dumps(changed(path, value)).encode())
+        whole = ".".join(filter(None, ("generate", place)))
+        assert (each.id, each.fault, each.place) == ("g", fault, whole), (path, value)
+        assert wanted in each.remedy, (path, value)
+    # What is left out is what the engine would take.
+    command = parse_command(json.dumps(changed("request.sampling", {"temperature": 1})).encode())
+    assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
 
 
 WRONG_FIELDS = (
@@ -172,7 +180,7 @@ WRONG_FIELDS = (
     ("prompt.messages", [{"role": "user"}], "missing field", MESSAGE + ".content", "content"),
     ("prompt.messages", [HELLO | {"role": "root"}], "wrong value", MESSAGE + ".role", "user"),
     *(
-        ("prompt.messages", [HELLO | {"pictures": [PICTURE | wrong]}], "wrong value", SHOWN, "")
+        ("prompt.messages", [HELLO | {"pictures": [PICTURE | wrong]}], "wrong value", "", "")
         for wrong in ({"path": "a.png"}, {"digest": "0" * 63}, {"digest": "G" * 64}, {"width": 0})
     ),
     ("request.sampling", {"heat": 1}, "unknown field", SAMPLING, "temperature"),
@@ -187,23 +195,10 @@ WRONG_FIELDS = (
 )
 
 
-def test_the_field_that_is_wrong_is_named():
-    for path, value, fault, place, wanted in WRONG_FIELDS:
-        found = refusal(json.dumps(changed(path, value)).encode())
-        whole = ".".join(filter(None, ("generate", place)))
-        assert (found.id, found.fault, found.place) == ("g", fault, whole), (path, value)
-        assert wanted in found.remedy, (path, value)
-
-
 def changed(path, value):
     """GENERATE with one field, given by its path, as it should not be."""
     part, _, name = path.partition(".")
     return GENERATE | {part: (CHAT if part == "prompt" else {}) | {name: value}}
-
-
-def test_what_is_left_out_is_what_the_engine_would_take():
-    command = parse_command(json.dumps(changed("request.sampling", {"temperature": 1})).encode())
-    assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
 
 
 def test_the_greeting_can_be_read_by_every_version():
@@ -216,11 +211,7 @@ def test_the_greeting_can_be_read_by_every_version():
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert RESPONSES.to_json(greeting) == first
     assert protocol.PROTOCOL == 18
-
-
-def test_no_event_of_the_process_is_called_like_one_of_a_generation():
-    from engine import events
-
+    # No event of the process is called like one of a generation.
     names = [kind.__name__.lower() for kind in get_args(protocol.Response)]
     assert len(set(names)) == len(names)
     assert set(get_args(events.Event)) < set(get_args(protocol.Response))

@@ -2,15 +2,12 @@
 
 import os
 import sys
-from pathlib import Path
 from unittest import mock
 
 from engine.cli.line_child import LineChild
 from engine.events import Done, Failed
-from engine.process import host
 from engine.process.protocol import COMMANDS, RESPONSES, Loaded
 
-ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
 _COMMAND = 'exec "$0" -m engine.process.host 2> "$1"'
 

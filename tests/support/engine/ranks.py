@@ -30,12 +30,13 @@ from unittest import mock
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.tokenizer_utils import load as load_tokenizer
+from mlx_lm.utils import _get_classes
 
 from engine.cluster.follower import Follower
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import Mode, ModelPart, RankShare, divide, keep
 from tests.support.engine.sessions import END, loaded
-from tests.support.engine.tiny import byte_tokenizer
+from tests.support.engine.tiny import build, byte_tokenizer, configs
 
 CALL_SECONDS = 60.0  # for hangs only
 _GRACE_SECONDS = 1.0  # in which the other ranks may say what they saw of a failure
@@ -213,3 +214,25 @@ def _receive(pipe, jobs):
         while True:
             jobs.put(pipe.recv())
     os._exit(1)
+
+
+# Tiny targets of every architecture that several Macs can hold together: six layers, and heads that
+# two and three ranks can divide.
+SHARED_TARGETS = configs("shared")
+
+
+def config_of(name):
+    """The config.json of one of them, but for its vocabulary."""
+    return SHARED_TARGETS[name] | {"model_type": name.split()[0], "vocab_size": 64}
+
+
+def shared_target(name):
+    """Build the target `name` of `SHARED_TARGETS`, alike in every process."""
+    return build(name.split()[0], sizes=SHARED_TARGETS[name])
+
+
+def without_weights(name):
+    """The target `name` as it is made: its weights are never computed."""
+    model, arguments = _get_classes(config_of(name))
+    made = model(arguments.from_dict(config_of(name)))
+    return made
