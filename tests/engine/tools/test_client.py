@@ -45,22 +45,19 @@ def started(*servers):
 
 
 def test_each_process_is_asked_for_the_servers_of_now():
-    client = ToolClient()
+    client, later = ToolClient(), Start((CLOCK,), ("/notes",))
     client.want(Start((FILES,)))
     assert sent(client) == []
     client.begin()
     assert sent(client) == [Start((FILES,))]
-    client.want(Start((CLOCK,), ("/notes",)))
-    assert sent(client) == [Start((CLOCK,), ("/notes",))]
+    client.want(later)
+    assert sent(client) == [later]
     client.restart("clock")
     assert sent(client) == [Restart("clock")]
     client.lose("m", another=True)
     client.restart("clock")
     client.begin()
-    assert sent(client) == [Start((CLOCK,), ("/notes",))]
-
-
-def test_states_are_of_servers_that_are_wanted_and_of_this_process():
+    assert sent(client) == [later]
     client = started(FILES, CLOCK)
     for name in ("files", "clock", "stranger"):
         hear(client, State(name, "running"))
@@ -82,6 +79,9 @@ def test_a_call_waits_for_a_process_that_will_begin():
     assert (refused.id, refused.ending) == ("b", "cancelled")
     client.begin()
     assert sent(client)[1:] == [call("a")]
+    refused = client.call(Call("c", "files", "write", "x" * LONGEST_LINE_BYTES))
+    assert (refused.id, refused.ending) == ("c", "failed"), "it is too long"
+    assert sent(client) == []
 
 
 def test_what_is_due_says_how_long_silence_may_last():
@@ -100,13 +100,6 @@ def test_what_is_due_says_how_long_silence_may_last():
     client.call(call("a", seconds=60))
     assert client.due_seconds == 300
     assert sent(client) == [call("a", seconds=300.0)]
-
-
-def test_a_call_that_is_too_long_fails_alone():
-    client = started(FILES)
-    refused = client.call(Call("a", "files", "write", "x" * LONGEST_LINE_BYTES))
-    assert refused.ending == "failed"
-    assert sent(client) == []
 
 
 def test_a_call_has_one_result_and_what_was_sent_ends_with_its_process():

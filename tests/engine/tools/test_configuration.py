@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,55 +27,25 @@ GIT = Server("git", "uvx", ("mcp-server-git",), {"TOKEN": "abcdefgh"}, "/work")
 WEB = Server("web", url="https://example.org/mcp", headers={"Authorization": "Bearer s3cret-key"})
 LOG = Offered("git", "log", description="Show the log", schema='{"type":"object"}')
 
-PASTED = (
-    '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "theme": 1}',
-    '{"servers": {"git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"]}},'
-    ' "inputs": []}',
-    '{"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
-    '"git": {"command": "uvx", "args": ["mcp-server-git"]},',
-    '\n "git": {"command": "uvx", "args": ["mcp-server-git"]}, // mine',
-    '{"mcpServers": {"git": {"command": "uvx mcp-server-git"}}}',
-    '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": null}}}',
-    '{"mcp": {"servers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}, "x": 1}}',
-    '{"mcp": {"git": {"type": "local", "command": ["uvx", "mcp-server-git"], "enabled": true}}}',
-    '{"context_servers": {"git": {"command": {"path": "uvx", "args": ["mcp-server-git"]}}}}',
-    '{"mcp_servers": {"git": {"cmd": "uvx", "args": ["mcp-server-git"], "envs": {}}}}',
-    '{"amp.mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}',
-    '{"mcpServers": [{"name": "git", "command": "uvx", "args": ["mcp-server-git"]}]}',
-    '{"name": "git", "command": "uvx", "args": ["mcp-server-git"]}',
-    'model = "a"\n[mcp_servers.git]\ncommand = "uvx"\nargs = ["mcp-server-git"]',
-    'Add:\n\n```json\n{"git": {"command": "uvx", "args": ["mcp-server-git"]}}\n```\nDone.',
-    '{\N{NO-BREAK SPACE}"git": {"command": "uvx", "args": ["mcp-server-git"]}}',
-    """
-    // mine
-    {"mcpServers": { /* one
-    of them */ "git": {"command": "uvx", "args": ["mcp-server-git", // the last one
-    ],},
-    }} /* not closed""",
-)
 
-
-def test_it_reads_what_people_have():
+def test_it_reads_what_people_have(tmp_path):
     expected = (Server("git", "uvx", ("mcp-server-git",)),)
-    assert {text: read(text).servers for text in PASTED} == dict.fromkeys(PASTED, expected)
+    texts = [text for what, text in WRITTEN if what == "git"]
+    assert len(texts) > 15
+    assert {text: read(text).servers for text in texts} == dict.fromkeys(texts, expected)
     for key in ("url", "serverUrl", "httpUrl"):
         entry = {key: WEB.url, "headers": WEB.headers, "type": "http"}
         assert read(json.dumps({"mcpServers": {"web": entry}})).servers == (WEB,)
-    looks_like_comments = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
-    text = json.dumps({"mcpServers": {"a": {"command": "x", "args": looks_like_comments}}})
-    assert read(text).servers == (Server("a", "x", looks_like_comments),)
-
-
-def test_a_program_with_a_space_in_its_path_is_no_command_with_arguments(tmp_path):
-    program = tmp_path / "my server"
+    program = tmp_path / "my server"  # a space in its path, and no argument
     program.touch()
-    for written_so, command, args in (
-        (str(program), str(program), ()),
-        ("x", "x", ()),
-        (f"{'x' * 5000} 'b c'", "x" * 5000, ("b c",)),
+    comments = ("https://a.b//c", "/* x */", ",]", 'a "quoted" //')
+    for entry, command, args in (
+        ({"command": "x", "args": comments}, "x", comments),
+        ({"command": str(program)}, str(program), ()),
+        ({"command": "x"}, "x", ()),
+        ({"command": f"{'x' * 5000} 'b c'"}, "x" * 5000, ("b c",)),
     ):
-        (server,) = read(json.dumps({"a": {"command": written_so}})).servers
-        assert (server.command, server.args) == (command, args)
+        assert read(json.dumps({"a": entry})).servers == (Server("a", command, args),)
 
 
 LIMITS = (
@@ -97,47 +68,18 @@ def test_limits_and_the_older_kind_are_read_in_the_words_of_other_programs():
     assert read(written(found[0])) == found[0]
 
 
-def test_a_server_that_is_disabled_is_kept_and_does_not_run():
-    text = '{"mcpServers": {"a": {"command": "x", "enabled": false}, "b": {"command": "y"}}}'
-    found = read(text)
-    assert [server.name for server in found.enabled()] == ["b"]
-    assert [server.name for server in found.enabling("a", True).enabled()] == ["a", "b"]
-    assert read(written(found)) == found
-
-
-BAD = (
-    ("", ""),
-    ("[]", ""),
-    ("42", ""),
-    ('{"mcpServers": []}', "mcpServers"),
-    ('{"mcpServers": {"a": 1}}', "mcpServers.a"),
-    ('{"mcpServers": {"a": {}}}', "mcpServers.a"),
-    ('{"mcpServers": {"a": {"command": "x", "url": "https://a"}}}', "mcpServers.a"),
-    ('{"mcpServers": {"a": {"command": 1}}}', "mcpServers.a.command"),
-    ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "mcpServers.a.args"),
-    ('{"mcpServers": {"a": {"command": "x", "args": ["y", 2]}}}', "mcpServers.a.args[1]"),
-    ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "mcpServers.a.env"),
-    ('{"mcpServers": {"a": {"command": "x \\"y"}}}', "mcpServers.a.command"),
-    ('{"mcpServers": {"a": {"url": "localhost:80"}}}', "mcpServers.a.url"),
-    ('{"servers": {"a": {"url": "http://a", "headers": {"b\\n": "c"}}}}', "servers.a.headers"),
-    ('{"servers": {"a": {"url": "http://a", "headers": {"b": "c\\r"}}}}', "servers.a.headers"),
-    ('{"mcpServers": {"": {"command": "x"}}}', "name"),
-    ('{"mcpServers": {"a\\nb": {"command": "x"}}}', "name"),
-    ('{"mcpServers": {"Slipstream": {"command": "x"}}}', "Slipstream"),
-    ('{"command": "x"}', "name"),
-    ('{"url": "https://a", "env": {}}', "name"),
-    ('{"mcpServers": {"a": {"command": " "}}}', "mcpServers.a.command"),
-    ('{\n"mcpServers": {\n"a": {"command" "x"}}}', "Line 3"),
-    ('\n\n{"a": // x\n {"command": "x"}}}', "Line 4"),
-    ("{" * 5000, "Line 1"),
-    ("[" * 200_000, ""),
-    *((text * 100_000, "") for text in ("/*", ",/**/", '\\"', ', "', ",//\n")),
-    ('{"mcpServers": {}, "slipstream": {"folders": "x"}}', "slipstream.folders"),
-)
+KEPT = Path(__file__).parents[2] / "data" / "tool_servers.txt"
+WRITTEN = [
+    tuple(part.removesuffix("\n").partition("\n")[::2])
+    for part in KEPT.read_text(encoding="utf-8").split("==> ")[1:]
+]  # each text with what it is: a server, or a refusal and what that names
+ENDLESS = ("[" * 200_000, *(text * 100_000 for text in ("/*", ",/**/", '\\"', ', "', ",//\n")))
 
 
 def test_bad_input_is_one_problem_that_names_the_line_or_the_key():
-    for text, names in BAD:
+    bad = [(text, what.partition(": ")[2]) for what, text in WRITTEN if what != "git"]
+    assert len(bad) > 20
+    for text, names in (*bad, ("{" * 5000, "Line 1"), *((text, "") for text in ENDLESS)):
         with pytest.raises(Problem) as caught:
             read(text)
         assert names in caught.value.message, text[:100]
@@ -147,38 +89,37 @@ def test_bad_input_is_one_problem_that_names_the_line_or_the_key():
 
 def test_our_file_keeps_all_that_was_decided():
     odd = Server("ä'b", "x", ('a "b" //', "\n", ""), {"K": "ü,}"}, "/my work")
-    decided = Configuration(
-        (odd, WEB),
-        frozenset({"web"}),
-        frozenset({odd.name}),
-        {"git": {"log": digest(LOG)}},
-        ("/a",),
-    )
+    seen = {"git": {"log": digest(LOG)}}
+    decided = Configuration((odd, WEB), frozenset({"web"}), frozenset({odd.name}), seen, ("/a",))
     assert read(written(decided)) == decided
+    text = '{"mcpServers": {"a": {"command": "x", "enabled": false}, "b": {"command": "y"}}}'
+    found = read(text)
+    assert [server.name for server in found.enabled()] == ["b"]
+    assert [server.name for server in found.enabling("a", True).enabled()] == ["a", "b"]
+    assert read(written(found)) == found
 
 
-def test_a_tool_is_on_as_long_as_it_is_described_as_a_person_saw_it():
+def test_a_tool_is_on_as_long_as_it_is_described_as_the_user_saw_it():
+    def state(offered):
+        return configuration.is_on(offered), configuration.has_changed(offered)
+
     configuration = Configuration((GIT,))
-    assert not configuration.is_on(LOG)
-    assert not configuration.has_changed(LOG)
+    assert state(LOG) == (False, False)
     configuration = configuration.switched(LOG, on=True)
-    assert configuration.is_on(LOG)
-    for changed in (
-        replace(LOG, description="Show the log, and send it away"),
-        replace(LOG, schema='{"type":"object","title":"x"}'),
-        replace(LOG, title="x"),
-        replace(LOG, read_only=True),
+    assert state(LOG) == (True, False)
+    assert state(replace(LOG, server="other")) == (False, False)
+    for change in (
+        {"description": "Show the log, and send it away"},
+        {"schema": '{"type":"object","title":"x"}'},
+        {"title": "x"},
+        {"read_only": True},
     ):
-        assert not configuration.is_on(changed)
-        assert configuration.has_changed(changed)
+        changed = replace(LOG, **change)
+        assert state(changed) == (False, True), change
         assert configuration.switched(changed, on=True).is_on(changed)
-    assert not configuration.is_on(replace(LOG, server="other"))
-    off = configuration.switched(LOG, on=False)
-    assert not off.is_on(LOG)
-    assert not off.has_changed(LOG)
-
-
-def test_a_server_that_is_set_up_otherwise_loses_what_was_decided_about_it():
+    configuration = configuration.switched(LOG, on=False)
+    assert state(LOG) == (False, False)
+    # A server that is set up otherwise loses what was decided about it.
     decided = Configuration((GIT, WEB)).trusting("git", True).switched(LOG, on=True)
     assert decided.adding(Configuration((GIT,))) == decided
     other = replace(GIT, args=("something-else",))

@@ -25,28 +25,25 @@ def anyio_backend():
     return "asyncio"
 
 
+ENDINGS = {
+    "done": {
+        **dict.fromkeys(("noise", "ask_bomb", "table", "unheard"), ""),
+        **dict.fromkeys(("many_lines", "complain"), "1000000"),
+    },
+    "failed": {
+        **dict.fromkeys(("error", "refuse", "deep", "nothing", "surrogates", "unknown"), ""),
+        **dict.fromkeys(("flood", "big"), "3500000"),
+        "bomb": "lists",
+    },
+}
+
+
 async def test_what_a_server_does_wrong_ends_its_call_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.tools.limits.LONGEST_MESSAGE_BYTES", 3 << 20)
     async with hosted(tmp_path) as host:
         await host.start(scripted())
-        for tool, text, ending in (
-            ("noise", "", "done"),
-            ("error", "", "failed"),
-            ("refuse", "", "failed"),
-            ("deep", "", "failed"),
-            ("nothing", "", "failed"),
-            ("bomb", "lists", "failed"),
-            ("bomb", "numbers", "failed"),
-            ("ask_bomb", "", "done"),
-            ("table", "", "done"),
-            ("flood", "3500000", "failed"),
-            ("big", "3500000", "failed"),
-            ("many_lines", "1000000", "done"),
-            ("complain", "1000000", "done"),
-            ("unheard", "", "done"),
-            ("surrogates", "", "failed"),
-            ("unknown", "", "failed"),
-        ):
+        calls = [(*call, ending) for ending, calls in ENDINGS.items() for call in calls.items()]
+        for tool, text, ending in (*calls, ("bomb", "numbers", "failed")):
             assert (await host.call(tool, text)).ending == ending, tool
             assert (await host.call("echo", "still")).text == "still", tool
         for tool in ("hang", "wrong_id"):
@@ -78,18 +75,17 @@ async def test_a_server_that_dies_fails_its_calls_and_starts_again_when_asked(tm
 
 async def test_a_server_that_does_not_start_has_a_reason(tmp_path):
     async with hosted(tmp_path, start_seconds=0.5) as host:
-        dies, hangs, missing, elsewhere = await host.start(
+        states = await host.start(
             scripted("dies", name="dies"),
             scripted("hangs", name="hangs"),
             Server("missing", "no-such-program"),
             Server("elsewhere", "cat", cwd="/no/such/folder"),
         )
-        assert {each.state for each in (dies, hangs, missing, elsewhere)} == {"failed"}
-        assert "there is no key" in dies.message
-        assert "in time" in hangs.message
-        assert "no-such-program" in missing.message
-        assert "/no/such/folder" in elsewhere.message
-        assert all(each.remedy for each in (dies, hangs, missing, elsewhere))
+        reasons = ("there is no key", "in time", "no-such-program", "/no/such/folder")
+        for state, reason in zip(states, reasons, strict=True):
+            assert state.state == "failed"
+            assert reason in state.message
+            assert state.remedy
 
 
 @pytest.fixture
@@ -153,33 +149,26 @@ async def test_a_server_that_floods_is_ended_and_the_host_goes_on(tmp_path, monk
 async def test_what_a_server_describes_has_limits(tmp_path):
     async with hosted(tmp_path, start_seconds=5) as host:
         modes = ("many", "huge", "odd", "endless", "deep")
-        many, huge, odd, endless, deep = await host.start(
-            *(scripted(mode, name=mode) for mode in modes)
-        )
-        assert len(many.tools) == 256
-        assert [each.name for each in huge.tools] == ["long"]
-        assert len(huge.tools[0].description) == 8000
-        assert [each.name for each in odd.tools] == ["read", "forgot"]
-        assert odd.tools[0].description == "ab"
-        assert json.loads(odd.tools[0].schema)["properties"] == {"text": {"type": "string"}}
-        assert odd.version == "scripted 1.0"
-        left_out = {"bare", "list", "7", "word"}
-        assert {name for name in left_out if name in odd.message} == left_out
-        assert (odd.tools[0].title, odd.tools[0].read_only) == ("Read", True)
-        assert endless.state == "running"
-        assert all(each.message and each.remedy for each in (many, huge, odd, endless, deep))
-        assert deep.state == "failed"
+        states = await host.start(*(scripted(mode, name=mode) for mode in modes))
+    many, huge, odd, endless, deep = states
+    assert all(each.message and each.remedy for each in states)
+    assert (endless.state, deep.state) == ("running", "failed")
+    assert len(many.tools) == 256
+    assert [(each.name, len(each.description)) for each in huge.tools] == [("long", 8000)]
+    assert [each.name for each in odd.tools] == ["read", "forgot"]
+    read = odd.tools[0]
+    assert (read.title, read.read_only, read.description) == ("Read", True, "ab")
+    assert json.loads(read.schema)["properties"] == {"text": {"type": "string"}}
+    assert odd.version == "scripted 1.0"
+    left_out = {"bare", "list", "7", "word"}
+    assert {name for name in left_out if name in odd.message} == left_out
 
 
-async def test_pieces_that_are_no_text_become_lines(tmp_path):
+async def test_pieces_become_lines_progress_is_told_and_a_changed_list_is_read_again(tmp_path):
     async with hosted(tmp_path) as host:
         await host.start(scripted())
         image = await host.call("image")
-        assert (image.ending, image.text, image.bytes) == (
-            "done",
-            "[image: image/png, 3.00 kB]",
-            3000,
-        )
+        assert (image.text, image.bytes) == ("[image: image/png, 3.00 kB]", 3000)
         assert (await host.call("pieces")).text.split("\n") == [
             "one",
             "[audio: audio/wav, 3 bytes]",
@@ -194,14 +183,8 @@ async def test_pieces_that_are_no_text_become_lines(tmp_path):
         assert 1 << 20 < len(long.text) < 1.1 * (1 << 20)
         error = await host.call("error")
         assert (error.ending, error.text) == ("failed", "no such luck[31m")
-
-
-async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path):
-    async with hosted(tmp_path) as host:
-        await host.start(scripted())
         assert (await host.call("report")).text == "reported"
         told = [each for each in host.heard if isinstance(each, Progress)]
-        assert told
         assert {(each.total, each.message) for each in told} == {(3.0, "on it")}
         assert (await host.call("report", "3000")).text == "reported"
         assert len([each for each in host.heard if isinstance(each, Progress)]) < 200
@@ -211,28 +194,23 @@ async def test_progress_is_told_and_a_changed_list_is_read_again(tmp_path):
 
 
 async def test_only_servers_that_are_set_up_otherwise_start_again(tmp_path):
+    async def pid(server):
+        return int((await host.call("pid", server=server)).text)
+
     async with hosted(tmp_path) as host:
         await host.start(scripted(), scripted(name="other"))
-        pids = {name: await pid(host, name) for name in ("s", "other")}
+        pids = {name: await pid(name) for name in ("s", "other")}
         host.heard.clear()
         await host.send(Start((scripted(env={"A": "b"}), scripted(name="other"))))
         await host.until(State, lambda each: (each.server, each.state) == ("s", "starting"))
         await host.settled("s")
-        assert await pid(host, "other") == pids["other"]
-        assert await pid(host, "s") != pids["s"]
+        assert await pid("other") == pids["other"]
+        assert await pid("s") != pids["s"]
         await host.start()
         assert (await host.call("echo")).ending == "failed"
-        await gone(pids["other"])
-
-
-async def pid(host, server):
-    return int((await host.call("pid", server=server)).text)
-
-
-async def gone(pid):
-    with anyio.fail_after(TIMEOUT_SECONDS):
-        while psutil.pid_exists(pid):
-            await anyio.sleep(0.01)
+        with anyio.fail_after(TIMEOUT_SECONDS):
+            while psutil.pid_exists(pids["other"]):
+                await anyio.sleep(0.01)
 
 
 async def test_a_program_gets_what_it_needs_and_none_of_our_keys(tmp_path, monkeypatch):
@@ -262,44 +240,48 @@ async def test_a_program_gets_what_it_needs_and_none_of_our_keys(tmp_path, monke
 
 async def test_the_tools_that_come_along_are_a_server_like_others(tmp_path):
     (tmp_path / "a.txt").write_text("the text")
+    read = Call("x", OWN, "read_file", '{"path": "a.txt"}')
     async with hosted(tmp_path / "logs") as host:
         await host.start(folders=(str(tmp_path),))
         state = await host.settled(OWN)
-        assert [each.name for each in state.tools] == [
-            "list_files", "read_file", "calculate", "today",
-        ]  # fmt: skip
+        names = [each.name for each in state.tools]
+        assert names == ["list_files", "read_file", "calculate", "today"]
         assert all(each.read_only for each in state.tools)
-        await host.send(Call("x", OWN, "read_file", json.dumps({"path": "a.txt"})))
+        await host.send(read)
         assert (await host.result("x")).text == "the text"
         await host.start()  # without the folder
         await host.settled(OWN)
-        await host.send(Call("y", OWN, "read_file", json.dumps({"path": "a.txt"})))
+        await host.send(replace(read, id="y"))
         assert (await host.result("y")).ending == "failed"
 
 
-@pytest.fixture
-def address():
-    with http_server() as address:
-        yield address
-
-
-async def test_a_server_over_http(tmp_path, address):
+async def test_a_server_over_http(tmp_path):
     """It is called with its key, what it does wrong fails that call, and a flood ends it."""
-    server = Server("s", url=address, headers={"Authorization": KEY})
-    async with hosted(tmp_path) as host:
-        [state] = await host.start(server)
-        assert (state.state, state.version) == ("running", "web 1")
-        for tool, text in (("json", "as JSON"), ("events", "as an event"), ("progress", "done")):
-            result = await host.call(tool)
-            assert (result.ending, result.text) == ("done", text)
-        assert [each.done for each in host.heard if isinstance(each, Progress)] == [1.0]
-        for tool in ("big", "endless", "lists", "packed", "refused", "nonsense", "closed"):
-            result = await host.call(tool)
-            assert result.ending == "failed", tool
-            assert result.text, tool
-            assert (await host.call("json")).text == "as JSON", tool
-        assert (await host.call("ask_back")).ending == "failed"
-        await host.until(State, lambda each: each.state == "failed")
+    nowhere = "http://127.0.0.1:9"
+    with http_server() as address:
+        async with hosted(tmp_path) as host:
+            [state] = await host.start(Server("s", url=address, headers={"Authorization": KEY}))
+            assert (state.state, state.version) == ("running", "web 1")
+            results = [await host.call(tool) for tool in ("json", "events", "progress")]
+            assert [each.text for each in results] == ["as JSON", "as an event", "done"]
+            assert [each.done for each in host.heard if isinstance(each, Progress)] == [1.0]
+            for tool in ("big", "endless", "lists", "packed", "refused", "nonsense", "closed"):
+                result = await host.call(tool)
+                assert (result.ending, bool(result.text)) == ("failed", True), tool
+                assert (await host.call("json")).text == "as JSON", tool
+            assert (await host.call("ask_back")).ending == "failed"
+            await host.until(State, lambda each: each.state == "failed")
+            states = await host.start(
+                Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
+                Server("absent", url=f"{nowhere}/mcp"),
+                Server("called so", url=f"{nowhere}/x", type="sse"),
+                Server("named so", url=f"{nowhere}/sse"),
+                Server("with a key", url=f"{nowhere}/sse/?key=1"),
+            )
+    for number, state in enumerate(states):
+        assert (state.state, bool(state.message)) == ("failed", True)
+        assert ("mcp-remote" in state.remedy) == (number > 1)
+        assert "other-key" not in state.message
 
 
 async def test_small_events_without_end_are_read_however_they_are_cut(monkeypatch):
@@ -317,19 +299,3 @@ async def test_small_events_without_end_are_read_however_they_are_cut(monkeypatc
             await anext(body)
         with pytest.raises(httpx2.StreamError):
             await anext(body)
-
-
-async def test_no_connection_and_no_key_are_told(tmp_path, address):
-    async with hosted(tmp_path) as host:
-        nowhere = "http://127.0.0.1:9"
-        states = await host.start(
-            Server("stranger", url=address, headers={"Authorization": "Bearer other-key"}),
-            Server("absent", url=f"{nowhere}/mcp"),
-            Server("called so", url=f"{nowhere}/x", type="sse"),
-            Server("named so", url=f"{nowhere}/sse"),
-            Server("with a key", url=f"{nowhere}/sse/?key=1"),
-        )
-        for number, state in enumerate(states):
-            assert (state.state, bool(state.message)) == ("failed", True)
-            assert ("mcp-remote" in state.remedy) == (number > 1)
-            assert "other-key" not in state.message

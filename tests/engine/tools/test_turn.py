@@ -4,13 +4,15 @@ import json
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import CallPiece
+from engine.events import CallPiece, Text
 from engine.replies.tools import tools_of
 from engine.request import ChatMessage, ToolCall
 from engine.stretches import Stretch
+from engine.tools.calling import Calling
 from engine.tools.protocol import Offered, Result
 from engine.tools.steps import (
     CALL_STATES,
@@ -47,6 +49,7 @@ READ = Offered("files", "read_file", description="Reads.", schema=json.dumps(PAT
 SEND = Offered("mail", "send", schema=json.dumps(PATH))
 TOOLS = given_tools([READ, SEND])
 ASKING = Permissions()
+NAMES = ("read_file", "send")
 FITTING = '{"path": "notes.md"}'
 
 names = st.text(max_size=80) | st.sampled_from(["read", "a b", "a_b", "s_read", "x" * 64, "x" * 65])
@@ -76,14 +79,9 @@ def test_tools_are_offered_as_the_engine_reads_them():
     (tool, _) = tools_of(tools_json(TOOLS))
     assert (tool.name, tool.parameters, tool.strict) == ("read_file", PATH, True)
     assert tools_json(()) == ""
-    offered = [READ, replace(READ, server="mail"), SEND]
-    assert [tool.name for tool in given_tools(offered)] == [
-        "files_read_file", "mail_read_file", "send",
-    ]  # fmt: skip
-
-
-def test_a_schema_that_is_none_takes_any_arguments():
-    long = '{"a": "' + "x" * 2**20 + '"}'
+    named = [tool.name for tool in given_tools([READ, replace(READ, server="mail"), SEND])]
+    assert named == ["files_read_file", "mail_read_file", "send"]
+    long = '{"a": "' + "x" * 2**20 + '"}'  # what is not a schema takes any arguments
     for schema in ("", "no", "[]", "3", '{"type": "string"}', "[" * 100_000, long):
         (tool,) = given_tools([replace(READ, schema=schema, description="bomb " * 2**18)])
         assert len(tools_json([tool])) < 3000, schema[:100]
@@ -104,28 +102,24 @@ def test_calls_are_those_that_were_written_to_their_ends():
     assert asked_calls(pieces, id="g") == (StepCall("g_0", "read_file", '{"path": "a"}'),)
 
 
-def test_a_person_is_asked_unless_they_allowed_or_trusted():
-    def state(name, permissions):
-        return judged([called(name)], TOOLS, permissions)[0].state
+def test_the_user_is_asked_unless_they_allowed_or_trusted():
+    def states(permissions):
+        return [judged([called(name)], TOOLS, permissions)[0].state for name in NAMES]
 
     trusting = Permissions(trusted=frozenset({"files", "mail"}))
-    assert (state("read_file", ASKING), state("send", ASKING)) == ("asked", "asked")
-    assert (state("read_file", trusting), state("send", trusting)) == ("running", "asked")
+    assert states(ASKING) == ["asked", "asked"]
+    assert states(trusting) == ["running", "asked"]
     (call,) = judged([called("send")], TOOLS, ASKING)
     assert (call.server, call.tool) == ("mail", "send")
-    for decision, expected in (
+    for decision, state in (
         ("once", "asked"),
         ("always", "running"),
         ("refuse", "asked"),
         ("never", "refused"),
     ):
-        later = ASKING.after(call, decision)
-        assert state("send", later) == expected
-        assert state("read_file", later) == "asked"
-    assert (
-        state("read_file", trusting.after(replace(call, server="files", tool="read_file"), "never"))
-        == "refused"
-    )
+        assert states(ASKING.after(call, decision)) == ["asked", state]
+    never = trusting.after(replace(call, server="files", tool="read_file"), "never")
+    assert states(never) == ["refused", "asked"]
 
 
 def test_a_decision_runs_a_call_or_refuses_it():
@@ -172,23 +166,13 @@ BOMBS = {
 }
 
 
-def test_a_schema_cannot_hold_up_the_check():
-    for name, schema in BOMBS.items():
-        tool = GivenTool("t", replace(READ, schema=json.dumps(schema)))
-        assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == "", name
+@pytest.mark.parametrize("schema", BOMBS.values(), ids=BOMBS)
+def test_a_schema_cannot_hold_up_the_check(schema):
+    tool = GivenTool("t", replace(READ, schema=json.dumps(schema)))
+    assert unfit(json.dumps({"a": "a" * 40 + "!", "a" * 40 + "!": 1}), tool) == ""
 
 
-def test_limits_of_calls_and_of_time():
-    done = called(server="files", tool="read_file", state="done", seconds=70.0)
-    steps = [Step(1, (done,) * (MOST_CALLS - 1))]
-    found = judged([called(), called()], TOOLS, ASKING, before=steps)
-    assert [call.state for call in found] == ["asked", "refused"]
-    left = [seconds_left([Step(1, (done,) * count)]) for count in (0, 4, 5)]
-    assert left[:2] == [CALL_SECONDS, MOST_SECONDS - 4 * 70]
-    assert left[2] > 0  # the user allowed it
-
-
-def test_a_result_says_how_the_call_ended():
+def test_a_result_says_how_the_call_ended_and_there_are_limits():
     (call,) = judged([called()], TOOLS, ASKING)
 
     def given_back(call, ending, text):
@@ -203,8 +187,14 @@ def test_a_result_says_how_the_call_ended():
     assert given_back(call, "failed", "No such file.").endswith("No such file.")
     edited = decided(call, "once", arguments='{"path": "b"}')
     first, _, rest = given_back(edited, "done", "text").partition("\n")
-    assert '{"path": "b"}' in first
-    assert rest == "text"
+    assert ('{"path": "b"}' in first, rest) == (True, "text")
+    done = called(server="files", tool="read_file", state="done", seconds=70.0)
+    steps = [Step(1, (done,) * (MOST_CALLS - 1))]
+    found = judged([called(), called()], TOOLS, ASKING, before=steps)
+    assert [call.state for call in found] == ["asked", "refused"]
+    left = [seconds_left([Step(1, (done,) * count)]) for count in (0, 4, 5)]
+    assert left[:2] == [CALL_SECONDS, MOST_SECONDS - 4 * 70]
+    assert left[2] > 0  # the user allowed it
 
 
 def test_a_long_result_is_given_in_passages_for_the_question():
@@ -269,32 +259,114 @@ def test_limits_and_calls_that_lead_nowhere_end_in_an_answer():
     def step(count, seconds):
         return Step(1, (replace(CALL, state="done", seconds=seconds),) * count)
 
-    def ran(arguments, result):
-        return Step(1, (replace(CALL, arguments=arguments, state="done", result=result),))
+    def ran(path, result):
+        return Step(1, (replace(CALL, arguments=path, state="done", result=result),))
 
-    first, spaced = ran('{"path": "a"}', "blue"), ran('{ "path":"a" }', "blue")
+    a, b = '{"path": "a"}', '{"path": "b"}'
+    first, spaced = ran(a, "blue"), ran('{ "path":"a" }', "blue")
     refused = Step(1, (replace(CALL, arguments="{}", state="refused"),))
     again = Step(1, (replace(first.calls[0], state="refused", result="No."),))  # the same call
-    red, other = ran('{"path": "a"}', "red"), ran('{"path": "b"}', "blue")
-    both = Step(1, (*first.calls, *ran('{"path": "b"}', "red").calls))
-    over = [[step(MOST_CALLS, 0)], [step(3, MOST_SECONDS / 3)], [first, spaced], [first, again]]
-    over += [[first, refused, spaced], [refused, refused]]
-    going_on = [[step(MOST_CALLS - 1, 0)], [step(3, 99)], [], [first], [first, red], [first, other]]
-    going_on += [[first, both], [first, refused]]
-    assert [must_answer(steps) for steps in over] == [True] * len(over)
-    assert [must_answer(steps) for steps in going_on] == [False] * len(going_on)
+    both = Step(1, (*first.calls, *ran(b, "red").calls))
+    for ends, steps in (
+        (True, [step(MOST_CALLS, 0)]),
+        (True, [step(3, MOST_SECONDS / 3)]),
+        *((True, [first, each]) for each in (spaced, again)),
+        (True, [first, refused, spaced]),
+        (True, [refused, refused]),
+        (False, [step(MOST_CALLS - 1, 0)]),
+        (False, [step(3, 99)]),
+        *((False, steps) for steps in ([], [first])),
+        *((False, [first, each]) for each in (ran(a, "red"), ran(b, "blue"), both, refused)),
+    ):
+        assert must_answer(steps) == ends, steps
 
 
-def test_a_call_is_said_in_a_line():
-    done = StepCall(
-        *("g", "files_read_file", '{"path": "notes.md", "head": [1]}', "files", "read_file"),
-        *("", "done", "", 0.123, 2048),
-    )
-    assert line_of(done) == "read_file notes.md …, 2.05 kB, 0.1 s"
+DONE = StepCall(
+    *("g", "files_read_file", '{"path": "notes.md", "head": [1]}', "files", "read_file"),
+    *("", "done", "", 0.123, 2048),
+)
 
 
 @given(st.text(), st.text(), st.sampled_from(CALL_STATES))
-def test_the_line_is_one_and_harmless(name, arguments, state):
+def test_a_call_is_said_in_a_line_that_is_harmless(name, arguments, state):
     line = line_of(StepCall("g", name, arguments, state=state))
     assert "\n" not in line
     assert "\x1b" not in line
+    assert line_of(DONE) == "read_file notes.md …, 2.05 kB, 0.1 s"
+
+
+# The calls of an answer, by a model that calls for ever and a user who changes their mind
+
+LOOSE = json.dumps(PATH | {"required": []})
+OFFERED = given_tools([Offered("files", "read", schema=LOOSE), Offered("mail", "send")])
+CALLS = st.tuples(
+    st.sampled_from(["read", "send", "other"]),
+    st.sampled_from(['{"path": "a"}', '{"path": "b"}', '{"path": 7}', "no"]),
+    st.sampled_from(["once", "always", "refuse", "never"]),
+    st.floats(0, 100),
+    st.sampled_from(["red", "blue"]),
+)
+
+
+def written_calls(*calls):
+    pieces = [
+        piece
+        for number, (name, arguments) in enumerate(calls)
+        for piece in (CallPiece(number, name, arguments), CallPiece(number, ended=True))
+    ]
+    return Text("g", "", calls=tuple(pieces))
+
+
+@given(st.lists(st.lists(CALLS, min_size=1, max_size=4), min_size=1, max_size=8))
+def test_nothing_runs_unasked_and_every_answer_ends(script):
+    calling, allowed = Calling(tools=OFFERED), set()
+    for number in range(10 * MOST_CALLS):
+        wished = script[number % len(script)]
+        calling.hear(written_calls(*(each[:2] for each in wished)))
+        assert calling.begin_step(f"g{number}", place=number)
+        for call, (_, _, decision, seconds, text) in zip(calling.last, wished, strict=True):
+            now = calling.call(call.id)
+            assert now
+            if now.state == "asked":
+                calling.decide(now, decision)
+                if decision == "always":
+                    allowed.add((call.server, call.tool))
+                elif decision == "never":
+                    allowed.discard((call.server, call.tool))
+            elif now.state == "running":
+                assert (call.server, call.tool) in allowed
+            now = calling.call(call.id)
+            assert now
+            if now.state == "running":
+                result = Result(now.id, "done", text, seconds, 4)
+                calling.put(finished(now, result, question="?", count=len))
+        assert not calling.asked
+        assert not calling.running
+        assert all(call.result for call in calling.last)
+        if must_answer(calling.steps):
+            break
+    else:
+        pytest.fail("it never answers")
+    ran = [call for step in calling.steps for call in step.calls if call.runs]
+    assert len(ran) <= MOST_CALLS
+    assert sum(call.seconds for call in ran[:-4]) <= MOST_SECONDS + 4 * 100
+
+
+def test_a_decision_on_all_calls_of_a_tool_is_one_on_those_that_wait():
+    calling = Calling(tools=OFFERED)
+    calling.hear(
+        written_calls(("read", '{"path": "a"}'), ("send", "{}"), ("read", '{"path": "b"}'))
+    )
+    assert calling.begin_step("g", place=1)
+    calling.decide(calling.asked[0], "always")
+    assert [call.state for call in calling.last] == ["running", "asked", "running"]
+    calling.stop()
+    assert [call.state for call in calling.last] == ["cancelled", "asked", "cancelled"]
+    calling = Calling(tools=OFFERED)
+    for number, repeats in enumerate((False, True)):  # which the user is told
+        calling.hear(written_calls(("read", '{"path": "a"}')))
+        assert calling.begin_step(f"g{number}", place=number)
+        (call,) = calling.asked
+        assert calling.repeats(call) == repeats
+        calling.decide(call, "refuse" if repeats else "once")
+        assert must_answer(calling.steps) == repeats

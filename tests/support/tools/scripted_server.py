@@ -139,8 +139,6 @@ def call(id, name, arguments, meta):
             listed[:] = ["echo", "new"]
             say(method="notifications/tools/list_changed")
             answer(id, text("changed"))
-        case "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
         case "leave_child":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             answer(id, text(str(child.pid)))
