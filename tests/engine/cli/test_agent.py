@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import psutil
 import pytest
@@ -20,6 +18,7 @@ from engine.server.clients import Server, agents
 from engine.server.keys import default_key_file, read_key
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
+from tests.support.loopback import serving_on_loopback
 from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
@@ -58,8 +57,7 @@ def install(tmp_path, monkeypatch):
 
 
 def recorded(path):
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return record
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @contextmanager
@@ -73,15 +71,18 @@ def listing(models, *, key=""):
             self.end_headers()
             self.wfile.write(json.dumps({"data": models}).encode())
 
-        def log_message(self, *_):
-            pass
+        def log_message(self, *_): ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with serving_on_loopback(Handler) as address:
+        yield address.rpartition(":")[2]
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """A server that is started here has a scripted engine."""
+    serve = partial(engine.server.running.serve, command=scripted_host.command())
+    monkeypatch.setattr(engine.server.running, "serve", serve)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 OURS = {"id": "tiny-4bit", "owned_by": "slipstream", "context_length": 512}
@@ -115,12 +116,10 @@ def test_a_server_with_a_key_is_shown_ours(run, install):
 THERE = ["nothing", "another program", "another model"]
 
 
+@pytest.mark.usefixtures("scripted")
 @pytest.mark.parametrize("there", mostly_slow(THERE, quick=["another model"]))
-def test_a_server_of_its_own_ends_with_it(run, install, target, monkeypatch, there):
-    record, served = install("claude"), engine.server.running.serve
-    scripted = partial(served, command=scripted_host.command())
-    monkeypatch.setattr(engine.server.running, "serve", scripted)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_a_server_of_its_own_ends_with_it(run, install, target, there):
+    record = install("claude")
     with listing([OURS | {"owned_by": "us"}] if there == "another program" else [OURS]) as port:
         port = 1 if there == "nothing" else port
         ended = run("agent", "claude", "--port", port, "--target", target, "hello")
@@ -132,22 +131,14 @@ def test_a_server_of_its_own_ends_with_it(run, install, target, monkeypatch, the
     assert children_with(scripted_host.__name__) == []
 
 
-def test_an_agent_that_cannot_be_started_is_one_line(run, install, target, monkeypatch, tmp_path):
-    served = engine.server.running.serve
-    scripted = partial(served, command=scripted_host.command())
-    monkeypatch.setattr(engine.server.running, "serve", scripted)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+@pytest.mark.usefixtures("scripted")
+def test_an_agent_that_cannot_be_started_is_one_line(run, install, target, tmp_path):
     install("claude")
     (tmp_path / "bin" / "claude").write_text("#!/no/such/program")
-    ended = run("agent", "claude", "--port", 1, "--target", target)
-    assert (ended.code, "claude" in ended.err.splitlines()[-1]) == (2, True)
-
-
-def test_what_is_missing_is_one_line(run, install):
-    for program, words in (("aider", "aider-chat"), ("nobody", "claude")):
-        ended = run("agent", program)
-        assert (ended.code, ended.err.count("\n")) == (2, 1)
-        assert words in ended.err
+    for program, word in (("claude", "claude"), ("aider", "aider-chat"), ("nobody", "claude")):
+        ended = run("agent", program, "--port", 1, "--target", target)
+        assert (ended.code, word in ended.err.splitlines()[-1]) == (2, True), program
+        assert program == "claude" or ended.err.count("\n") == 1, program
 
 
 @pytest.mark.slow
@@ -175,7 +166,4 @@ def test_a_ctrl_c_is_the_agents(install, tmp_path):
     assert process.returncode == 3, errors
     assert errors.splitlines() == ["slipstream: Loading stories260K", "the agent is here"]
     assert recorded(record)["answered"] == 200
-    until = time.monotonic() + 10
-    while [one for one in children if one.is_running()] and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not [one for one in children if one.is_running()]
+    assert not psutil.wait_procs(children, 10)[1]

@@ -1,5 +1,6 @@
-"""Documents in a terminal's conversation: what the model gets, and what is said of it."""
+"""Documents and pictures in a terminal's conversation: what the model gets, and what is said."""
 
+import json
 import signal
 from contextlib import closing
 from io import StringIO
@@ -10,8 +11,9 @@ import pytest
 from filelock import FileLock
 from rich.console import Console
 
+from engine.cli import doctor
 from engine.cli.attaching import Attachments, read_attached
-from engine.cli.chat import typed_path
+from engine.cli.chat import save, typed_path
 from engine.conversation import kept_blocks
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.session import Session
@@ -20,10 +22,14 @@ from engine.documents.reading import Cancelled
 from engine.events import Prefill
 from engine.request import Request
 from models.errors import Problem
+from models.model_folder import inspect
 from tests.support.engine.ended import assert_refused
 from tests.support.engine.helpers import Scripted
+from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
+from tests.support.engine.seeing_folders import write_seeing
 from tests.support.engine.sessions import loaded
 from tests.support.engine.terminal import Table, Watched
+from tests.support.engine.tiny import shallow, write_folder
 
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
 
@@ -48,13 +54,18 @@ def table(tokenizer):
     table.attachments.close()
 
 
+def subjects_of(message):
+    """Those of the documents in a message."""
+    return {subject for subject in SUBJECTS if f"About {subject}" in message.content}
+
+
 def test_a_file_goes_with_the_next_message_and_stays_there(table):
     table.session.press = lambda event: isinstance(event, Prefill)
     table.say("/attach note.pdf", "Why?")
     assert table.chat.messages == []
     table.session.press = lambda event: False
     assert "1. note.pdf, 1 page, attached to the next message" in table.say("/attachments")
-    assert "note.pdf: 1 page, whole, " in table.say("Why?", "And then?")
+    table.say("Why?", "And then?")
     assert NOTE.text in table.asked[0].content
     assert table.asked[0].content.endswith("Why?")
     assert table.asked[1].content == "And then?"
@@ -66,25 +77,25 @@ def test_of_a_long_file_each_question_gets_its_passages(table):
     assert "only passages" not in table.say("/attach note.pdf", "Summarize it")
     table.say("/system")
     printed = table.say("/attach long.pdf", "Tell me of dragons")
-    assert "3 passages of 8" in printed
-    assert "found by: dragons" in printed
-    assert " to read" in printed
-    assert "only passages of long.pdf" in printed
-    assert "About dragons" in table.asked[0].content
-    assert "About guitars" not in table.asked[0].content
+    for part in ("3 passages of 8", ": dragons", " to read", "only passages of long.pdf"):
+        assert part in printed
+    assert subjects_of(table.asked[0]) >= {"dragons"}
+    assert "guitars" not in subjects_of(table.asked[0])
     before = list(table.chat.messages)
     table.say("/regenerate")
     assert table.chat.messages == before
     assert "only passages" not in table.say("Tell me of guitars")
     assert table.chat.messages[:2] == before
-    assert "About guitars" in table.asked[1].content
-    assert "About dragons" not in table.asked[1].content
+    assert "guitars" in subjects_of(table.asked[1])
+    assert "dragons" not in subjects_of(table.asked[1])
     listed = table.say("/attachments")
-    assert "1. note.pdf, 1 page, whole" in listed
-    assert "2. long.pdf, 8 pages, " in listed
+    for line in ("1. note.pdf, 1 page, whole", "2. long.pdf, 8 pages, "):
+        assert line in listed
     shown = table.say("/attachments 2")
     assert "About dragons" in shown
     assert "About bridges" not in shown
+    table.say("/system", "/passages Tell me of dragons")
+    assert "dragons" in subjects_of(table.asked[0]) < {*SUBJECTS}
 
 
 def test_what_cannot_be_done_is_a_line(table):
@@ -95,6 +106,8 @@ def test_what_cannot_be_done_is_a_line(table):
         ("/attachments 3", "number 3"),
         ("/attachments x", "not a number"),
         ("/passages", "question is missing"),
+        ("/image", "picture's name is missing"),
+        ("/image 7.jpg", "Look for it"),
     ):
         assert words in table.say(line), line
     assert table.chat.messages == []
@@ -114,29 +127,22 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer):
 def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
     file = StringIO()
     session = Watched(loaded(Scripted(ANSWERS), tokenizer))
-    console = Console(file=file, width=200)
-    request = Request(max_tokens=12)
-    with closing(Attachments(session, console, [LONG])) as attachments:
-        attachments.write("Tell me of dragons", request, before=[], more=False)
+    with closing(Attachments(session, Console(file=file, width=200), [LONG])) as attachments:
+
+        def written(**options):
+            request = Request(max_tokens=12)
+            return attachments.write(
+                "Tell me of dragons", request, before=[], more=False, **options
+            )
+
+        written()
         assert "to read" not in file.getvalue()
         from_disk = Prefill("", 500, 1500, 500, 9.0)
         attachments.learn([from_disk, Prefill("", 1500, 1500, 500, 19.0)])
-        asked = attachments.write("Tell me of dragons", request, before=[], more=False)
-        assert "whole, " in file.getvalue()
-        assert "about 35 s to read" in file.getvalue()
-        assert "--passages sends only relevant passages: about 20 s" in file.getvalue()
-        fewer = attachments.write(
-            "Tell me of dragons", request, before=[], more=False, passages=True
-        )
-    assert asked.content.count("About ") == len(SUBJECTS)
-    assert "About dragons" in fewer.content
-    assert fewer.content.count("About ") < len(SUBJECTS)
-
-
-def test_passages_are_asked_for_in_a_chat(table):
-    table.say("/attach long.pdf", "/passages Tell me of dragons")
-    assert "About dragons" in table.asked[0].content
-    assert table.asked[0].content.count("About ") < len(SUBJECTS)
+        assert subjects_of(written()) == {*SUBJECTS}
+        for part in ("whole, ", "about 35 s to read", "--passages", ": about 20 s"):
+            assert part in file.getvalue()
+        assert "dragons" in subjects_of(written(passages=True)) < {*SUBJECTS}
 
 
 def test_what_was_copied_is_told(tokenizer):
@@ -149,15 +155,12 @@ def test_what_was_copied_is_told(tokenizer):
     assert "100 % word for word: note.pdf" in file.getvalue()
 
 
-def test_what_nobody_sees_in_a_file_is_told():
-    file = StringIO()
+def test_what_nobody_sees_in_a_file_is_told_and_reading_can_be_interrupted():
+    console = Console(file=StringIO(), width=200)
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
-    console = Console(file=file, width=200)
     assert read_attached(Path("scan.pdf"), console, lambda path, **_: scanned) is scanned
-    assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in file.getvalue()
+    assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in console.file.getvalue()
 
-
-def test_reading_can_be_interrupted():
     def read(path, *, cancelled, progress):
         assert not cancelled()
         signal.raise_signal(signal.SIGINT)
@@ -165,7 +168,7 @@ def test_reading_can_be_interrupted():
         raise Cancelled
 
     with pytest.raises(Problem):
-        read_attached(Path("a.pdf"), Console(file=StringIO()), read)
+        read_attached(Path("a.pdf"), console, read)
 
 
 def test_a_path_as_terminals_drop_it(tmp_path):
@@ -177,20 +180,71 @@ def test_a_path_as_terminals_drop_it(tmp_path):
     assert typed_path('no "such') == Path('no "such')
 
 
+# Pictures
+
+
+def shown(table):
+    return [message.pictures for message in table.asked]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return [picture(tmp_path, number) for number in range(2)]
+
+
+def test_a_picture_goes_with_the_next_message_that_is_shown(pictures, tmp_path):
+    tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
+    sighted = seeing(shallow("llama", vocabulary=VOCABULARY), tokenizer, "llama")
+    files = {f"{number}.jpg": each for number, each in enumerate(pictures)}
+    table = Table(sighted, files=files)
+    table.say("So?")
+    assert "0.jpg: 12 x 8 pixels, 8 tokens" in table.say("/image 0.jpg", "/regenerate")
+    assert shown(table) == [()]
+    table.say("And?", "/image 1.jpg", "/image 0.jpg", "Those?", "/regenerate")
+    assert shown(table) == [(), (pictures[0],), (pictures[1], pictures[0])]
+    object.__setattr__(sighted, "tower", None)
+    blind = Table(sighted, files=files)
+    assert "cannot see" in blind.say("/image 0.jpg", "So?")
+    assert shown(blind) == [()]
+    table.attachments.close()
+    blind.attachments.close()
+
+
+def test_a_chat_is_saved_with_its_pictures(tmp_path, pictures):
+    messages = [said("So?", pictures[0]), said("It is.", role="assistant")]
+    save(messages, tmp_path / "chat.json")
+    shown, text = json.loads((tmp_path / "chat.json").read_text())["messages"][0]["content"]
+    assert shown["image_url"]["url"].startswith("data:image/png;base64,")
+    assert text == {"type": "text", "text": "So?"}
+    save(messages, tmp_path / "chat.md")
+    assert (tmp_path / "chat.md").read_text().startswith("**user**\n\n*a picture*\n\nSo?\n")
+
+
+def test_the_doctor_says_whether_a_target_sees(tmp_path):
+    write_folder("llama", tmp_path / "blind", layers=2)
+    folders = write_seeing("qwen3_vl", tmp_path / "sees"), tmp_path / "blind"
+    sees, blind = (doctor.check_sight(inspect(folder)) for folder in folders)
+    assert ("tokens" in sees.fact, "cannot see" in blind.fact) == (True, True)
+    assert (sees.usable, blind.usable) == (True, True)
+
+
 # The commands
 
 
 @pytest.mark.usefixtures("read_here")
-def test_files_of_the_command_line(generate, run, asked, tmp_path):
+def test_files_of_the_command_line(generate, run, asked, pictures, tmp_path):
     file = tmp_path / "note.txt"
     file.write_text("About zebras.")
-    ended = generate("--attach", file)
-    assert ended.code == 0
+    ended = generate("--attach", file, "--image", pictures[0].path)
+    assert ended.code == 0, ended.err
     assert "note.txt: whole, " in ended.err
+    assert "12 x 8 pixels" in ended.err
     assert "to read" not in ended.err  # nothing was measured yet
     load, generation, _ = asked
     assert load.fitting
-    assert "About zebras." in generation.prompt.messages[0].content
+    (message,) = generation.prompt.messages
+    assert "About zebras." in message.content
+    assert [(each.width, each.height) for each in message.pictures] == [(12, 8)]
     assert len(generation.request.keep_as) == 1
     asked.clear()
     assert_refused(generate("--passages"), "--attach")

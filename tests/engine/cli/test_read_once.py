@@ -4,7 +4,6 @@ Counted are our own opens of config.json and of the weights: one for the headers
 the samples of a fingerprint, or for the digest of a head. mlx-lm's own loaders open them besides.
 """
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -13,12 +12,12 @@ import pytest
 import engine.conversation.pair_costs
 from engine.conversation.loading import load
 from engine.drafters.head_network import save_head
-from engine.process.host import CommandQueue, Host
 from engine.process.protocol import Load, Loaded
 from models.drafters import folders as drafter_folders
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
+from tests.support.engine.hosted import hosted
 from tests.support.models.tiny_store import cached
 
 NAMES = ("org/target", "org/drafter")
@@ -71,15 +70,6 @@ LISTED = {
 }
 
 
-def drafts_with(target, drafter="auto"):
-    """Load a pair; returns the name of what drafts."""
-    answers = []
-    host = Host(CommandQueue(answers.append), answers.append)
-    host._do(Load("1", target, drafter))
-    assert isinstance(answers[-1], Loaded)
-    return host._usable_scheduler().session.drafter.name
-
-
 @pytest.mark.parametrize(
     ("drafter", "expected", "named"),
     [
@@ -88,20 +78,17 @@ def drafts_with(target, drafter="auto"):
         ("auto", LISTED, "by name"),
         ("auto", LISTED, "by folder"),
         ("model", BOTH, "by name"),
+        ("head", LISTED | {"head's config": 2, "head's weights": 3}, "by name"),
     ],
 )
-def test_a_pair(drafter, expected, named, folders, opened):
+def test_a_load_reads_each_folder_once(drafter, expected, named, folders, opened, tmp_path):
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
-    name = drafts_with(target, other if drafter == "model" else drafter)
-    assert name == {"auto": "suffix"}.get(drafter, drafter)
+    if drafter == "head":  # which is found as that of its target
+        folder = ModelFolder(folders["target"])
+        head, place = untrained(load(folder).model), tmp_path / "home" / "drafters" / "head"
+        save_head(head, place, target="target", fingerprint=folder.fingerprint)
+        opened.clear()
+    asked = {"model": other, "head": "auto"}.get(drafter, drafter)
+    *_, loaded = hosted([Load("1", target, asked)])
+    assert isinstance(loaded, Loaded)
     assert opened == expected
-
-
-def test_a_head(folders, opened):
-    place = Path(os.environ["SLIPSTREAM_HOME"], "drafters", "head")
-    target = ModelFolder(folders["target"])
-    head = untrained(load(target).model)
-    save_head(head, place, target="target", fingerprint=target.fingerprint)
-    opened.clear()
-    assert drafts_with("org/target") == "suffix+head"
-    assert opened == LISTED | {"head's config": 2, "head's weights": 3}

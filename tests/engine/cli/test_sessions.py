@@ -1,7 +1,12 @@
 """A chat's session in a child process: what is answered, what is lost, and that it goes on."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
+from threading import Timer
+from unittest import mock
 
 import psutil
 import pytest
@@ -10,11 +15,14 @@ from engine.cli import line_child, sessions
 from engine.cli.line_child import LineChild, Lost
 from engine.cli.sessions import ChildSession
 from engine.events import Done, Text
-from engine.process.protocol import Load, Macs
+from engine.process import launch
+from engine.process.protocol import CHECKED, Load, Macs
 from engine.request import ChatMessage, Request
 from models.errors import Problem
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
+from tests.support.engine.ended import ROOT, assert_refused
+from tests.support.engine.launched import hostfile
 from tests.support.engine.scripted_host import LOADED, LOST, command
 
 TWO = Macs("/two.json")
@@ -29,7 +37,7 @@ class Chat:
         self.session = ChildSession(load, tell=self.told.append, command=command())
 
     def ask(self, text, *, stop_after=1000):
-        """The answer, cancelled behind so many texts."""
+        """The answer, cancelled after so many texts."""
         texts = []
         for event in self.session.answer(
             [ChatMessage("user", text)], Request(), cancelled=lambda: len(texts) >= stop_after
@@ -89,7 +97,7 @@ def test_a_lost_mac_is_named_and_what_was_chosen_meanwhile_is_loaded_again(talk)
         talk.ask('{"say": ["a"], "then": "lose"}')
     assert (lost.value.message, lost.value.remedy) == LOST
     assert talk.told == []
-    with pytest.raises(Problem, match="stopped"):
+    with pytest.raises(Problem):
         talk.ask("hello", stop_after=0)
     assert engines() == []
     assert talk.ask("hello")[0] == "You said: hello "
@@ -122,3 +130,79 @@ def test_a_signal_cuts_no_write_short():
     assert child.line(5.0) == b"200000\n"
     child.end(5.0)
     signal.signal(signal.SIGALRM, before)
+
+
+# On several Macs: for real, two processes here
+
+LIMIT_SECONDS = 300  # for hangs only
+
+
+@pytest.fixture
+def hosts(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    return hostfile(tmp_path)
+
+
+def test_a_check_that_cannot_begin_is_a_line_of_the_language(generate, run, hosts, monkeypatch):
+    assert_refused(generate("--mode", "tensor"), "--hosts")
+    assert_refused(run("cluster", "check"), "--hosts")
+    monkeypatch.setattr(launch, "Launch", mock.Mock(side_effect=OSError(24, "Too many open files")))
+    ended = run("cluster", "check", "--hosts", hosts, "--json")
+    assert (ended.code, ended.err) == (2, "")
+    assert CHECKED.read(ended.out.encode()).message == "Too many open files."
+
+
+def rank_1(pid):
+    """What runs in the place of another Mac."""
+    children = psutil.Process(pid).children(recursive=True)
+    (found,) = (each for each in children if each.environ().get("MLX_RANK") == "1")
+    return found
+
+
+@pytest.mark.slow
+def test_check_says_how_macs_are_and_what_to_set_up(run, target, hosts, tmp_path, monkeypatch):
+    ended = run("cluster", "check", "--hosts", hosts, "--target", target, "--json")
+    assert ended.code == 0, ended.err
+    (line,) = (json.loads(line) for line in ended.out.splitlines())
+    assert [rank["layers"] for rank in line["ranks"]] == [[1, 2], [0, 1]]
+    assert all(rank["chip"] and rank["needed_bytes"] for rank in line["ranks"])
+    (tmp_path / "ssh").write_text("#!/bin/sh\nexit 255\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    apart = hostfile(tmp_path, ("127.0.0.1", "mini.local"))
+    ended = run("cluster", "check", "--hosts", apart)
+    assert_refused(ended, "mini.local could not be started")
+
+
+@pytest.mark.slow
+def test_a_chat_goes_on_where_a_mac_was_lost(target, hosts):
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "engine", "chat", "--target", str(target)),
+            *("--max-tokens", "2000", "--temperature", "0"),  # without an end
+            *("--drafter", "none", "--hosts", str(hosts)),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    late = Timer(LIMIT_SECONDS, process.kill)
+    late.start()
+    try:
+        process.stdin.write(b"hello\n")
+        process.stdin.flush()
+        said = b""
+        while b"> " not in said:
+            said += os.read(process.stdout.fileno(), 1 << 16)
+        os.read(process.stdout.fileno(), 1)  # the answer has begun
+        rank_1(process.pid).kill()
+        rest, _ = process.communicate(b"/draft-length 2\n/regenerate\n/quit\n")
+    finally:
+        late.cancel()
+        late.join()
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0
+    assert b"127.0.0.1 (rank 1)" in rest
+    assert b"tokens/s" in rest, "the second answer was written to its end"

@@ -1,12 +1,14 @@
 """Whatever surrounds the real command, it works or ends with one line: never with a traceback."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from engine.cli import main as command_line
+from engine.cli.streams import new_console
 from tests.support.engine.ended import ROOT
 from tests.support.models.hub_models import NAME, model_files
 from tests.support.models.hub_server import serving_hub
@@ -18,42 +20,31 @@ LONG = "a" * 300
 NO_PORT = "http://127.0.0.1:9"
 SHORT = ("--max-tokens", "3", "--no-cache")
 
-# Variables, and what the shell adds.
-SURROUNDINGS = {
-    "usual": ({}, ""),
-    "SOCKS": ({"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": ""}, ""),
-    "another proxy": ({"ALL_PROXY": "ftp://127.0.0.1:9", "NO_PROXY": ""}, ""),
-    "no proxy's address": ({"HTTP_PROXY": "http://127.0.0.1:abc", "NO_PROXY": ""}, ""),
-    "a dead proxy": ({"HTTP_PROXY": NO_PORT, "HTTPS_PROXY": NO_PORT, "NO_PROXY": ""}, ""),
-    "odd exceptions": (
-        {"HTTP_PROXY": NO_PORT, "NO_PROXY": "[::1,*.x,,http://[y,localhost,127.0.0.1"},
-        "",
-    ),
-    "no certificates": ({"SSL_CERT_FILE": "/nope.pem"}, ""),
-    "other certificates": ({"SSL_CERT_FILE": "/etc/passwd"}, ""),
-    "a token with ü": ({"HF_TOKEN": "hf_ü"}, ""),
-    "a token with a line end": ({"HF_TOKEN": "hf_a\nb"}, ""),
-    "not a number": ({"HF_HUB_DOWNLOAD_TIMEOUT": "abc"}, ""),
-    "no folder for a while": ({"TMPDIR": "/nope"}, ""),
-    "a negative number": ({"HF_HUB_DOWNLOAD_TIMEOUT": "-1"}, ""),
-    "no hub": ({"HF_ENDPOINT": "nonsense"}, ""),
-    "half an address": ({"HF_ENDPOINT": "http://[::"}, ""),
-    "no port": ({"HF_ENDPOINT": "http://127.0.0.1:99999"}, ""),
-    "input closed": ({}, "<&-"),
-    "output closed": ({}, ">&-"),
-    "errors closed": ({}, "2>&-"),
-    "all closed": ({}, "<&- >&- 2>&-"),
-    "output full": ({}, ">/dev/full"),
-    "errors full": ({}, "2>/dev/full"),
-    "few letters": ({"PYTHONIOENCODING": "ascii"}, ""),
-    "an old locale": ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, ""),
-    "nobody's home": ({"SLIPSTREAM_HOME": "~nosuch/x"}, ""),
-    "a file as home": ({"SLIPSTREAM_HOME": "/etc/passwd"}, ""),
-    "a long home": ({"SLIPSTREAM_HOME": f"/tmp/{LONG}"}, ""),
-    "nobody's cache": ({"HF_HUB_CACHE": "~nosuch/x"}, ""),
-    "a file as cache": ({"HF_HUB_CACHE": "/etc/passwd"}, ""),
-    "another project": ({"PYTHONPATH": ANOTHER_PROJECT}, ""),
+ODD = {  # values of variables
+    "SSL_CERT_FILE": ("/nope.pem", "/etc/passwd"),
+    "HF_TOKEN": ("hf_ü", "hf_a\nb"),
+    "HF_HUB_DOWNLOAD_TIMEOUT": ("abc", "-1"),
+    "HF_ENDPOINT": ("nonsense", "http://[::", "http://127.0.0.1:99999"),
+    "SLIPSTREAM_HOME": ("~nosuch/x", "/etc/passwd", f"/tmp/{LONG}"),
+    "HF_HUB_CACHE": ("~nosuch/x", "/etc/passwd"),
+    "TMPDIR": ("/nope",),
+    "PYTHONIOENCODING": ("ascii",),
+    "PYTHONPATH": (ANOTHER_PROJECT,),
 }
+TOGETHER = (
+    {"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": ""},
+    {"ALL_PROXY": "ftp://127.0.0.1:9", "NO_PROXY": ""},
+    {"HTTP_PROXY": "http://127.0.0.1:abc", "NO_PROXY": ""},
+    {"HTTP_PROXY": NO_PORT, "HTTPS_PROXY": NO_PORT, "NO_PROXY": ""},
+    {"HTTP_PROXY": NO_PORT, "NO_PROXY": "[::1,*.x,,http://[y,localhost,127.0.0.1"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+)
+SHELLS = ("", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full")
+SURROUNDINGS = [
+    *(({name: value}, "") for name, values in ODD.items() for value in values),
+    *((variables, "") for variables in TOGETHER),
+    *(({}, shell) for shell in SHELLS),
+]
 COMMANDS = {
     "--help": ("--help",),
     "list": ("models", "list"),
@@ -92,7 +83,7 @@ def real(words, folder, hub, variables, shell=""):
     """The ended real command. Fails where it did not end as a command does."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     usual = {"HOME": str(folder), "NO_PROXY": "127.0.0.1,localhost", "HF_ENDPOINT": hub.endpoint}
-    ended = subprocess.run(
+    done = subprocess.run(
         ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-m", "engine", *words],
         cwd=folder,
         env={**kept, **usual, "PYTHONPATH": str(ROOT), **variables},
@@ -100,20 +91,20 @@ def real(words, folder, hub, variables, shell=""):
         capture_output=True,
         timeout=120,
     )
-    out, err = (data.decode(errors="replace") for data in (ended.stdout, ended.stderr))
+    out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
     assert "Traceback" not in out + err, err
     assert "Exception ignored" not in err, err
-    assert ended.returncode in (0, 1, 2), (ended.returncode, err)
-    if ended.returncode and "2>" not in shell:
+    assert done.returncode in (0, 1, 2), (done.returncode, err)
+    if done.returncode and "2>" not in shell:
         assert err.splitlines()[-1].startswith("slipstream: "), err
-    return subprocess.CompletedProcess(words, ended.returncode, out, err)
+    return subprocess.CompletedProcess(words, done.returncode, out, err)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("surroundings", SURROUNDINGS)
-def test_nothing_around_a_command_breaks_it(surroundings, command, tmp_path, hub):
-    real(COMMANDS[command], tmp_path, hub, *SURROUNDINGS[surroundings])
+@pytest.mark.parametrize(("variables", "shell"), SURROUNDINGS, ids=lambda part: str(part)[:60])
+def test_nothing_around_a_command_breaks_it(variables, shell, command, tmp_path, hub):
+    real(COMMANDS[command], tmp_path, hub, variables, shell)
 
 
 @pytest.mark.slow
@@ -175,3 +166,68 @@ def test_our_own_tools_are_given_to_us_alone(monkeypatch, words, own):
     files = [place for place, word in enumerate(found) if word.endswith(".json")]
     assert files == ([] if own is None else [own])
     assert [word for word in found if not word.endswith(".json")] == words
+
+
+# Standard streams
+
+_CHILD = """
+import sys
+from contextlib import suppress
+from engine.cli.streams import let_go, mend_streams
+mend_streams()
+with suppress(OSError):
+    print("lost")
+let_go(sys.stdout, sys.stderr)
+with open(sys.argv[1], "w") as file:
+    print(file.fileno(), sys.stdin.fileno(), repr(sys.stdin.read()), file=file)
+"""
+
+_STRUCK = """
+import os, signal, sys
+class Striking:
+    def find_spec(self, name, *_):
+        name == sys.argv[1] and os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Striking())
+from engine.__main__ import main
+main()
+"""
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("module", ["typer.rich_utils", "engine.cli.main"])
+def test_an_early_ctrl_c_ends_a_command_silently(module):
+    done = ended(_STRUCK, module, "--help")
+    assert (done.returncode in (-signal.SIGINT, 130), done.stderr) == (True, b"")
+
+
+def test_a_console_that_nobody_sees_folds_nothing_and_moves_no_cursor(monkeypatch):
+    for columns, colours, width in (("", "1", 1000), ("0", "", 1000), ("40", "1", 40)):
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setenv("FORCE_COLOR", colours)
+        console = new_console()
+        assert (console.width, console.is_terminal) == (width, False)
+        assert bool(console.color_system) == bool(colours)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console = new_console()
+    # Not hidden: a signal may end or stop the process meanwhile.
+    assert (console.is_terminal, console.show_cursor(False)) == (True, False)
+
+
+def ended(child, *words, shell="", **options):
+    """A program in Python whose streams the shell has changed so."""
+    words = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", child, *map(str, words)]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, **options)
+
+
+def test_closed_streams_are_opened_again_before_a_file_of_ours_takes_their_number(tmp_path):
+    told = tmp_path / "told"
+    for shell in ("<&- >&- 2>&-", "</dev/null >/dev/full"):
+        done = ended(_CHILD, told, shell=shell)
+        assert (done.returncode, done.stderr) == (0, b""), shell
+        assert told.read_text() == "3 0 ''\n", shell
+    assert ended(_CHILD, told, input=b"\xef\xbb\xbfhi").returncode == 0
+    assert "'hi'" in told.read_text(), "a byte order mark is a part of the input"
+    answering = f"{_CHILD.partition('with')[0]}print('lost', file=sys.stderr)\nprint('found')"
+    for shell in ("2>/dev/full", "2>&-"):  # where progress cannot be written
+        done = ended(answering, shell=shell)
+        assert (done.returncode, done.stdout) == (0, b"found\n"), shell

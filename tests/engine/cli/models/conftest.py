@@ -7,26 +7,18 @@ from tests.support.engine.repositories import NAME, two_files
 from tests.support.models.hub_server import serving_hub
 
 
-@pytest.fixture
-def surroundings(tmp_path, monkeypatch, on_the_cpu):
-    """The folder with home/, hub/ and person/, where all lies. On the CPU, and in no terminal."""
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+@pytest.fixture(autouse=True)
+def surroundings(surroundings, tmp_path, monkeypatch):
+    """The folder with home/, hub/ and person/, where all lies."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))  # for child processes
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    for name in ("HF_TOKEN", "OLLAMA_MODELS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("HOME", str(tmp_path / "person"))
-    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def run(surroundings, run):
-    """Runs a command line in this process, in these surroundings."""
-    return run
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +28,7 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture
-def hub(surroundings, repository, monkeypatch):
+def hub(repository, monkeypatch):
     """A hub with that model, for this process and its children."""
     with serving_hub({NAME: dict(repository)}) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)

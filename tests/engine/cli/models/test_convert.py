@@ -21,11 +21,9 @@ from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
 from tests.support.engine import tiny
-from tests.support.engine.adapters import adapter_for
+from tests.support.engine.ended import change_json
+from tests.support.engine.repositories import adapter_for
 from tests.support.mostly_slow import mostly_slow
-
-STORIES = Path(__file__).parents[3] / "data" / "stories260K"
-
 
 LAYERS = 4
 
@@ -53,6 +51,12 @@ def answer(folder, prompt, tokens=32):
 
 def weights_of(folder):
     return dict(tree_flatten(load_model(folder)[0].parameters()))
+
+
+def same(one, other):
+    """Whether two folders hold the same weights."""
+    one, other = weights_of(one), weights_of(other)
+    return one.keys() == other.keys() and all(mx.array_equal(one[key], other[key]) for key in one)
 
 
 def refused(source, target, quantization, *words, **more):
@@ -84,43 +88,36 @@ def test_recipes_are_those_of_mlx_lm(recipe, source, tmp_path):
     model, config = load_model(made)
     bits = {name: module.bits for name, module in model.named_modules() if hasattr(module, "bits")}
     assert set(bits.values()) == {low, high}
-    assert bits["lm_head"] == high
-    assert bits["model.layers.0.self_attn.q_proj"] == low
+    assert (bits["lm_head"], bits["model.layers.0.self_attn.q_proj"]) == (high, low)
     assert config["quantization"]["bits"] == low == inspect(made).quantization_bits
     assert config["quantization"]["group_size"] == 32
-    norms = [name for name in weights_of(source) if "norm" in name]
-    assert all(mx.array_equal(weights_of(made)[name], weights_of(source)[name]) for name in norms)
+    before, after = weights_of(source), weights_of(made)
+    assert all(mx.array_equal(after[name], before[name]) for name in before if "norm" in name)
     assert answer(made, "a b c", tokens=4)
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("bits", [4, None])
 def test_an_adapter_is_fused_as_mlx_lm_does(bits, tmp_path, monkeypatch):
-    source = tmp_path / "source"
+    source, theirs = tmp_path / "source", tmp_path / "theirs"
     tiny.write_folder("llama", source, bits=bits)
     adapter = adapter_for(source, tmp_path / "adapter")
     made = convert(source, tmp_path / "made", None, adapter=adapter)
-    theirs = tmp_path / "theirs"
     words = ["--model", str(source), "--adapter-path", str(adapter), "--save-path", str(theirs)]
     monkeypatch.setattr(sys, "argv", ["fuse", *words])
     fuse.main()
-    ours, expected, before = weights_of(made), weights_of(theirs), weights_of(source)
-    assert ours.keys() == expected.keys() == before.keys()
-    assert all(mx.array_equal(ours[name], expected[name]) for name in ours)
-    assert not all(mx.array_equal(ours[name], before[name]) for name in ours)
+    assert same(made, theirs)
+    assert not same(made, source)
+    assert weights_of(made).keys() == weights_of(source).keys()
     assert inspect(made).quantization_bits == bits
     assert answer(made, "a b c", tokens=4)
 
 
 def test_adapters_that_cannot_be_fused(source, tmp_path):
     adapter = adapter_for(source, tmp_path / "adapter", num_layers=1, model="org/Base")
-    with pytest.raises(Problem, match="does not fit") as caught:
-        convert(source, tmp_path / "made", None, adapter=adapter)
-    assert "org/Base" in caught.value.remedy
+    refused(source, tmp_path / "made", None, "does not fit", "org/Base", adapter=adapter)
     (adapter / "adapters.safetensors").rename(adapter / "adapter_model.safetensors")
-    with pytest.raises(Problem, match="not an adapter made by mlx-lm"):
-        convert(source, tmp_path / "made", None, adapter=adapter)
-    assert not (tmp_path / "made").exists()
+    refused(source, tmp_path / "made", None, "mlx-lm", adapter=adapter)
 
 
 def test_what_must_stay_float32_does(tmp_path):
@@ -149,9 +146,7 @@ def test_weights_in_several_files(source, tmp_path, monkeypatch):
     parts = convert(source, tmp_path / "parts", Quantization())
     names = sorted(path.name for path in parts.glob("model*"))
     assert names == [f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)]
-    one, other = (dict(tree_flatten(load_model(made)[0].parameters())) for made in (whole, parts))
-    assert one.keys() == other.keys()
-    assert all(mx.array_equal(one[name], other[name]).item() for name in one)
+    assert same(whole, parts)
 
 
 def test_files_of_the_tokenizer_come_along_and_code_does_not(source, tmp_path):
@@ -172,9 +167,9 @@ def test_files_of_the_tokenizer_come_along_and_code_does_not(source, tmp_path):
 # What is refused
 
 
-def test_what_cannot_be_asked(source, tmp_path):
-    tiny.write_folder("lfm2", tmp_path / "lfm2")
-    tiny.write_folder("mamba", tmp_path / "mamba")
+def test_what_cannot_be_asked_or_done(source, tmp_path, monkeypatch):
+    for name in ("lfm2", "mamba"):
+        tiny.write_folder(name, tmp_path / name)
     for of, quantization, words in (
         (source, Quantization(bits=7), ("bits cannot be 7", "2, 3, 4, 5, 6, 8")),
         (source, Quantization(group_size=48), ("group size cannot be 48", "32, 64, 128")),
@@ -184,11 +179,18 @@ def test_what_cannot_be_asked(source, tmp_path):
         (tmp_path / "mamba", Quantization(recipe="mixed_4_6"), ("--bits",)),
     ):
         refused(of, tmp_path / "made", quantization, *words)
+    needed = needed_bytes(load_model(source, lazy=True)[0])
+    made, usual = tmp_path / "made", Quantization()
+    refused(source, made, usual, "memory", available_bytes=needed - 1)
+    convert(source, tmp_path / "fits", usual, available_bytes=needed)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
+    refused(source, made, usual, "64.1 MB")
 
 
-def test_sources_that_cannot_be_converted(source, tmp_path):
-    config = json.loads((source / "config.json").read_text())
-    cases = [
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
         ({"quantization": {"group_size": 32, "bits": 8}}, "already to 8 bits"),
         ({"quantization_config": {"quant_method": "gptq"}}, "already (gptq)"),
         ({"text_config": {"quantization_config": {"quant_method": "fp8"}}}, "already (fp8)"),
@@ -198,30 +200,18 @@ def test_sources_that_cannot_be_converted(source, tmp_path):
         ({"model_type": "no_such"}, "no_such not supported"),
         ({"hidden_size": "wide"}, "cannot be loaded"),
         ({"num_hidden_layers": LAYERS + 1}, "cannot be loaded"),
-    ]
-    for changes, word in cases:
-        (source / "config.json").write_text(json.dumps(config | changes))
-        refused(source, tmp_path / "made", Quantization(), word)
-    (source / "config.json").write_text(json.dumps(config))
-    (source / "hf_quant_config.json").write_text("{}")
-    refused(source, tmp_path / "made", Quantization(), "already")
-    (source / "hf_quant_config.json").unlink()
-    (source / "tokenizer.json").unlink()
-    refused(source, tmp_path / "made", Quantization(), "tokenizer.json")
-
-
-def test_memory(source, tmp_path):
-    needed = needed_bytes(load_model(source, lazy=True)[0])
-    refused(
-        source, tmp_path / "made", Quantization(), "memory", "Close", available_bytes=needed - 1
-    )
-    convert(source, tmp_path / "made", Quantization(), available_bytes=needed)
-
-
-def test_room_on_the_disk(source, tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
-    refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Free disk space")
+        ("hf_quant_config.json", "already"),
+        ("tokenizer.json", "tokenizer.json"),
+    ],
+)
+def test_sources_that_cannot_be_converted(changes, word, source, tmp_path):
+    if changes == "tokenizer.json":
+        (source / changes).unlink()
+    elif isinstance(changes, str):
+        (source / changes).write_text("{}")
+    else:
+        change_json(source / "config.json", **changes)
+    refused(source, tmp_path / "made", Quantization(), word)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])

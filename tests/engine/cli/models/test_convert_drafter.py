@@ -86,12 +86,9 @@ def target_with_module(folder, *, beside):
         f"model.mtp_layers.0.{MIMO[name.split('.')[0]]}{name.partition('.')[2]}": array
         for name, array in tree_flatten(untrained(model).parameters())
     }
-    own = mx.load(str(folder / "model.safetensors"))
-    assert isinstance(own, dict)
-    if beside:
-        mx.save_safetensors(str(folder / "mtp.safetensors"), tensors)
-    else:
-        mx.save_safetensors(str(folder / "model.safetensors"), own | tensors)
+    place = folder / ("mtp" if beside else "model")
+    own = {} if beside else mx.load(f"{place}.safetensors")
+    mx.save_safetensors(f"{place}.safetensors", own | tensors)
     return folder
 
 
@@ -105,9 +102,8 @@ def unpacked(folder):
     module = own_module(ModelFolder(folder)) or describe_drafter(folder)
     found = {}
     for path in module.weights:
-        loaded = mx.load(str(path))
-        assert isinstance(loaded, dict)
-        found |= {name: array for name, array in loaded.items() if name in module.layouts}
+        arrays = mx.load(str(path)).items()
+        found |= {name: array for name, array in arrays if name in module.layouts}
     matrices = {}
     for name, array in found.items():
         base = name.removesuffix(".weight")
@@ -120,17 +116,18 @@ def unpacked(folder):
     return matrices
 
 
+def converted(source, made, settings, **more):
+    return convert_source(str(source), made, settings, progress=lambda *_: None, **more)
+
+
 @pytest.mark.parametrize(
     "beside", mostly_slow([True, False], quick=[False]), ids=["beside", "inside"]
 )
 def test_a_target_keeps_its_module(tmp_path, beside):
     source = target_with_module(tmp_path / "source", beside=beside)
-    settings = Quantization(4, group_size=32)
-    made = convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
-    assert {path.name for path in made.glob("*.safetensors")} == {
-        "model.safetensors",
-        "mtp.safetensors",
-    }
+    made = converted(source, tmp_path / "made", Quantization(4, group_size=32))
+    files = {path.name for path in made.glob("*.safetensors")}
+    assert files == {"model.safetensors", "mtp.safetensors"}
     assert installed_at(made).role == "chat"
     assert not any("mtp" in name for name in ModelFolder(made).layouts)
     module = own_module(ModelFolder(made))
@@ -138,24 +135,16 @@ def test_a_target_keeps_its_module(tmp_path, beside):
     before, after = unpacked(source), unpacked(made)
     assert before.keys() == after.keys() != set()
     assert all(close(after[name], before[name], 0.01) for name in before)  # 8 bits, not 4
-    target = load(ModelFolder(made))
-    drafter = load_mtp(module, Decoder(target.model))
-    assert drafter.name == "MTP"
+    assert load_mtp(module, Decoder(load(ModelFolder(made)).model)).name == "MTP"
 
 
 @pytest.mark.parametrize("bits", mostly_slow([None, 8, 4], quick=[4]))
 def test_the_module_alone(tmp_path, bits):
     source = target_with_module(tmp_path / "source", beside=False)
-    made = convert_source(
-        str(source),
-        tmp_path / "made",
-        Quantization(bits, group_size=32),
-        progress=lambda *_: None,
-        module_only=True,
-    )
+    settings = Quantization(bits, group_size=32)
+    made = converted(source, tmp_path / "made", settings, module_only=True)
     folder = describe_drafter(made)
-    assert folder.kind == "mtp"
-    assert folder.files.quantization_bits == (bits or 8)
+    assert (folder.kind, folder.files.quantization_bits) == ("mtp", bits or 8)
     assert installed_at(made).drafter_kind == "mtp"
     before, after = unpacked(source), unpacked(made)
     assert before.keys() == after.keys()
@@ -165,31 +154,32 @@ def test_the_module_alone(tmp_path, bits):
     assert load_mtp(folder, Decoder(target.model)).name == "MTP"
 
 
-def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path):
-    """And what is no matrix of whole groups, or no matrix that the network reads as one."""
-    layouts = ("dspark-deepspec", "dflash2-z-lab", "gemma-4-assistant-centroids", "mtp-deepseek")
-    for name in layouts:
-        layout = drafter_layout(name)
-        wide = {
-            key: TensorLayout(each.dtype, (each.shape[0], 64))  # so that whole groups would fit
-            for key, each in layout.tensors.items()
-            if "markov_head" in key or "confidence_head.proj.weight" in key
-        }
-        layout = replace(layout, tensors=layout.tensors | wide)
-        source = describe_drafter(write_drafter(tmp_path / name, layout))
-        settings = Quantization(8, group_size=32)
-        made = describe_drafter(convert_drafter(source, tmp_path / f"{name}-8bit", settings))
-        packed = {key.removesuffix(".scales") for key in made.layouts if key.endswith(".scales")}
-        assert any(key.endswith("mlp.up_proj") for key in packed)
-        kept = ("markov_head", "confidence_head", "candidate_selector", "_conv.", "norm", "mask")
-        assert not any(part in key for key in packed for part in kept)
-        assert "model.embed_tokens" not in packed  # whose rows are picked one by one
-        same = [key for key in made.layouts if key.removesuffix(".weight") not in packed]
-        assert all(
-            made.layouts[key] == source.layouts[key]
-            for key in same
-            if not key.endswith((".scales", ".biases"))
-        )
+@pytest.mark.parametrize(
+    "name", ["dspark-deepspec", "dflash2-z-lab", "gemma-4-assistant-centroids", "mtp-deepseek"]
+)
+def test_what_decides_a_lot_and_is_small_stays_as_it_is(name, tmp_path):
+    """And what is not a matrix of whole groups, or not one that the network reads as one."""
+    layout = drafter_layout(name)
+    wide = {
+        key: TensorLayout(each.dtype, (each.shape[0], 64))  # so that whole groups would fit
+        for key, each in layout.tensors.items()
+        if "markov_head" in key or "confidence_head.proj.weight" in key
+    }
+    layout = replace(layout, tensors=layout.tensors | wide)
+    source = describe_drafter(write_drafter(tmp_path / "source", layout))
+    settings = Quantization(8, group_size=32)
+    made = describe_drafter(convert_drafter(source, tmp_path / "made", settings))
+    packed = {key.removesuffix(".scales") for key in made.layouts if key.endswith(".scales")}
+    assert any(key.endswith("mlp.up_proj") for key in packed)
+    kept = ("markov_head", "confidence_head", "candidate_selector", "_conv.", "norm", "mask")
+    assert not any(part in key for key in packed for part in kept)
+    assert "model.embed_tokens" not in packed  # whose rows are picked one by one
+    same = [key for key in made.layouts if key.removesuffix(".weight") not in packed]
+    assert all(
+        made.layouts[key] == source.layouts[key]
+        for key in same
+        if not key.endswith((".scales", ".biases"))
+    )
 
 
 def test_experts_that_lie_together_are_taken_apart(tmp_path):
@@ -215,8 +205,7 @@ def test_experts_that_lie_together_are_taken_apart(tmp_path):
 def test_drafters_are_found_by_name_and_kept_among_them(tmp_path, monkeypatch):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     write_drafter(tmp_path / "home" / "drafters" / "spark", drafter_layout("dspark-deepspec"))
-    settings = Quantization(group_size=32)
-    made = convert_source("spark", None, settings, progress=lambda *_: None)
+    made = converted("spark", None, Quantization(group_size=32))
     assert made == tmp_path / "home" / "drafters" / "spark-8bit"
     record = installed_at(made)
     assert (record.name, record.drafter_kind) == ("spark-8bit", "dspark")
@@ -224,25 +213,22 @@ def test_drafters_are_found_by_name_and_kept_among_them(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "match"),
+    ("name", "settings", "word"),
     [
         ("dspark-deepspec", Quantization(3), "3 bits"),
         ("dspark-deepspec", Quantization(recipe="mixed_4_6"), "recipe"),
         ("mtp-mlx-4bit", Quantization(), "quantized already"),
         ("slipstream-head", Quantization(8), "head"),
+        ("a model without a module", Quantization(), "MTP"),
     ],
 )
-def test_what_is_refused(tmp_path, name, settings, match):
-    weights = "head.safetensors" if name == "slipstream-head" else "model.safetensors"
-    source = write_drafter(tmp_path / "source", drafter_layout(name), weights=weights)
-    with pytest.raises(Problem, match=match):
-        convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
+def test_what_is_refused(tmp_path, name, settings, word):
+    source, model = tmp_path / "source", name == "a model without a module"
+    if model:
+        tiny.write_folder("llama", source)
+    else:
+        weights = "head.safetensors" if name == "slipstream-head" else "model.safetensors"
+        write_drafter(source, drafter_layout(name), weights=weights)
+    with pytest.raises(Problem, match=word):
+        converted(source, tmp_path / "made", settings, module_only=model)
     assert not (tmp_path / "made").exists()
-
-
-def test_a_model_without_a_module(tmp_path):
-    source = tmp_path / "source"
-    tiny.write_folder("llama", source)
-    how = {"progress": lambda *_: None, "module_only": True}
-    with pytest.raises(Problem, match="no MTP module"):
-        convert_source(str(source), tmp_path / "made", Quantization(), **how)
