@@ -171,8 +171,8 @@ def test_one_is_recommended_and_every_no_has_a_reason(catalog, everywhere):
     assert len(set(qualities)) >= 5
 
 
-def test_the_choices_differ_in_what_they_promise(catalog, everywhere):
-    for found in everywhere.values():
+def test_the_choices_differ_in_what_they_promise_and_leave_room_for_the_system(catalog, everywhere):
+    for (_, memory_gb), found in everywhere.items():
         chosen = choices(found)
         best, smallest = chosen["best"], chosen["smallest"]
         assert best.tokens_per_second is not None
@@ -184,18 +184,13 @@ def test_the_choices_differ_in_what_they_promise(catalog, everywhere):
         for offer in chosen.values():
             assert (offer.tokens_per_second or 0) >= AS_FAST_AS_READING
             assert offer.needed_bytes < offer.long_bytes
+            with_process = offer.long_bytes + OWN_BYTES
+            assert with_process <= LEAVES_ROOM * offer.available_bytes
+            assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
             assert offer.verified
             assert offer.sources
             assert offer.abilities
             assert not offer.caution
-
-
-def test_what_is_chosen_leaves_room_for_the_system(everywhere):
-    for (_, memory_gb), found in everywhere.items():
-        for offer in choices(found).values():
-            with_process = offer.long_bytes + OWN_BYTES
-            assert with_process <= LEAVES_ROOM * offer.available_bytes
-            assert with_process <= 0.72 * (memory_gb << 30), "the rest is the system's"
 
 
 def test_four_cases_that_others_measured(everywhere):
@@ -213,12 +208,17 @@ def test_four_cases_that_others_measured(everywhere):
     assert "eagle-3" not in kinds[LLAMA]  # pickled
 
 
-def test_what_mlx_lm_does_not_know_is_offered_with_that_reason(few):
+def test_what_mlx_lm_does_not_know_or_is_not_verified_is_offered_and_not_recommended(few):
+    machine = a_mac(48)
+    best = recommended(offers(few, machine=machine)).target
     strange = few.models[STARTER.name].config | {"model_type": "unheard_of"}
-    models = {**few.models, QWEN_9B: replace(few.models[QWEN_9B], config=strange)}
-    found = offers(replace(few, models=models), machine=a_mac(16))
-    assert "mlx-lm" in next(offer.reason for offer in found if offer.target == QWEN_9B)
-    assert recommended(found).target != QWEN_9B
+    for change, reason in (({"config": strange}, "mlx-lm"), ({"verified": False}, "")):
+        models = {**few.models, best: replace(few.models[best], **change)}
+        found = offers(replace(few, models=models), machine=machine)
+        offer = next(offer for offer in found if offer.target == best)
+        assert (offer.verified, bool(offer.reason)) == ("config" in change, bool(reason))
+        assert reason in offer.reason
+        assert recommended(found).target != best
 
 
 def test_each_models_layers_are_read_once(few, monkeypatch):
@@ -286,21 +286,6 @@ def test_memory_is_computed_at_one_context(few):
     assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
 
 
-def test_what_is_not_verified_is_not_recommended(few):
-    best = recommended(offers(few, machine=a_mac(48))).target
-    models = {**few.models, best: replace(few.models[best], verified=False)}
-    found = offers(replace(few, models=models), machine=a_mac(48))
-    assert not next(offer for offer in found if offer.target == best).verified
-    assert recommended(found).target != best
-
-
-def test_the_starter_is_recommended_where_nothing_fits(few):
-    nothing = Machine("m", 4 << 30, 50_000_000, unified=True)
-    best = recommended(offers(few, machine=nothing))
-    assert best.target == STARTER.name
-    assert best.reason
-
-
 def test_a_processor_is_recommended_what_it_can_expand_when_nothing_else_runs(few):
     moments = [
         offers(few, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
@@ -336,10 +321,17 @@ def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(few):
     assert reasons[QWEN_8B] == ""
     assert "of disk" in reasons["mlx-community/Qwen3.5-4B-MLX-4bit"]
     assert recommended(found).target == QWEN_8B
-    starter = recommended(offers(few, machine=a_mac(16), free_bytes=0))
-    assert (starter.target, starter.long_bytes) == (STARTER.name, 0)  # its context is shorter
     plenty = offers(few, machine=a_mac(16), free_bytes=10**12)
     assert plenty == offers(few, machine=a_mac(16))
+
+
+def test_the_starter_is_recommended_where_nothing_fits(few):
+    on_disk = recommended(offers(few, machine=a_mac(16), free_bytes=0))
+    assert (on_disk.target, on_disk.long_bytes) == (STARTER.name, 0)  # its context is shorter
+    in_memory = Machine("m", 4 << 30, 50_000_000, unified=True)
+    best = recommended(offers(few, machine=in_memory))
+    assert best.target == STARTER.name
+    assert best.reason
 
 
 def test_what_does_not_fit_alone_may_fit_on_several(few):
@@ -369,14 +361,6 @@ def changed(path, change):
     return path
 
 
-def test_a_newer_version_says_what_to_do(tmp_path):
-    for version, shown in ((VERSION + 1, "version 3, newer"), (10**400, "version 1000000000, ")):
-        newer = changed(tmp_path / "c.json", lambda c, v=version: c.update(version=v))
-        with pytest.raises(Problem, match=shown) as problem:
-            load_catalog(newer)
-        assert "Update" in problem.value.remedy
-
-
 def _model(field, value):
     return lambda c: c["models"]["mlx-community/Qwen3-8B-4bit"].update({field: value})
 
@@ -387,6 +371,8 @@ def _drafter(field, value):
 
 def test_what_cannot_be_read_is_refused(tmp_path, subtests):
     for change, named in [
+        (lambda c: c.update(version=VERSION + 1), "version 3, newer"),
+        (lambda c: c.update(version=10**400), "version 1000000000, "),
         (lambda c: c.update(version=0), "version"),
         (lambda c: c.pop("version"), "version"),
         (lambda c: c.update(more=1), "catalog has no field"),

@@ -108,39 +108,14 @@ def test_content_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(Path, "replace", note_replace)
-    write_text(tmp_path / "a.txt", "text")
-    (tmp_path / "b.partial").write_text("text")
-    publish(tmp_path / "b.partial", tmp_path / "b")
-    assert steps == ["file", "name", "folder"] * 2
-
-
-def test_on_a_file_system_that_cannot_sync_names(tmp_path, monkeypatch):
-    sync = os.fsync
-
-    def refuse_folders(number):
-        if stat.S_ISDIR(os.fstat(number).st_mode):
-            raise OSError(22, "Invalid argument")
-        sync(number)
-
-    monkeypatch.setattr(os, "fsync", refuse_folders)
-    with new_folder(tmp_path / "made") as partial:
-        write_text(partial / "file", "text")
-    assert os.listdir(tmp_path / "made") == ["file"]
-
-
-def test_a_title_of_many_bytes_is_a_files_name(tmp_path):
     for title in ("\N{GRINNING FACE}" * 80, "\N{DEVANAGARI LETTER KA}" * 80, "x" * 80):
         stem = file_stem(title)
         assert title.startswith(stem)
         assert len(stem) >= 50
         write_text(tmp_path / f"{stem}.markdown", "text")
-
-
-def test_what_a_killed_attempt_left_can_be_told(tmp_path):
-    with new_folder(tmp_path / "my.model") as partial:
-        assert unfinished_folder(partial) == "my.model"
-    for name in ("my.model", ".my.model", "my.model.building", ".git"):
-        assert unfinished_folder(tmp_path / name) is None
+    (tmp_path / "b.partial").write_text("text")
+    publish(tmp_path / "b.partial", tmp_path / "b")
+    assert steps == ["file", "name", "folder"] * 4
 
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
@@ -154,25 +129,25 @@ def test_a_new_folder_appears_at_the_end_or_not_at_all(tmp_path, error):
     assert error or (tmp_path / "deep" / "made" / "file").read_text() == "text"
 
 
-def test_a_new_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "made").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "file").write_text("")
-    for place, match in (("made", "exists already"), ("file/made", "cannot be written")):
-        with pytest.raises(Problem, match=match), new_folder(tmp_path / place):
-            pytest.fail("it was made")
-
-
-def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path):
+def test_a_new_folder_is_made_by_one_also_after_a_kill(tmp_path):
     command = [sys.executable, "-c", _CHILD, str(tmp_path / "made")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "writing\n"
         with pytest.raises(Problem, match="Another process"), new_folder(tmp_path / "made"):
             pytest.fail("two made it")
         child.send_signal(signal.SIGKILL)
-    assert not (tmp_path / "made").exists()
+    (left,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert unfinished_folder(left) == "made"
+    for name in ("made", ".made", "made.building", ".git"):
+        assert unfinished_folder(tmp_path / name) is None
     with new_folder(tmp_path / "made") as partial:
         assert os.listdir(partial) == []
     assert os.listdir(tmp_path) == ["made"]
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    for place, match in (("link", "exists already"), ("file/made", "cannot be written")):
+        with pytest.raises(Problem, match=match), new_folder(tmp_path / place):
+            pytest.fail("it was made")
 
 
 def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path):
@@ -183,17 +158,29 @@ def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path):
         assert not folder.exists()
 
 
-def test_on_a_mac_it_is_waited_for_the_disk_itself(tmp_path, monkeypatch):
+def test_on_a_mac_it_is_waited_for_the_disk_itself_where_the_file_system_can(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(files, "_FULL_SYNC", 51)
-    monkeypatch.setattr(files.fcntl, "fcntl", lambda number, command: asked.append(command))
-    monkeypatch.setattr(files.os, "fsync", lambda number: asked.append(0))
-    files.sync(0)
-    assert asked == [51]
+    with monkeypatch.context() as mac:
+        mac.setattr(files, "_FULL_SYNC", 51)
+        mac.setattr(files.fcntl, "fcntl", lambda number, command: asked.append(command))
+        mac.setattr(files.os, "fsync", lambda number: asked.append(0))
+        files.sync(0)
+        assert asked == [51]
 
-    def refuse(number, command):
-        raise OSError("this file system does not know it")
+        def refuse(number, command):
+            raise OSError("this file system does not know it")
 
-    monkeypatch.setattr(files.fcntl, "fcntl", refuse)
-    files.sync(0)
-    assert asked == [51, 0]
+        mac.setattr(files.fcntl, "fcntl", refuse)
+        files.sync(0)
+        assert asked == [51, 0]
+    sync = os.fsync
+
+    def refuse_folders(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(22, "Invalid argument")
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    with new_folder(tmp_path / "made") as partial:
+        write_text(partial / "file", "text")
+    assert os.listdir(tmp_path / "made") == ["file"]

@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 
 from models.in_words import ago, clean, left, one_line, share, short_model, size
 
+SOUND = "a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645"
 
-def test_sizes_and_times(subtests):
+
+def test_sizes_times_and_clean_texts(subtests):
     for words, expected in [
         (size(0), "0 bytes"),
         (size(999), "999 bytes"),
@@ -30,6 +32,8 @@ def test_sizes_and_times(subtests):
         (short_model("gpt-oss-20b-MXFP4-Q8"), "GPT OSS 20B"),
         (short_model("Mistral-7B-Instruct-v0.3-4bit"), "Mistral 7B v0.3"),
         (short_model("qwen3_8b_dspark"), "Qwen3 8B DSpark"),
+        (clean(SOUND), SOUND),
+        (one_line(" a\n\u202eb\t c\x00 "), "a b c"),
     ]:
         with subtests.test(words=words):
             assert words == expected
@@ -43,10 +47,3 @@ def test_what_is_clean_steers_nothing(text):
     assert clean(cleaned) == cleaned
     assert "\n" not in one_line(text)
     assert one_line(one_line(text)) == one_line(text)
-
-
-def test_what_is_clean_is_left_alone():
-    assert clean("a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645") == (
-        "a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645"
-    )
-    assert one_line(" a\n\u202eb\t c\x00 ") == "a b c"

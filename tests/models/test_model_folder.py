@@ -8,6 +8,8 @@ from pathlib import Path
 import mlx_lm.utils
 import numpy
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer
@@ -64,37 +66,38 @@ def test_a_model_folder(folder):
     assert len(inspect(folder).tokens.tokens) == len(TOKENS)
 
 
-def test_code_that_comes_with_a_model_is_refused_and_not_run(pristine, tmp_path, subtests):
-    for changes in [
-        {"model_file": "evil.py"},
-        {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "evil"},
-        {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "../../evil"},
-        {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "x" * 5000},  # no name of a file
+CODE = {"auto_map": {"AutoModel": "evil.Evil"}}
+LAYERS = r"config\.json says that its"
+
+
+def test_a_config_that_is_refused_and_of_which_nothing_is_run(pristine, tmp_path, subtests):
+    utf_16 = (pristine / "config.json").read_text().encode("utf-16-le")  # guessed by json
+    for config, named in [
+        ({"model_file": "evil.py"}, "code"),
+        (CODE | {"model_type": "evil"}, "code"),
+        (CODE | {"model_type": "../../evil"}, "code"),
+        (CODE | {"model_type": "x" * 5000}, "code"),  # no name of a file
+        ({"num_hidden_layers": 1_000_000}, LAYERS),
+        ({"n_layer": 10**400}, LAYERS),
+        ({"text_config": {"num_hidden_layers": 5000}}, LAYERS),
+        ({"thinker": {"text_config": {"num_local_experts": 1 << 40}}}, LAYERS),
+        ({"hybrid_override_pattern": "M" * 5000}, LAYERS),
+        ({"layer_types": ["full_attention"] * 5000}, LAYERS),
+        *((data, "JSON") for data in (b"", b"\xff\xfe", b"[" * 100_000, b"3", utf_16)),
+        (b'"' + b"x" * 17_000_000, "JSON"),
+        *((b'{"model_type": %b}' % kind, "names no") for kind in (b"null", b"3", b'["llama"]')),
     ]:
-        with subtests.test(changes=changes):
+        with subtests.test(config=str(config)[:60]):
             folder = afresh(pristine, tmp_path / "model")
             canary = folder / "ran"
             (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w')")
-            change_config(folder, **changes)
-            with pytest.raises(Problem, match="code"):
+            if isinstance(config, dict):
+                change_config(folder, **config)
+            else:
+                (folder / "config.json").write_bytes(config)
+            with pytest.raises(Problem, match=named):
                 inspect(folder)
             assert not canary.exists()
-
-
-def test_more_layers_than_any_model_has(pristine, tmp_path, subtests):
-    for changes in [
-        {"num_hidden_layers": 1_000_000},
-        {"n_layer": 10**400},
-        {"text_config": {"num_hidden_layers": 5000}},
-        {"thinker": {"text_config": {"num_local_experts": 1 << 40}}},
-        {"hybrid_override_pattern": "M" * 5000},
-        {"layer_types": ["full_attention"] * 5000},
-    ]:
-        with subtests.test(changes=changes):
-            folder = afresh(pristine, tmp_path / "model")
-            change_config(folder, **changes)
-            with pytest.raises(Problem, match=r"config\.json says that its"):
-                inspect(folder)
 
 
 @pytest.mark.parametrize(
@@ -132,41 +135,41 @@ def numbered(numbers, total):
     return [f"model-{number:05d}-of-{total:05d}.safetensors" for number in numbers]
 
 
-WHOLE = "model.safetensors"
+WHOLE, PART = "model.safetensors", "model_a.safetensors"
 
 
-def test_weights_are_whole_whatever_an_old_index_names(folder, subtests):
-    for here, index in [
-        (numbered([1, 2], 2), numbered([1, 2, 3, 4, 5], 5)),  # gemma-3-12b-it-4bit
-        ([WHOLE], numbered([1, 2], 2)),  # Qwen3-VL-4B-Instruct-4bit
-        (numbered([1, 2], 2), []),
-        (numbered([0, 1, 2], 3), []),
-        (numbered([1, 2, 3], 3), numbered([1, 2], 2)),
-        (numbered([1], 2), {"t0": numbered([1], 1)[0]}),  # every tensor is there
-        (["model_a.safetensors"], {"t0": "model_b.safetensors"}),
-        (["model_a.safetensors"], []),
-    ]:
-        with subtests.test(here=here, index=index):
-            shards(folder, here=here, index=index)
-            assert ModelFolder(folder).lacks == ""
-            assert {path.name for path in inspect(folder).headers} == set(here)
-
-
-def test_missing_weights(folder, subtests):
+def test_weights_are_whole_or_what_is_missing_is_named(folder, subtests):
     for here, index, missing in [
+        (numbered([1, 2], 2), numbered([1, 2, 3, 4, 5], 5), None),  # gemma-3-12b-it-4bit
+        ([WHOLE], numbered([1, 2], 2), None),  # Qwen3-VL-4B-Instruct-4bit
+        (numbered([1, 2], 2), [], None),
+        (numbered([0, 1, 2], 3), [], None),
+        (numbered([1, 2, 3], 3), numbered([1, 2], 2), None),
+        (numbered([1], 2), {"t0": numbered([1], 1)[0]}, None),  # every tensor is there
+        ([PART], {"t0": "model_b.safetensors"}, None),
+        ([PART], [], None),
         (numbered([1], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
         (numbered([1, 3], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
         (numbered([3], 3), [], numbered([1], 3)[0]),
         (numbered([1], 2), numbered([1, 2, 3], 3), numbered([2], 2)[0]),
         ([WHOLE], [WHOLE, *numbered([2], 2)], numbered([2], 2)[0]),
-        (["model_a.safetensors"], ["model_a.safetensors", "model_b.safetensors"], "model_b"),
+        ([PART], [PART, "model_b.safetensors"], "model_b"),
         (["model-1-of-999999.safetensors"], [], "model-000002-of-999999"),
+        *(([PART], {"a": name}, "") for name in ("\ud800\x1b[31m" * 500, ["x"], None)),
     ]:
-        with subtests.test(here=here, index=index):
+        with subtests.test(here=here, index=str(index)[:60]):
             shards(folder, here=here, index=index)
-            assert missing in ModelFolder(folder).lacks
-            with pytest.raises(Problem, match=missing):
+            lacks = ModelFolder(folder).lacks
+            if missing is None:
+                assert lacks == ""
+                assert {path.name for path in inspect(folder).headers} == set(here)
+                continue
+            assert lacks
+            assert missing in lacks
+            with pytest.raises(Problem, match=missing or "lacks") as problem:
                 inspect(folder)
+            assert problem.value.message.isprintable()
+            assert len(problem.value.message) < 500
 
 
 def test_an_adapter_says_for_which_model_it_is(folder, tmp_path, subtests):
@@ -199,31 +202,6 @@ def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path):
     assert open_model(first.path, imports=imports) == first
     TinyGguf(layers=1).write(source)
     assert open_model(source, imports=imports).path != first.path
-
-
-def test_a_config_that_is_no_table_in_utf_8_with_an_architecture(folder, subtests):
-    guessed = (folder / "config.json").read_text().encode("utf-16-le")  # by json
-    for data, named in [
-        *((data, "JSON") for data in (b"", b"\xff\xfe", b"[" * 100_000, b"3", guessed)),
-        (b'"' + b"x" * 17_000_000, "JSON"),
-        *((b'{"model_type": %b}' % kind, "names no") for kind in (b"null", b"3", b'["llama"]')),
-    ]:
-        with subtests.test(data=data[:20]):
-            (folder / "config.json").write_bytes(data)
-            with pytest.raises(Problem, match=named):
-                inspect(folder)
-
-
-def test_an_index_may_name_anything(folder, subtests):
-    (folder / "model.safetensors").rename(folder / "model_a.safetensors")
-    for name in ["\ud800\x1b[31m" * 500, ["x"], None]:
-        with subtests.test(name=name):
-            index = folder / "model.safetensors.index.json"
-            index.write_text(json.dumps({"weight_map": {"a": name}}))
-            with pytest.raises(Problem, match="lacks") as problem:
-                inspect(folder)
-            assert problem.value.message.isprintable()
-            assert len(problem.value.message) < 500
 
 
 # What MLX can build is known without importing it.
@@ -278,3 +256,77 @@ def test_words_of_mistrals_tokenizers_are_its_makers(model_type, added, words, t
     pieces = read.backend_tokenizer.pre_tokenizer.pre_tokenize_str("eBay 123")
     assert [piece for piece, _ in pieces] == words
     assert "regex" not in capfd.readouterr().err
+
+
+# A fingerprint is of the weights: not of how they are spread over files, nor of their folder.
+
+
+SAMPLE_BYTES = 4096
+
+
+def tensors():
+    """A large one, a small one, a number, and one with nothing in it."""
+    random = numpy.random.default_rng(0)
+    return {
+        "layers.0.weight": random.standard_normal((40, 64)).astype(numpy.float32),
+        "layers.1.weight": random.standard_normal((3, 5)).astype(numpy.float16),
+        "scale": numpy.array(0.5, dtype=numpy.float32),
+        "empty": numpy.zeros((0, 4), dtype=numpy.float32),
+    }
+
+
+def folder_of(place, *files):
+    place.mkdir(parents=True)
+    for number, held in enumerate(files):
+        save_file(held, place / f"model-{number:05}.safetensors", metadata={"file": str(number)})
+    return place
+
+
+def of(place, *files):
+    return ModelFolder(folder_of(place, *files)).fingerprint
+
+
+@given(places=st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_the_same_over_any_files_and_whatever_loaders_leave_alone(tmp_path_factory, places):
+    files = [{}, {}, {}, {}]
+    for place, (name, tensor) in zip(places, tensors().items(), strict=True):
+        files[place][name] = tensor
+    folder = tmp_path_factory.mktemp("spread")
+    spread = of(folder / "a", *filter(None, files))
+    whole = folder_of(folder / "b", tensors())
+    save_file({"other": numpy.ones(3)}, whole / "consolidated.safetensors")
+    (whole / "._model.safetensors").write_bytes(b"what another system's file manager leaves")
+    (whole / "config.json").write_text("{}")
+    assert spread == ModelFolder(whole).fingerprint
+
+
+def test_another_byte_is_another_model(tmp_path, subtests):
+    known = of(tmp_path / "known", tensors())
+    for name in ("layers.0.weight", "layers.1.weight", "scale"):
+        held = tensors()[name]
+        for place in {0, 1, held.nbytes // 2, held.nbytes - 1}:
+            data = bytearray(held.tobytes())
+            data[place] ^= 1
+            changed = numpy.frombuffer(bytes(data), dtype=held.dtype).reshape(held.shape)
+            found = of(tmp_path / f"{name}-{place}", tensors() | {name: changed})
+            with subtests.test(name=name, place=place):
+                assert (found == known) == (place >= SAMPLE_BYTES)
+
+
+def test_another_name_shape_or_type_is_another_model(tmp_path):
+    held = tensors()
+    first = held["layers.0.weight"]
+    renamed = {name.replace("1", "2"): tensor for name, tensor in held.items()}
+    swapped = held | {"layers.0.weight": held["layers.1.weight"], "layers.1.weight": first}
+    folders = [
+        held,
+        renamed,
+        swapped,
+        held | {"layers.0.weight": first.reshape(64, 40)},
+        held | {"layers.0.weight": first.view(numpy.int32)},
+        held | {"empty": numpy.zeros((0, 5), dtype=numpy.float32)},
+        held | {"one more": first},
+        {name: tensor for name, tensor in held.items() if name != "empty"},
+    ]
+    prints = {of(tmp_path / f"{number}", each) for number, each in enumerate(folders)}
+    assert len(prints) == len(folders)

@@ -64,14 +64,7 @@ def judged(target, *installed, **more):
 
 def test_what_needs_no_model_is_always_there(target):
     found = judged(target)
-    assert list(found) == [
-        "suffix",
-        "lookup",
-        "lookahead",
-        "early-exit",
-        "none",
-        "head",
-    ]
+    assert list(found) == ["suffix", "lookup", "lookahead", "early-exit", "none", "head"]
     assert [name for name, candidate in found.items() if not candidate.works] == ["head"]
     assert found["lookup"].cost_ratio == 0
     assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
@@ -115,12 +108,7 @@ def test_another_tokenizer_is_no_obstacle(tmp_path):
     moved = dict(zip(words, [*range(1, 20), 0], strict=True))
     partly = {"a": 0, "b": 1, "c": 2, "a1": 3, "b1": 4}
     hardly = {f"{name}1": n for name, n in words.items()} | {"a": 20}
-    others = {
-        "same": words,
-        "moved": moved,
-        "partly": partly,
-        "hardly": hardly,
-    }
+    others = {"same": words, "moved": moved, "partly": partly, "hardly": hardly}
     folders = [spelling(model_folder(tmp_path / name, words=each)) for name, each in others.items()]
     unknown = model_folder(tmp_path / "unknown", words=moved)
     found = judged(target, *map(here, (*folders, unknown)))
@@ -235,10 +223,8 @@ def head_folder(path, trained_for):
     save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / HEAD_WEIGHTS_NAME)
     config = {key: value for key, value in LLAMA.items() if key != "vocab_size"}
     config |= {"model_type": HEAD_MODEL_TYPE, "rows": 50, "layers": [2, 4, 8]}
-    config |= {
-        "target": trained_for.name,
-        "target_fingerprint": ModelFolder(trained_for).fingerprint,
-    }
+    fingerprint = ModelFolder(trained_for).fingerprint
+    config |= {"target": trained_for.name, "target_fingerprint": fingerprint}
     (path / "config.json").write_text(json.dumps(config))
     return path
 
@@ -329,17 +315,28 @@ def of_the_catalog(catalog, name, path):
 MINE = "mlx-community/Qwen3-8B-4bit"
 
 
-def test_what_is_not_downloaded_is_named_by_family(tmp_path, catalog):
+def test_what_is_not_downloaded_is_named_by_family_and_architecture(tmp_path, catalog):
     machine = Machine("a Mac", 64 << 30, 40_000_000_000, unified=True)
     target = of_the_catalog(catalog, MINE, tmp_path / "target")
+    smallest, small = "mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-1.7B-4bit"
     found = judged(target, here(target, name=MINE), catalog=catalog, machine=machine)
     absent = [candidate for candidate in found.values() if not candidate.installed]
-    names = {"mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-1.7B-4bit"}
-    assert {each.drafter for each in absent if each.kind in ("head", "model")} == {*names, "head"}
-    for drafter in names:
+    names = {each.drafter for each in absent if each.kind in ("head", "model")}
+    assert names == {smallest, small, "head"}
+    for drafter in (smallest, small):
         assert found[drafter].size_bytes == catalog.models[drafter].download_bytes
     order = list(found)
-    assert order.index("none") < min(map(order.index, names)) < order.index("head")
+    assert order.index("none") < min(map(order.index, (smallest, small))) < order.index("head")
+    assert smallest in judged(target, catalog=catalog), "it has no name of a family"
+    stranger = model_folder(tmp_path / "stranger")
+    assert not any("/" in name for name in judged(stranger, catalog=catalog))
+    # Neither what is here nor what is no smaller than the target.
+    target = of_the_catalog(catalog, small, tmp_path / "small")
+    drafter = of_the_catalog(catalog, smallest, tmp_path / "smallest")
+    found = judged(target, here(drafter, name=smallest), catalog=catalog)
+    assert found[smallest].installed
+    assert small not in found
+    assert not any(name.startswith("mlx") for name in judged(drafter, catalog=catalog))
 
 
 def test_published_drafters_of_a_target(tmp_path, catalog):
@@ -367,20 +364,3 @@ def test_published_drafters_of_a_target(tmp_path, catalog):
     pickled = found["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
     assert pickled.obstacle == "unsupported"
     assert "pickled" in pickled.reason
-
-
-def test_a_family_is_known_by_its_architecture_too(tmp_path, catalog):
-    target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "mine")
-    assert "mlx-community/Qwen3-0.6B-4bit" in judged(target, catalog=catalog)
-    stranger = model_folder(tmp_path / "stranger")
-    assert not any("/" in name for name in judged(stranger, catalog=catalog))
-
-
-def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path, catalog):
-    smallest = "mlx-community/Qwen3-0.6B-4bit"
-    target = of_the_catalog(catalog, "mlx-community/Qwen3-1.7B-4bit", tmp_path / "target")
-    drafter = of_the_catalog(catalog, smallest, tmp_path / "drafter")
-    found = judged(target, here(drafter, name=smallest), catalog=catalog)
-    assert found[smallest].installed
-    assert "mlx-community/Qwen3-1.7B-4bit" not in found
-    assert not any(name.startswith("mlx") for name in judged(drafter, catalog=catalog))

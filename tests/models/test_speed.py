@@ -7,15 +7,7 @@ import pytest
 from engine.draft_length.costs import DraftCosts
 from engine.draft_length.options import chains
 from models.memory.machine import mac
-from models.speed import (
-    WORTH,
-    Drafts,
-    RowCurve,
-    Weights,
-    expect,
-    load_chips,
-    longest_that_gains,
-)
+from models.speed import Drafts, RowCurve, Weights, expect, load_chips, longest_that_gains
 
 ANY_GB = (8, 18, 36, 64, 128, 256)
 DRAFTS = Drafts("dspark", 1e9, drafted=7, committed=4.83, source="somebody")
@@ -46,46 +38,37 @@ def _speeds(chip, pairs):
     return [each.tokens_per_second for each in found if each]
 
 
-def test_memory_tells_chips_of_one_name_apart():
+def test_memory_tells_chips_of_one_name_apart_and_what_drafts_gain_on_them():
+    chips = load_chips()
+
     def bandwidth(name, memory_gb):
         machine = mac(name, {"hw.memsize": str(memory_gb << 30)})
-        chip = load_chips().find(machine.name, machine.memory_bytes)
-        return chip.bandwidth_gb_s
+        return chips.find(machine.name, machine.memory_bytes).bandwidth_gb_s
 
     assert bandwidth("Apple M4 Max", 36) == 410
     assert bandwidth("Apple M4 Max", 128) == 546
     assert bandwidth("Apple M4 Max", 99) == 410, "the slower one where it is not known"
     assert bandwidth("Apple M4 Pro", 48) == 273
-    assert load_chips().find("x86_64", 32 << 30) is None
-
-
-def test_the_arithmetic_is_that_of_the_controller():
-    curve = RowCurve(((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.69)))
-    for acceptance in (0.3, 0.7, 0.95):
-        options = chains(
-            "any",
-            [acceptance] * 7,
-            [curve.cost(rows) for rows in range(1, 9)],
-            DraftCosts("any", start_seconds=0.1, step_seconds=0.05),
-        )
-        for option in options:
-            gain = curve.gain(option.drafted, acceptance=acceptance, start=0.1, step=0.05)
-            assert gain == pytest.approx(option.gain)
-        best = max(options, key=lambda option: option.gain)
-        length, gain = curve.best(acceptance=acceptance, start=0.1, step=0.05, longest=7)
-        assert (length, gain) == ((best.drafted, pytest.approx(best.gain)) if gain > 1 else (0, 1))
-
-
-def test_acceptance_explains_the_committed_tokens():
-    chance = DRAFTS.acceptance
-    assert sum(chance**i for i in range(8)) == pytest.approx(DRAFTS.committed)
-    assert Drafts("mtp", 1.0, 2, 3.0, "").acceptance == pytest.approx(1.0)
-
-
-def test_drafts_that_gain_on_a_chip():
-    chips = load_chips()
+    assert chips.find("x86_64", 32 << 30) is None
     by_name = {chip.name: chip for chip in chips.chips}
     assert longest_that_gains(by_name["M1 Max"], 4) == 0
     four, eight = (longest_that_gains(by_name["M4 Pro"], bits) for bits in (4, 8))
     assert 2 <= four <= eight
-    assert WORTH > 1
+
+
+def test_the_arithmetic_is_that_of_the_controller():
+    chance = DRAFTS.acceptance
+    assert sum(chance**i for i in range(8)) == pytest.approx(DRAFTS.committed)
+    assert Drafts("mtp", 1.0, 2, 3.0, "").acceptance == pytest.approx(1.0)
+    curve = RowCurve(((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.69)))
+    draft = DraftCosts("any", start_seconds=0.1, step_seconds=0.05)
+    costs = {"start": draft.start_seconds, "step": draft.step_seconds}
+    for acceptance in (0.3, 0.7, 0.95):
+        rows = [curve.cost(count) for count in range(1, 9)]
+        options = chains("any", [acceptance] * 7, rows, draft)
+        for option in options:
+            gain = curve.gain(option.drafted, acceptance=acceptance, **costs)
+            assert gain == pytest.approx(option.gain)
+        best = max(options, key=lambda option: option.gain)
+        length, gain = curve.best(acceptance=acceptance, longest=7, **costs)
+        assert (length, gain) == ((best.drafted, pytest.approx(best.gain)) if gain > 1 else (0, 1))

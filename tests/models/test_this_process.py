@@ -6,7 +6,6 @@ import sys
 import time
 
 import psutil
-import pytest
 
 from models.this_process import Awake, open_many_files
 
@@ -33,9 +32,15 @@ def test_a_program_runs_while_it_is_busy():
     assert children() == before
 
 
-def test_without_that_program_work_goes_on(tmp_path, monkeypatch):
-    before, started = children(), list[object]()
-    popen = subprocess.Popen
+def test_a_program_that_has_ended_or_is_not_there_is_not_missed(tmp_path, monkeypatch):
+    awake, before = Awake((sys.executable, "-S", "-c", "")), children()
+    awake.keep(True)
+    (child,) = (psutil.Process(pid) for pid in set(children()) - set(before))
+    while child.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    awake.keep(False)
+    assert children() == before
+    popen, started = subprocess.Popen, []
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(a) or popen(*a, **k))
     awake = Awake((str(tmp_path / "missing"),))
     for _ in range(3):  # as at each step of an answer
@@ -44,23 +49,11 @@ def test_without_that_program_work_goes_on(tmp_path, monkeypatch):
     assert len(started) == 1
 
 
-def test_a_program_that_has_ended_is_not_missed():
-    awake, before = Awake((sys.executable, "-S", "-c", "")), children()
-    awake.keep(True)
-    (child,) = (psutil.Process(pid) for pid in set(children()) - set(before))
-    while child.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
-    awake.keep(False)
-    assert children() == before
-
-
-@pytest.mark.parametrize(("soft", "expected"), [(256, 1000), (1000, 1000)])
-def test_many_files_may_be_open(soft, expected, monkeypatch):
-    limits = {"now": (soft, 1000)}
+def test_many_files_may_be_open(monkeypatch):
+    limits, endless = {}, resource.RLIM_INFINITY
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda kind, new: limits.update(now=new))
-    open_many_files()
-    assert limits["now"] == (expected, 1000)
-    limits["now"] = (256, resource.RLIM_INFINITY)
-    open_many_files()
-    assert limits["now"] == (4096, resource.RLIM_INFINITY)
+    for soft, hard, opened in ((256, 1000, 1000), (1000, 1000, 1000), (256, endless, 4096)):
+        limits["now"] = (soft, hard)
+        open_many_files()
+        assert limits["now"] == (opened, hard), soft

@@ -64,59 +64,45 @@ def test_what_came_before_is_used(server, tmp_path, partial, server_is, ranges):
     assert asked(server) == ranges
 
 
-@pytest.mark.parametrize(
-    ("server_is", "changes", "match", "left"),
-    [
+def test_what_goes_wrong_is_said_and_the_bytes_are_kept(tmp_path, subtests):
+    partial = tmp_path / PARTIAL
+    for server_is, changes, match, left in [
         ({"drop_after": 0}, {}, "broke off", 10),
         ({"refusals": {"/cdn/": Refusal(404)}}, {}, "answered 404", 10),
         ({"refusals": {"/cdn/": PAGE}}, {}, "did not come from", 10),
         ({"corrupt": {FILE: 1}}, {}, "damaged", None),
         ({}, {"most_bytes": 50_000}, "sends more", 50_000),
-    ],
-)  # fmt: skip
-def test_what_goes_wrong_is_said_and_the_bytes_are_kept(
-    server, tmp_path, server_is, changes, match, left
-):
-    partial = tmp_path / PARTIAL
-    partial.write_bytes(DATA[:10])
-    vars(server).update(server_is)
-    with pytest.raises(Problem, match=match):
-        get(server.url, tmp_path / "x", **changes)
-    assert (partial.stat().st_size <= left) if left else not partial.exists()
-    assert not (tmp_path / "x").exists()
-
-
-def test_no_address_and_no_place(server, tmp_path):
-    with serving_file(b"") as gone:
-        pass
-    for url in ("", "nonsense", "ftp://127.0.0.1/x", "http://[::1", gone.url):
-        with pytest.raises(Problem, match="cannot be downloaded"):
+    ]:
+        partial.write_bytes(DATA[:10])
+        with subtests.test(match=match), serving_file(DATA) as server:
+            vars(server).update(server_is)
+            with pytest.raises(Problem, match=match):
+                get(server.url, tmp_path / "x", **changes)
+            assert (partial.stat().st_size <= left) if left else not partial.exists()
+            assert not (tmp_path / "x").exists()
+    for url in ("", "nonsense", "ftp://127.0.0.1/x", "http://[::1", server.url):  # which is gone
+        with subtests.test(url=url), pytest.raises(Problem, match="cannot be downloaded"):
             get(url, tmp_path / "x")
-    with pytest.raises(Problem, match="stored"):
-        get(server.url, tmp_path / PARTIAL / "x")
+    (tmp_path / "file").touch()
+    with serving_file(DATA) as server, pytest.raises(Problem, match="stored"):
+        get(server.url, tmp_path / "file" / "x")
 
 
-def test_stopping_keeps_what_came(server, tmp_path):
-    def stop(size_bytes):
-        if size_bytes > 100_000:
-            raise KeyboardInterrupt
+def test_stopping_keeps_what_came_of_this_version(server, tmp_path):
+    def stop_after(most):
+        def came(size_bytes):
+            if size_bytes > most:
+                raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        get(server.url, tmp_path / "x", came=stop)
+        return came
+
+    for sum_, most in ((sha256(b"an older one"), 0), (sha256(DATA), 100_000)):
+        with pytest.raises(KeyboardInterrupt):
+            get(server.url, tmp_path / "x", sha256=sum_, came=stop_after(most))
     kept = (tmp_path / PARTIAL).stat().st_size
     assert 0 < kept < len(DATA)
     assert get(server.url, tmp_path / "x").read_bytes() == DATA
-    assert asked(server) == [None, f"bytes={kept}-"]
-
-
-def test_another_version_is_fetched_from_its_beginning(server, tmp_path):
-    def stop(size_bytes):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        get(server.url, tmp_path / "x", sha256=sha256(b"an older one"), came=stop)
-    assert get(server.url, tmp_path / "x").read_bytes() == DATA
-    assert asked(server) == [None, None]
+    assert asked(server) == [None, None, f"bytes={kept}-"]
 
 
 def test_the_systems_own_words_are_not_shown(subtests):

@@ -9,12 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from models.drafters import folders as drafter_folders
-from models.drafters.folders import (
-    describe_drafter,
-    find_head,
-    is_drafter,
-    own_module,
-)
+from models.drafters.folders import describe_drafter, find_head, is_drafter, own_module
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.files import HOME_VARIABLE
@@ -46,19 +41,15 @@ def shipped(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def home(tmp_path, shipped):
+def home(tmp_path):
     return tmp_path / "home"
 
 
 def test_a_folder_of_something_else(tmp_path, subtests):
-    for number, changes in enumerate(
-        [
-            {"model_type": "llama"},
-            {"model_type": None},
-            {"target_fingerprint": None},
-            {"target_fingerprint": 7},
-        ]
-    ):
+    for number, changes in enumerate([
+        {"model_type": "llama"}, {"model_type": None},
+        {"target_fingerprint": None}, {"target_fingerprint": 7},
+    ]):  # fmt: skip
         with subtests.test(changes=changes):
             folder = head(tmp_path / f"other-{number}", **changes)
             with pytest.raises(Problem, match=r"drafter|weights"):
@@ -95,22 +86,16 @@ def test_a_target_gets_the_first_of_the_users_own_then_one_that_came_along(home,
     assert find_head("f" * 16, home=home) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"\xa5" * 200, b"\x10\0\0\0\0\0\0\0{}"])
-def test_a_broken_one_hides_no_sound_one(home, shipped, data):
-    (head(home / "drafters" / "a") / HEAD_WEIGHTS_NAME).write_bytes(data)
-    (head(home / "drafters" / "b") / "config.json").write_text("{")
-    (head(home / "drafters" / "c") / "config.json").unlink()
-    (head(home / "drafters" / "d") / HEAD_WEIGHTS_NAME).unlink()
-    (home / "drafters" / "a file").write_text("")
-    (home / "drafters" / "gone").symlink_to(home / "nowhere")
-    sound = head(shipped / "sound")
-    assert place_of(find_head(TARGET, home=home)) == sound
-
-
-def test_a_folder_that_may_not_be_read(home, shipped, monkeypatch):
-    refused = head(home / "drafters" / "refused")
-    sound = head(shipped / "sound")
-    is_file = Path.is_file
+def test_a_broken_one_hides_no_sound_one(home, shipped, monkeypatch):
+    drafters, sound = home / "drafters", head(shipped / "sound")
+    for name, data in (("a", b""), ("b", b"\xa5" * 200), ("c", b"\x10\0\0\0\0\0\0\0{}")):
+        (head(drafters / name) / HEAD_WEIGHTS_NAME).write_bytes(data)
+    (head(drafters / "d") / "config.json").write_text("{")
+    (head(drafters / "e") / "config.json").unlink()
+    (head(drafters / "f") / HEAD_WEIGHTS_NAME).unlink()
+    (drafters / "a file").write_text("")
+    (drafters / "gone").symlink_to(home / "nowhere")
+    refused, is_file = head(drafters / "refused"), Path.is_file
 
     def refusing(path):
         if refused in path.parents:

@@ -13,11 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
-from models.drafters.kinds import (
-    Demands,
-    check,
-    verifier_note,
-)
+from models.drafters.kinds import Demands, check, verifier_note
 from models.drafters.reading import classify, classify_inside, kind_of, published_as
 from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
@@ -116,41 +112,34 @@ def test_quantization_that_cannot_be_read(subtests):
                 classify(layout.config | {"quantization_config": stated}, tensors)
 
 
+AUX = "eagle_aux_hidden_state_layer_ids"
+
+
 @pytest.mark.parametrize(
-    ("packaging", "key", "ids", "taps"),
+    ("name", "packaging", "config", "taps"),
     [
-        ("official", "eagle_aux_hidden_state_layer_ids", [2, 18, 36], (2, 18, 36)),
-        ("DeepSpec", "target_layer_ids", [-1, 17, 35], (0, 18, 36)),
+        ("official-whole-vocabulary", "official", {AUX: [2, 18, 36]}, (2, 18, 36)),
+        ("official-whole-vocabulary", "DeepSpec", {"target_layer_ids": [-1, 17, 35]}, (0, 18, 36)),
+        ("nvidia", "NVIDIA", {"eagle_config": {AUX: [1, 11, 20]}}, (2, 12, 21)),
+        ("nvidia", "NVIDIA", {"eagle_config": {AUX: [14, 19, 24]}}, (14, 19, 24)),
+        ("nvidia", "NVIDIA", {AUX: [1, 11, 20]}, (1, 11, 20)),
     ],
 )
-def test_the_first_and_the_last_state(packaging, key, ids, taps):
-    """One more is a layer that the target does not have."""
-    layout = drafter_layout("eagle-3-official-whole-vocabulary")
-    found = classify(layout.config | {key: ids}, layout.tensors)
+def test_layers_and_states_are_told_apart_by_where_they_stand_and_the_first(
+    name, packaging, config, taps
+):
+    """One more than the last is a layer that the target does not have."""
+    layout = drafter_layout(f"eagle-3-{name}")
+    found = classify(layout.config | config, layout.tensors)
     assert (found.packaging, found.taps) == (packaging, taps)
     assert check(found, layout.target) == ""
-    beyond = classify(layout.config | {key: [*ids[:-1], ids[-1] + 1]}, layout.tensors)
-    assert "after layer 37" in check(beyond, layout.target)
+    deep = {"num_hidden_layers": max(taps) - 1}
+    assert f"after layer {max(taps)}" in check(found, layout.target | deep)
 
 
-@pytest.mark.parametrize(
-    ("ids", "taps"), [([1, 11, 20], (2, 12, 21)), ([14, 19, 24], (14, 19, 24))]
-)
-def test_layers_and_states_are_told_apart_by_the_first(ids, taps):
-    """Where ModelOpt and SGLang keep them; elsewhere states are counted."""
-    layout = drafter_layout("eagle-3-nvidia")
-    key = "eagle_aux_hidden_state_layer_ids"
-    found = classify(layout.config | {"eagle_config": {key: ids}}, layout.tensors)
-    assert found.taps == taps
-    assert check(found, layout.target) == ""
-    assert classify(layout.config | {key: ids}, layout.tensors).taps == tuple(ids)
-    assert check(found, layout.target | {"num_hidden_layers": 2})
-
-
-def test_another_name_is_a_note(subtests):
+def test_another_name_is_a_note_and_models_are_no_drafters(subtests):
     layout = drafter_layout("eagle-3-speculators")
     found = classify(layout.config, layout.tensors)
-    assert check(found, layout.target) == ""
     for target, differs in [
         ("Qwen/Qwen3-8B", False),
         ("mlx-community/Qwen3-8B-4bit", False),
@@ -161,11 +150,8 @@ def test_another_name_is_a_note(subtests):
     ]:
         with subtests.test(target=target):
             assert bool(verifier_note(found, target)) == differs
-
-
-def test_models_are_no_drafters(subtests):
     names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
-    for config in [
+    for config in [  # of models that are no drafters
         {"architectures": ["Eagle2_5_VLForConditionalGeneration"], "model_type": "qwen3"},
         {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
         {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next"},

@@ -76,39 +76,38 @@ def header(counts=bytes(16), version=3):
     return b"GGUF" + version.to_bytes(4, "little") + counts
 
 
-def test_no_gguf_at_all(tmp_path, subtests):
+def changed(data, name, offset, number):
+    """A file with this number so many bytes after that name."""
+    start = data.index(name) + len(name) + offset
+    return data[:start] + number.to_bytes(8, "little") + data[start + 8 :]
+
+
+def test_no_gguf_at_all_or_a_damaged_one(tmp_path, subtests):
     one, many, array = (n.to_bytes(8, "little") for n in (1, 1 << 60, 9))
     key = header(bytes(8) + one) + one + b"k"
-    for data in [
-        *(b"", b"GGUF", b"no" * 25, header(version=1), header(version=0x03000000), header()),
-        *(header(b"\xff" * 16), header(b"\1" * 8 + bytes(8)), header(bytes(8) + many)),
-        header(bytes(8) + one) + b"\xff" * 20,
-        key + array[:4] + b"\4\0\0\0" + many,  # an array of 2**60 numbers
-        key + (array[:4] + one) * 400,  # arrays of arrays
+    path, out = tmp_path / "a.gguf", tmp_path / "out"
+    TinyGguf().write(path)
+    whole = path.read_bytes()
+    cuts = [*range(0, 2000, 397), *range(2000, len(whole), len(whole) // 7), len(whole) - 33]
+    overlapping = changed(whole, b"blk.0.ffn_up.weight", 4 + 2 * 8 + 4, 0)
+    for data, named in [
+        *((data, None) for data in (b"", b"GGUF", b"no" * 25, header(version=1), header())),
+        *((header(version=0x03000000), None), (header(b"\xff" * 16), None)),
+        *((header(b"\1" * 8 + bytes(8)), None), (header(bytes(8) + many), None)),
+        (header(bytes(8) + one) + b"\xff" * 20, None),
+        (key + array[:4] + b"\4\0\0\0" + many, None),  # an array of 2**60 numbers
+        (key + (array[:4] + one) * 400, None),  # arrays of arrays
+        *((whole[:length], None) for length in cuts),
+        (overlapping, "overlaps another"),
     ]:
-        with subtests.test(data=data):
-            (tmp_path / "a.gguf").write_bytes(data)
-            with pytest.raises(Problem):
-                import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-
-
-def test_tensors_that_overlap(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
-    data, name = bytearray((tmp_path / "a.gguf").read_bytes()), b"blk.0.ffn_up.weight"
-    offset = data.index(name) + len(name) + 4 + 2 * 8 + 4  # after its shape and its format
-    data[offset : offset + 8] = bytes(8)
-    (tmp_path / "a.gguf").write_bytes(data)
-    with pytest.raises(Problem, match="overlaps another"):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-
-
-def test_every_truncation_is_refused(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
-    data = (tmp_path / "a.gguf").read_bytes()
-    for length in [*range(0, 2000, 397), *range(2000, len(data), len(data) // 7), len(data) - 33]:
-        (tmp_path / "b.gguf").write_bytes(data[:length])
-        with pytest.raises(Problem):
-            import_gguf(tmp_path / "b.gguf", tmp_path / "out")
+        with subtests.test(data=data[:60], size=len(data)):
+            path.write_bytes(data)
+            with pytest.raises(Problem, match=named):
+                import_gguf(path, out)
+    for length in (1 << 20, (1 << 63) + 1, (1 << 64) - 9):  # of a text that is passed over
+        path.write_bytes(changed(whole, b"tokenizer.ggml.tokens", 4 + 4 + 8, length))
+        with subtests.test(length=length), pytest.raises(Problem, match="ends inside"):
+            read_gguf(path, lists_of_strings=False)
 
 
 @settings(
@@ -165,25 +164,28 @@ def test_infinite_scales_are_refused(tmp_path, architecture, kind, scale):
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
-def test_what_stands_in_the_way_is_seen_beforehand(tmp_path, monkeypatch):
-    TinyGguf().write(tmp_path / "a.gguf")
-    with monkeypatch.context() as full:
-        full.setattr(importer, "SPARE_BYTES", 1 << 60)
-        with pytest.raises(Problem, match="free"):
-            import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
-    (tmp_path / "out").mkdir()
-    with pytest.raises(Problem, match="exists"):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_stopping_half_way_leaves_nothing(tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
+def test_what_ends_an_import_before_or_half_way_leaves_nothing(tmp_path, monkeypatch):
+    file, out = tmp_path / "a.gguf", tmp_path / "out"
+    TinyGguf().write(file)
 
     def stop(done, total):
         raise KeyboardInterrupt
 
+    def remove(done, total):
+        file.unlink(missing_ok=True)
+
+    out.mkdir()
+    with pytest.raises(Problem, match="exists"):
+        import_gguf(file, out)
+    assert list(out.iterdir()) == []
+    out.rmdir()
+    with monkeypatch.context() as full:
+        full.setattr(importer, "SPARE_BYTES", 1 << 60)
+        with pytest.raises(Problem, match="free"):
+            import_gguf(file, out)
     with pytest.raises(KeyboardInterrupt):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out", progress=stop)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
+        import_gguf(file, out, progress=stop)
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(Problem, match=r"a\.gguf cannot be read"):
+        import_gguf(file, out, progress=remove)
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,11 @@ from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"
 TEXTS = json.loads((DATA / "texts.json").read_text())
+MORE_TEXTS = (
+    "HTTPServer isn't camelCase'S 12345 a/b//\n/ Ünïcode'LL ÉÀb\u0301c",
+    "a  b   c\n\nd",
+    "def f():\n    return 1\n",
+)
 KINDS = ["smollm", "qwen2", "gpt-2", "sentencepiece"]
 
 
@@ -88,22 +93,20 @@ def of_transformers(metadata):
     return tokenizer
 
 
-@pytest.mark.parametrize("pre", ["llama-bpe", "lfm2", "dbrx", "tekken", "gpt-4o", "llama4"])
-def test_words_are_split_as_transformers_splits_them(pre):
-    metadata, _, _ = fixture_metadata("gpt-2")
-    metadata |= {"tokenizer.ggml.pre": pre, "general.architecture": "llama"}
-    ours = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
-    theirs = of_transformers(metadata)
-    for text in [*TEXTS, "HTTPServer isn't camelCase'S 12345 a/b//\n/ Ünïcode'LL ÉÀb\u0301c"]:
-        ids = ours.encode(text, add_special_tokens=False).ids
-        assert ids == theirs.encode(text, add_special_tokens=False).ids, text
-
-
-@pytest.mark.parametrize("architecture", ["gemma3", "phi3"])
-def test_pieces_are_joined_as_transformers_joins_them(architecture):
-    metadata, _, _ = fixture_metadata("sentencepiece")
-    metadata["general.architecture"] = architecture
-    if architecture == "gemma3":  # its scores say nothing, and several spaces are written so
+@pytest.mark.parametrize(
+    ("kind", "stated"),
+    [
+        *(("gpt-2", pre) for pre in ("llama-bpe", "lfm2", "dbrx", "tekken", "gpt-4o", "llama4")),
+        *(("sentencepiece", architecture) for architecture in ("gemma3", "phi3")),
+    ],
+)
+def test_texts_are_split_and_joined_as_by_transformers(kind, stated):
+    metadata, _, _ = fixture_metadata(kind)
+    if kind == "gpt-2":
+        metadata |= {"tokenizer.ggml.pre": stated, "general.architecture": "llama"}
+    else:
+        metadata["general.architecture"] = stated
+    if stated == "gemma3":  # its scores say nothing, and several spaces are written so
         tokens = metadata["tokenizer.ggml.tokens"]
         several = ["▁" * count for count in range(2, 20)]
         metadata["tokenizer.ggml.tokens"] = [
@@ -113,23 +116,19 @@ def test_pieces_are_joined_as_transformers_joins_them(architecture):
         metadata["tokenizer.ggml.add_space_prefix"] = False
     ours = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     theirs = of_transformers(metadata)
-    for text in [*TEXTS, "a  b   c\n\nd", "def f():\n    return 1\n"]:
+    for text in [*TEXTS, *MORE_TEXTS]:
         ids = ours.encode(text, add_special_tokens=False).ids
         assert ids == theirs.encode(text, add_special_tokens=False).ids, text
 
 
-@pytest.mark.parametrize("adds", [True, False])
-def test_the_beginning_of_text_token(adds):
-    metadata = TinyGguf(extra={"tokenizer.ggml.add_bos_token": adds}).metadata()
-    files = tokenizer_files(metadata)
-    tokens = Tokenizer.from_str(files["tokenizer.json"]).encode("a").tokens
-    assert tokens == (["<|im_start|>", "a"] if adds else ["a"])
-    assert json.loads(files["tokenizer_config.json"])["add_bos_token"] is adds
-
-
-def test_padding_of_the_table_is_no_token():
-    metadata = TinyGguf().metadata()
-    metadata["tokenizer.ggml.tokens"] = [*TOKENS, "[PAD0]", "[PAD0]"]
+def test_the_beginning_of_text_and_the_padding_of_the_table():
+    for adds in (True, False):
+        metadata = TinyGguf(extra={"tokenizer.ggml.add_bos_token": adds}).metadata()
+        files = tokenizer_files(metadata)
+        tokens = Tokenizer.from_str(files["tokenizer.json"]).encode("a").tokens
+        assert tokens == (["<|im_start|>", "a"] if adds else ["a"])
+        assert json.loads(files["tokenizer_config.json"])["add_bos_token"] is adds
+    metadata["tokenizer.ggml.tokens"] = [*TOKENS, "[PAD0]", "[PAD0]"]  # which is no token
     metadata["tokenizer.ggml.token_type"] = [*metadata["tokenizer.ggml.token_type"], 5, 5]
     tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     assert tokenizer.token_to_id("[PAD0]") is None

@@ -44,7 +44,7 @@ def test_a_repository_is_described(server, hub):
         hub.describe(NAME, "v2.0")
 
 
-def test_a_config_is_read_alone(server, hub):
+def test_a_config_is_read_alone_and_must_be_a_sound_table(server, hub, subtests):
     repository = hub.describe(NAME)
     assert hub.config(repository) == CONFIG
     assert [asked.path for asked in server.asked][1:] == [
@@ -54,34 +54,25 @@ def test_a_config_is_read_alone(server, hub):
         hub.read(repository, "tokenizer.json", maximum_bytes=10_000)
     with pytest.raises(Problem, match=r"has no other.json"):
         hub.read(repository, "other.json", maximum_bytes=10_000)
-
-
-def test_a_config_that_is_none(server, hub, subtests):
+    server.corrupt["config.json"] = 1
+    with pytest.raises(Problem, match="came damaged"):
+        hub.config(repository)
     for config in [b"[]", b"{", b"[" * 100_000, b"\xff"]:
-        with subtests.test(config=config):
+        with subtests.test(config=config[:9]):
             server.repositories[NAME]["config.json"] = config
             with pytest.raises(Problem, match="not a JSON object"):
                 hub.config(hub.describe(NAME))
-
-
-def test_a_file_that_came_damaged_is_not_believed(server, hub):
-    server.corrupt["config.json"] = 1
-    with pytest.raises(Problem, match="came damaged"):
-        hub.config(hub.describe(NAME))
 
 
 NO_NAMES = ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"]
 NO_REVISIONS = ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300]
 
 
-@pytest.mark.parametrize(
-    ("asked", "refused"),
-    [((name,), "not the name of a model") for name in NO_NAMES]
-    + [((NAME, revision), "not a revision") for revision in NO_REVISIONS],
-)
-def test_what_names_nothing_is_not_asked_for(server, hub, asked, refused):
-    with pytest.raises(Problem, match=refused):
-        hub.describe(*asked)
+def test_what_names_nothing_is_not_asked_for(server, hub, subtests):
+    names = [((name,), "not the name of a model") for name in NO_NAMES]
+    for asked, refused in names + [((NAME, text), "not a revision") for text in NO_REVISIONS]:
+        with subtests.test(asked=asked), pytest.raises(Problem, match=refused):
+            hub.describe(*asked)
     assert server.asked == []
 
 
@@ -137,22 +128,19 @@ def test_a_variable_at_fault_is_named(server, monkeypatch, variable, value, says
     assert "\n" not in str(raised.value)
 
 
-def test_offline_nothing_is_asked(server, monkeypatch):
-    hub = Hub(endpoint=server.endpoint, offline=True)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for offline in (hub, Hub(endpoint=server.endpoint)):
-        with pytest.raises(Problem, match="offline mode is on"):
-            offline.describe(NAME)
-        with pytest.raises(Problem, match="offline mode is on"):
-            offline.search("tiny")
-    assert server.asked == []
-
-
-def test_nothing_is_told_about_this_machine(server, hub):
+def test_offline_nothing_is_asked_and_of_this_machine_nothing_told(server, hub, monkeypatch):
     hub.search("tiny")
     hub.config(hub.describe(NAME))
     assert {asked.agent for asked in server.asked} == {"slipstream"}
     assert not [asked for asked in server.asked if "harness" in asked.path]
+    server.asked.clear()
+    offline = Hub(endpoint=server.endpoint, offline=True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for each in (offline, Hub(endpoint=server.endpoint)):
+        for ask in (each.describe, each.search):
+            with pytest.raises(Problem, match="offline mode is on"):
+                ask(NAME)
+    assert server.asked == []
 
 
 def model():
@@ -189,15 +177,9 @@ def test_a_search_says_why_not(server, hub, subtests):
 
 def test_a_search_lists_what_can_be_used_first(server, hub):
     server.repositories |= {"a/tiny-gguf": {"x.gguf": b"x"}, "b/tiny-torch": model()}
-    server.told |= {
-        "a/tiny-gguf": Told(downloads=900),
-        "b/tiny-torch": Told(
-            downloads=500,
-            tags=["license:mit"],
-            card={},
-            safetensors={"parameters": {"U32": 10, "BF16": 3}, "total": 13},
-        ),
-    }
+    parameters = {"parameters": {"U32": 10, "BF16": 3}, "total": 13}
+    torch = Told(downloads=500, tags=["license:mit"], card={}, safetensors=parameters)
+    server.told |= {"a/tiny-gguf": Told(downloads=900), "b/tiny-torch": torch}
     found = hub.search(" Tiny\udcff ")
     assert [one.repository for one in found] == [NAME, "b/tiny-torch", "a/tiny-gguf"]
     assert [one.size_bytes for one in found] == [None, 46, None]
@@ -207,79 +189,55 @@ def test_a_search_lists_what_can_be_used_first(server, hub):
     assert len(hub.search("")) == 3
 
 
-def test_a_search_takes_the_token_nowhere_else(server):
+def test_a_search_passes_over_what_makes_no_sense_and_asks_no_other_hub(server):
+    entries = [None, {}, {"id": "../x"}, {"id": NAME, "siblings": 3}, {"id": NAME, "siblings": []}]
+    hub = Hub(endpoint=server.endpoint, token="hf_x")
     with serving_hub({}) as elsewhere:
         headers = {"Link": f'<{elsewhere.endpoint}/api/models?page=2>; rel="next"'}
-        server.refusals["/api/models"] = Refusal(200, headers=headers, body=b"[]")
-        assert Hub(endpoint=server.endpoint, token="hf_x").search("tiny") == []
+        body = json.dumps(entries).encode()
+        server.refusals["/api/models"] = Refusal(200, headers=headers, body=body)
+        assert {one.repository for one in hub.search("tiny")} == {NAME}
         assert {asked.token for asked in server.asked} == {"hf_x"}
         assert elsewhere.asked == []
-
-
-def test_a_search_passes_over_what_makes_no_sense(server, hub):
-    entries = [None, {}, {"id": "../x"}, {"id": NAME, "siblings": 3}, {"id": NAME, "siblings": []}]
-    server.refusals["/api/models"] = Refusal(200, body=json.dumps(entries).encode())
-    assert {one.repository for one in hub.search("tiny")} == {NAME}
     server.refusals["/api/models"] = Refusal(200, body=b"{}")
     with pytest.raises(Problem):
         hub.search("tiny")
 
 
+OUTSIDE, ODD = "would lie outside", "cannot be understood"
 HOSTILE = [
-    "../escape.safetensors",
-    "/etc/model.safetensors",
-    "C:\\model.safetensors",
-    "C:model.safetensors",
-    "\\\\server\\share\\model.safetensors",
-    "sub/../../model.safetensors",
-    "sub\\..\\..\\x",
-    "..",
-    "",
-    "model\n.safetensors",
-    "model\u202e.safetensors",
-    "sub/C:/x",
-]
+    "../escape.safetensors", "/etc/model.safetensors", "C:\\model.safetensors",
+    "C:model.safetensors", "\\\\server\\share\\model.safetensors",
+    "sub/../../model.safetensors", "sub\\..\\..\\x", "..", "", "model\n.safetensors",
+    "model\u202e.safetensors", "sub/C:/x",
+]  # fmt: skip
+SENSELESS = [
+    {"size": -1}, {"size": None}, {"size": 1.0}, {"size": True}, {"blobId": "../../x"},
+    {"blobId": None}, {"lfs": {"size": 1, "sha256": "../../x"}},
+    {"lfs": {"size": 1, "sha256": "A" * 64}}, {"lfs": {"size": -1, "sha256": "0" * 64}},
+    {"lfs": {"size": 1}}, {"lfs": 3},
+]  # fmt: skip
+COMMIT = "0" * 40
 
 
-def test_a_hostile_name_condemns_the_repository(server, hub, subtests):
-    for name in HOSTILE:
-        with subtests.test(name=name):
-            server.listed[NAME] = [{"rfilename": name, "size": 1, "blobId": "0" * 40}]
-            with pytest.raises(Problem, match=r"would lie outside|cannot be understood") as raised:
-                hub.describe(NAME)
+def listing(*entries, commit=COMMIT):
+    facts = {"id": NAME, "sha": commit, "siblings": [*entries]}
+    return parse_repository(facts, asked=NAME, revision=None)
+
+
+def test_a_hostile_name_or_a_senseless_entry_condemns_the_repository(subtests):
+    sound = {"rfilename": "x", "size": 1, "blobId": COMMIT}
+    assert listing(sound).files[0].name == "x"
+    for entry in ({"rfilename": name} for name in HOSTILE):
+        with subtests.test(entry=entry):
+            with pytest.raises(Problem, match=f"{OUTSIDE}|{ODD}") as raised:
+                listing(sound | entry)
             assert "\n" not in str(raised.value)
-
-
-SOUND = {"rfilename": "x", "size": 1, "blobId": "0" * 40}
-
-
-def test_a_listing_that_makes_no_sense(server, hub, subtests):
-    for wrong in [
-        {"size": -1},
-        {"size": None},
-        {"size": 1.0},
-        {"size": True},
-        {"blobId": "../../x"},
-        {"blobId": None},
-        {"lfs": {"size": 1, "sha256": "../../x"}},
-        {"lfs": {"size": 1, "sha256": "A" * 64}},
-        {"lfs": {"size": -1, "sha256": "0" * 64}},
-        {"lfs": {"size": 1}},
-        {"lfs": 3},
-    ]:
-        with subtests.test(wrong=wrong):
-            server.listed[NAME] = [SOUND]
-            hub.describe(NAME)
-            server.listed[NAME] = [SOUND | wrong]
-            with pytest.raises(Problem, match="cannot be understood"):
-                hub.describe(NAME)
-
-
-def test_a_commit_that_is_none():
+    for entry in SENSELESS:
+        with subtests.test(entry=entry), pytest.raises(Problem, match=ODD):
+            listing(sound | entry)
     for commit in ["main", "../..", "0" * 39, "0" * 41, "A" * 40, 3, None]:
-        facts = {"id": NAME, "sha": commit, "siblings": []}
-        with pytest.raises(Problem, match="cannot be understood"):
-            parse_repository(facts, asked=NAME, revision=None)
-    no_file = {"id": NAME, "sha": "0" * 40, "siblings": [None]}
-    with pytest.raises(Problem, match="cannot be understood"):
-        parse_repository(no_file, asked=NAME, revision=None)
+        with subtests.test(commit=commit), pytest.raises(Problem, match=ODD):
+            listing(sound, commit=commit)
+    with pytest.raises(Problem, match=ODD):
+        listing(None)

@@ -9,12 +9,14 @@ import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.hub import marks
 from models.hub.cache_layout import has_digest
 from models.hub.fetch import Stopped, completed, fetch
 from models.hub.marks import mark_path, unmark
 from models.hub.watching import WINDOW_SECONDS, Meter, Work
+from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
 
@@ -31,45 +33,30 @@ def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client):
     assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
 
 
-def test_the_hubs_own_client_sees_it_whole(client, monkeypatch):
+def test_the_hubs_own_client_and_ours_have_one_cache(client, tmp_path, monkeypatch):
     monkeypatch.setattr("models.hub.cache_layout._BLOCK_BYTES", 50_000)
+    disable_progress_bars()
+    server, wanted = client.server, sorted(NEEDED)
     path = client.fetch()
     assert client.is_right()
     assert not list((client.folder / "blobs").glob("*.incomplete"))
-    disable_progress_bars()
-    sent = client.server.sent_bytes
-    theirs = snapshot_download(
-        NAME,
-        cache_dir=client.cache,
-        endpoint=client.server.endpoint,
-        allow_patterns=sorted(NEEDED),
-        revision=path.name,
-    )
-    assert Path(theirs) == path
-    assert client.server.sent_bytes == sent
+    sent = server.sent_bytes
+    hub = {"endpoint": server.endpoint, "allow_patterns": wanted}
+    theirs = snapshot_download(NAME, cache_dir=client.cache, revision=path.name, **hub)
+    assert (Path(theirs), server.sent_bytes) == (path, sent)
     info = scan_cache_dir(client.cache)
     assert not info.warnings
     assert not info.incomplete_files
     (repository,) = info.repos
-    assert repository.repo_id == NAME
-    assert repository.refs.keys() == {"main"}
+    assert (repository.repo_id, repository.refs.keys()) == (NAME, {"main"})
 
-
-def test_what_the_hubs_own_client_fetched_is_taken_over(client):
-    disable_progress_bars()
-    theirs = Path(
-        snapshot_download(
-            NAME,
-            cache_dir=client.cache,
-            endpoint=client.server.endpoint,
-            allow_patterns=sorted(NEEDED),
-        )
-    )
-    assert not completed(theirs, home=client.home)
-    sent = client.server.sent_bytes
-    assert client.fetch() == theirs
-    assert client.server.sent_bytes - sent < 1_000  # the config, which is looked at first
-    assert completed(theirs, home=client.home)
+    other = Client(server, tmp_path / "other")
+    theirs = Path(snapshot_download(NAME, cache_dir=other.cache, **hub))
+    assert not completed(theirs, home=other.home)
+    sent = server.sent_bytes
+    assert other.fetch() == theirs
+    assert server.sent_bytes - sent < 1_000  # the config, which is looked at first
+    assert completed(theirs, home=other.home)
 
 
 def damage(blob):
@@ -80,22 +67,16 @@ def damage(blob):
     os.utime(blob, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_a_damaged_file_without_a_mark_is_fetched_again(client):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    damage((path / "model-1-of-2.safetensors").resolve())
-    client.fetch()
-    assert client.is_right()
-
-
-def test_a_cache_may_be_reached_by_a_link(client, tmp_path):
+def test_without_a_mark_it_is_checked_and_fetched_again_also_through_a_link(client, tmp_path):
     path = client.fetch()
     (tmp_path / "link").symlink_to(client.cache)
     same = tmp_path / "link" / path.relative_to(client.cache)
     assert completed(same, home=client.home)
     unmark(same, home=client.home)
     assert not completed(path, home=client.home)
+    damage((path / "model-1-of-2.safetensors").resolve())
     client.fetch()
+    assert client.is_right()
     assert completed(same, home=client.home)
     assert not completed(client.cache, home=client.home)
 
@@ -166,25 +147,29 @@ def test_a_mark_holds_where_it_cannot_be_renewed(client, monkeypatch):
     assert completed(path, home=client.home)
 
 
-def test_progress_is_told_in_the_callers_thread(client):
+def test_progress_is_told_in_the_callers_thread_which_may_end_it(client):
+    def end(told):
+        raise KeyboardInterrupt
+
     client.server.block_seconds = 0.02
-    seen = []
-    threads = set()
+    with pytest.raises(KeyboardInterrupt):
+        client.fetch(progress=end)
+    seen, threads = [], set()
 
     def progress(told):
         seen.append(told)
         threads.add(threading.current_thread())
 
     client.fetch(progress=progress)
+    assert client.is_right()
     total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
     assert threads == {threading.current_thread()}
     assert {one.total_bytes for one in seen} == {total}
-    assert seen[-1].done_bytes == total
     assert len(seen) >= 2
     done = [one.done_bytes for one in seen]
     assert done == sorted(done)
-    assert seen[-1].status == "running"
-    assert seen[-1].revision == client.snapshot.name
+    assert (seen[-1].status, seen[-1].revision) == ("running", client.snapshot.name)
+    assert done[-1] == total
     assert any(one.bytes_per_second > 0 for one in seen)
 
 
@@ -211,16 +196,6 @@ def test_a_stopped_download_goes_on_where_it_was(client):
     assert client.is_right()
     assert client.server.sent_bytes - before < came + 1_000
     assert any(asked.range for asked in client.server.requests("/cdn/"))
-
-
-def test_an_exception_of_the_callers_ends_the_download(client):
-    def progress(told):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        client.fetch(progress=progress)
-    client.fetch()
-    assert client.is_right()
 
 
 def test_the_token_goes_to_the_hub_alone(client):
@@ -277,10 +252,20 @@ def test_contents_that_are_the_same_come_once(client):
     assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer
 
 
-# How fast a download is, by what was received over the last seconds.
+def test_a_rate_is_of_the_last_seconds_and_of_what_came_in_them(client):
+    meter = Meter()
+    meter.tell(0.0, 1_000_000)  # was there before
+    meter.tell(0.0, 1_000_500)  # in no time
+    assert (meter.bytes_per_second, meter.seconds_left(100)) == (0.0, None)
+    meter.tell(1.0, 0)  # it was thrown away
+    meter.tell(2.0, 10)
+    assert meter.bytes_per_second == 10.0
+    for second in range(3, 10 + 2 * int(WINDOW_SECONDS)):
+        meter.tell(float(second), 500 + 100 * second)
+    assert meter.bytes_per_second == 100.0
+    assert meter.seconds_left(1_000) == 10.0
+    assert meter.seconds_left(0) == 0.0
 
-
-def test_what_was_received_before_is_in_no_rate(client):
     seen, fetching = [], Future()
 
     def progress(told):
@@ -294,16 +279,42 @@ def test_what_was_received_before_is_in_no_rate(client):
     assert seen == [(0, 0.0), (500, 0.0), (500, 0.0), (500, 0.0)]
 
 
-def test_a_rate_is_of_the_last_seconds():
-    meter = Meter()
-    meter.tell(0.0, 1_000_000)  # was there before
-    meter.tell(0.0, 1_000_500)  # in no time
-    assert (meter.bytes_per_second, meter.seconds_left(100)) == (0.0, None)
-    meter.tell(1.0, 0)  # it was thrown away
-    meter.tell(2.0, 10)
-    assert meter.bytes_per_second == 10.0
-    for second in range(3, 10 + 2 * int(WINDOW_SECONDS)):
-        meter.tell(float(second), 500 + 100 * second)
-    assert meter.bytes_per_second == 100.0
-    assert meter.seconds_left(1_000) == 10.0
-    assert meter.seconds_left(0) == 0.0
+# Drafters of others are fetched like models; what cannot be used is refused early.
+
+
+@pytest.mark.parametrize(
+    ("layout", "weights"),
+    [
+        ("dspark-liquid", "model.safetensors"),
+        ("medusa", "medusa_lm_head.safetensors"),
+        ("mtp-huggingface", "mtp.safetensors"),
+    ],
+)
+def test_a_drafter_is_fetched(server, tmp_path, layout, weights):
+    """Its network is our own: the code that comes along is neither fetched nor run."""
+    made = drafter_layout(layout)
+    made.config["auto_map"] = {"AutoModel": "modeling_drafter.Drafter"}
+    files = drafter_files(made, tmp_path / "made", weights=weights)
+    server.repositories["a/drafter"] = files | {"modeling_drafter.py": b"raise SystemExit"}
+    client = Client(server, tmp_path, name="a/drafter")
+    path = client.fetch()
+    assert {file.name for file in path.iterdir()} == files.keys()
+    assert completed(path, home=client.home)
+    assert describe_drafter(path).kind == made.expected["kind"]
+
+
+def test_a_drafter_that_cannot_be_used_is_refused_before_it_is_fetched(server, tmp_path, subtests):
+    for layout, message, remedy in [
+        ("refused-pickled", "pickled", "safetensors"),
+        ("refused-unknown-kind", "architecture", "another"),
+        ("refused-quantized-by-others", "compressed-tensors", "16-bit"),
+        ("refused-layers-that-cannot-be", "layers", "another"),
+    ]:
+        name = f"a/{layout}"
+        server.repositories[name] = drafter_files(drafter_layout(layout), tmp_path / layout)
+        with subtests.test(layout=layout):
+            with pytest.raises(Problem, match=message) as refusal:
+                Client(server, tmp_path, name=name).fetch()
+            assert remedy in refusal.value.remedy
+            assert not server.requests(".safetensors")
+            assert not server.requests(".bin")

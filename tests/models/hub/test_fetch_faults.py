@@ -20,7 +20,7 @@ from models.hub.fetch import completed
 from models.hub.stopping import Stop
 from models.installed import store
 from tests.support.models.hub_models import NAME, NEEDED
-from tests.support.models.hub_server import Refusal, Told, sha256
+from tests.support.models.hub_server import Refusal, sha256
 from tests.support.mostly_slow import mostly_slow
 
 WEIGHTS = "model-1-of-2.safetensors"
@@ -53,16 +53,6 @@ def recovers(client):
     assert not list(client.folder.rglob("*.incomplete"))
 
 
-def test_broken_connections_are_resumed(client):
-    client.server.drop_after = 30_000
-    recovers(client)
-    ranges = [asked.range for asked in client.server.requests(f"/cdn/{NAME}") if asked.range]
-    assert ranges.count("bytes=30000-") == 2
-    assert ranges.count("bytes=150000-") == 2
-    total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
-    assert client.server.sent_bytes < total + 1_000
-
-
 @pytest.mark.slow
 def test_a_hub_that_stalls_is_given_up_and_resumed(client, monkeypatch):
     client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=1.0)
@@ -77,42 +67,49 @@ def test_a_hub_that_stalls_is_given_up_and_resumed(client, monkeypatch):
     recovers(client)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
-    ("status", "times"),
-    mostly_slow(
-        [(503, 3), *((status, 1) for status in (408, 429, 500, 502, 503, 504))],
-        quick=[(503, 3), (429, 1)],
-    ),
+    ("status", "said", "waits"),
+    [
+        (503, "", [1.0, 2.0, 4.0]),
+        (429, "11", [11.0] * 2),
+        (503, "until 200 seconds later", [pytest.approx(150, abs=50)] * 2),
+        *((status, "", [1.0]) for status in (408, 429, 500, 502, 503, 504)),
+    ],
 )
-def test_passing_refusals_are_tried_again(client, pauses, status, times):
-    client.server.refusals[f"/resolve/{client.server.commit(NAME)}/{WEIGHTS}"] = Refusal(
-        status, times
-    )
+def test_passing_refusals_are_tried_again_after_a_while(client, pauses, status, said, waits):
+    if said.startswith("until"):
+        said = format_datetime(datetime.now(UTC) + timedelta(seconds=200), usegmt=True)
+    refusal = Refusal(status, len(waits), {"Retry-After": said} if said else {})
+    client.server.refusals[f"/resolve/{client.server.commit(NAME)}/{WEIGHTS}"] = refusal
     client.fetch(wait_seconds=1.0)
     assert client.is_right()
-    assert pauses == [1.0, 2.0, 4.0][:times]
+    assert pauses == waits
 
 
+SIGN_IN = b"<html>sign in</html>"
+
+
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
 @pytest.mark.parametrize(
     "answer",
-    mostly_slow(
-        [
-            Refusal(200, 2, {"Content-Type": "text/html; charset=utf-8"}, b"<html>sign in</html>"),
-            Refusal(200, 2, {"Content-Type": "text/plain"}, b"sign in"),
-            Refusal(200, 2, {"Content-Type": "text/html"}, b"<html>" + bytes(400_000)),
-            Refusal(203, 2, {}, b"x" * 150_080),
-            Refusal(204, 2, {}, b""),
-            Refusal(302, 2, {}, b"no place is named"),
-            Refusal(206, 2, {"Content-Range": "bytes 100000-100006/9000000"}, b"sign in"),
-            Refusal(206, 2, {}, b"sign in"),
-        ],
-        quick=[
-            Refusal(200, 2, {"Content-Type": "text/html; charset=utf-8"}, b"<html>sign in</html>"),
-            Refusal(200, 2, {"Content-Type": "text/plain"}, b"sign in"),
-        ],
-    ),
+    [
+        Refusal(200, 2, {"Content-Type": "text/html; charset=utf-8"}, SIGN_IN),
+        Refusal(200, 2, {"Content-Type": "text/plain"}, b"sign in"),
+        *(
+            pytest.param(answer, marks=pytest.mark.slow)
+            for answer in (
+                Refusal(200, 2, {"Content-Type": "text/html"}, b"<html>" + bytes(400_000)),
+                Refusal(203, 2, {}, b"x" * 150_080),
+                Refusal(204, 2, {}, b""),
+                Refusal(302, 2, {}, b"no place is named"),
+                Refusal(206, 2, {"Content-Range": "bytes 100000-100006/9000000"}, b"sign in"),
+                Refusal(206, 2, {}, b"sign in"),
+            )
+        ),
+    ],
+    ids=lambda answer: f"{answer.status} {answer.body[:7]}",
 )
-@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
 def test_another_answer_is_not_taken_for_a_file(client, pauses, name, answer):
     data = client.server.repositories[NAME][WEIGHTS]
     partly_fetched(client, data, data[:100_000])
@@ -142,53 +139,28 @@ def test_the_first_questions_are_asked_as_patiently(client, monkeypatch):
     assert len(waited) == 2
 
 
-@pytest.mark.parametrize(("status", "said"), [(429, "11"), (503, None)])
-def test_the_hub_says_how_long_or_until_when_to_wait(client, pauses, status, said):
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=200), usegmt=True)
-    client.server.refusals["/cdn/"] = Refusal(status, 2, headers={"Retry-After": said or later})
-    client.fetch()
-    assert client.is_right()
-    assert pauses == ([11.0] * 2 if said else [pytest.approx(150, abs=50)] * 2)
-
-
-def test_a_long_wait_is_left_to_the_person(client, pauses):
-    client.server.refusals["/cdn/"] = Refusal(429, headers={"Retry-After": "4000"})
-    assert "in 4000 seconds" in fails(client, "limits the number").remedy
-    assert pauses == []
-    client.server.refusals.clear()
-    recovers(client)
-
-
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("status", "headers", "message"),
-    mostly_slow(
-        [
-            (401, {}, "rejected the token"),
-            (403, {}, "no access"),
-            (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
-            (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
-            (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
-            (410, {}, "answered 410"),
-            (429, {}, "limits the number"),
-            (500, {}, "answered 500"),
-        ],
-        quick=[(401, {}, "rejected the token"), (500, {}, "answered 500")],
-    ),
+    [
+        (401, {}, "rejected the token"),
+        (429, {"Retry-After": "4000"}, "limits the number"),
+        (500, {}, "answered 500"),
+        (403, {}, "no access"),
+        (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
+        (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
+        (410, {}, "answered 410"),
+        (429, {}, "limits the number"),
+    ],
 )
 def test_refusals_end_the_download_and_say_why(client, pauses, status, headers, message):
     client.server.refusals[f"/{WEIGHTS}"] = Refusal(status, headers=headers)
     fails(client, message)
     asked = client.server.requests(f"/{WEIGHTS}")
-    assert len(asked) == (problems.ATTEMPTS if status in (429, 500) else 1)
+    again = status in (429, 500) and not headers  # a long wait is left to the user
+    assert len(asked) == (problems.ATTEMPTS if again else 1)
     client.server.refusals.clear()
-    recovers(client)
-
-
-def test_a_gated_repository(client):
-    client.server.told[NAME] = Told(gated="manual")
-    client.server.granted = {"hf_good"}
-    assert "hf auth login" in fails(client, "is gated").remedy
-    client.hub = Hub(endpoint=client.server.endpoint, token="hf_good")
     recovers(client)
 
 
@@ -221,38 +193,29 @@ def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client):
     assert client.server.requests(f"/{WEIGHTS}")[-1].range == "bytes=50000-"
 
 
-def test_a_hub_that_sends_too_much(client):
-    client.server.excess = b"more"
-    client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
-        client.server.repositories[NAME]["config.json"]
-    )
+def test_a_hub_that_sends_too_much_or_has_too_little(client):
+    server = client.server
+    files, server.excess = server.repositories[NAME], b"more"
+    place = f"/{NAME}/resolve/{server.commit(NAME)}/config.json"
+    server.answers[place] = files["config.json"]
     fails(client, "sends more of .* than the .* bytes that")
-    client.server.excess = b""
+    server.excess = b""
     recovers(client)
-
-
-def test_there_must_be_room(client, monkeypatch):
-    partly_fetched(client, client.server.repositories[NAME][WEIGHTS], bytes(150_081))  # too long
-    with monkeypatch.context() as patch:
-        full = SimpleNamespace(free=300_000)
-        patch.setattr(shutil, "disk_usage", lambda path: full)
-        assert "Make room" in fails(client, r"needs 320 kB more, .* 300 kB left").remedy
-        assert not client.server.requests("/resolve/")
-    recovers(client)
-
-
-def test_of_what_is_refused_nothing_is_listed(client, monkeypatch):
-    config = client.server.repositories[NAME]["config.json"]
-    client.server.repositories[NAME]["config.json"] = b'{"model_type": "own"}'
-    fails(client, "does not know")
-    client.server.repositories[NAME]["config.json"] = config
-    full = SimpleNamespace(free=0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    fails(client, "Make room|0 bytes left")
-    assert store.incomplete(home=client.home, cache=client.cache) == []
+    del files[OTHER_WEIGHTS]
+    with pytest.raises(Problem, match="not whole on the hub"):
+        client.fetch()
+    assert not completed(client.snapshot, home=client.home)
 
 
 def test_a_disk_that_fills_up(client, monkeypatch):
+    taken = bytearray()
+
+    def take(block):  # a part, as a nearly full disk does
+        taken.extend(block[:7])
+        return len(block[:7])
+
+    transfer._write(Mock(write=take), bytes(range(100)))
+    assert taken == bytes(range(100))
     written = 0
 
     def write(output, block):
@@ -271,24 +234,6 @@ def test_a_disk_that_fills_up(client, monkeypatch):
     recovers(client)
 
 
-def test_a_disk_that_takes_a_part_of_a_block():
-    taken = bytearray()
-
-    def write(block):
-        taken.extend(block[:7])
-        return len(block[:7])
-
-    transfer._write(Mock(write=write), bytes(range(100)))
-    assert taken == bytes(range(100))
-
-
-def test_a_cache_that_may_not_be_written(client):
-    client.cache.parent.mkdir(exist_ok=True)
-    client.cache.write_text("a file")
-    with pytest.raises(Problem, match=r"cannot be stored.*may write there"):
-        client.fetch()
-
-
 def test_links_in_the_cache_are_not_written_through(client, tmp_path):
     data = client.server.repositories[NAME][WEIGHTS]
     outside = tmp_path / "precious"
@@ -305,24 +250,32 @@ def test_links_in_the_cache_are_not_written_through(client, tmp_path):
     assert outside.read_bytes() == b"precious"
 
 
-def test_a_repository_that_lacks_a_part_of_its_weights_is_said_to(client):
-    del client.server.repositories[NAME][OTHER_WEIGHTS]
-    with pytest.raises(Problem, match="not whole on the hub"):
-        client.fetch()
-    assert not completed(client.snapshot, home=client.home)
-
-
-def test_code_is_refused_before_anything_comes(client):
+def test_what_is_refused_before_anything_comes_leaves_nothing(client, monkeypatch):
     files = client.server.repositories[NAME]
-    for config, reason in (
+    config, weights = files["config.json"], files[WEIGHTS]
+    for told, reason in (
         (b'{"model_type": "llama", "model_file": "modeling_tiny.py"}', "program code"),
         (b'{"model_type": "own", "auto_map": {"AutoModel": "x.Y"}}', "program code"),
         (b'{"model_type": "own"}', "does not know: 'own'"),
         (b'{"model_type": 3}', "does not know: 3"),
     ):
-        files["config.json"] = config
+        files["config.json"] = told
         fails(client, reason)
     assert not client.server.requests("/cdn/")
+    files["config.json"] = config
+    client.server.asked.clear()
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=300_000))
+        assert "Make room" in fails(client, r"needs 320 kB .*, .* 300 kB left").remedy
+        assert store.incomplete(home=client.home, cache=client.cache) == []
+        partly_fetched(client, weights, bytes(len(weights) + 1))  # too long to go on from
+        fails(client, r"needs 320 kB more, .* 300 kB left")
+    assert not client.server.requests("/resolve/")
+    recovers(client)
+    client.cache = client.cache.with_name("a file")
+    client.cache.write_text("")
+    with pytest.raises(Problem, match=r"cannot be stored.*may write there"):
+        client.fetch()
 
 
 def test_two_at_once_fetch_it_once(client, tmp_path):

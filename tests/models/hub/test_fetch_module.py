@@ -40,13 +40,9 @@ def tensors_of(layout):
     return {name: generator.random(shape).astype(numpy.float16) for name, shape in shapes.items()}
 
 
+@cache
 def published(layout, *, shards=3):
     """The target as it is published: its tensors spread over some files, with their index."""
-    return dict(_published(layout, shards))
-
-
-@cache
-def _published(layout, shards):
     tensors = tensors_of(layout)
     names = [f"model-{number:05d}-of-{shards:05d}.safetensors" for number in range(1, shards + 1)]
     places = {name: names[number % shards] for number, name in enumerate(tensors)}
@@ -74,6 +70,10 @@ def is_right(folder, layout):
     return found.keys() == own.keys() and all((found[name] == own[name]).all() for name in own)
 
 
+def without_module(tensors):
+    return {name: array for name, array in tensors.items() if not name.startswith("mtp.")}
+
+
 @pytest.mark.parametrize(
     ("layout", "shards"),
     mostly_slow(product(LAYOUTS, [1, 3]), quick=[(LAYOUTS[0], 3), (LAYOUTS[1], 1)]),
@@ -91,14 +91,6 @@ def test_only_the_modules_bytes_are_fetched(client, server, layout, shards):
     assert server.sent_bytes < own_bytes + 20_000  # headers, config and index
     assert sum(map(len, server.repositories[NAME].values())) > 1_500_000
     assert list((client.home / "drafters").iterdir()) == [folder]
-
-
-def test_an_index_of_other_files_is_passed_over(client, server):
-    files = published(LAYOUTS[0])
-    places = json.loads(files[INDEX])["weight_map"]
-    old = {name: file.replace("-of-00003", "-of-00009") for name, file in places.items()}
-    server.repositories[NAME] = files | {INDEX: json.dumps({"weight_map": old}).encode()}
-    assert is_right(fetch(client), LAYOUTS[0])
 
 
 def test_what_lies_between_the_modules_tensors_is_not_fetched(client, server, tmp_path):
@@ -120,12 +112,16 @@ def test_what_lies_between_the_modules_tensors_is_not_fetched(client, server, tm
 
 
 def test_one_that_is_there_is_not_fetched_again(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
+    files = published(LAYOUTS[0])
+    places = json.loads(files[INDEX])["weight_map"]
+    old = {name: file.replace("-of-00003", "-of-00009") for name, file in places.items()}
+    files = files | {INDEX: json.dumps({"weight_map": old}).encode()}  # which is passed over
+    server.repositories[NAME] = files
     folder = fetch(client)
     asked = len(server.asked)
     assert fetch(client) == folder
     assert [one.path for one in server.asked[asked:]] == [f"/api/models/{NAME}"]
-    server.repositories[NAME]["README.md"] = b"# Another commit\n"
+    files["README.md"] = b"# Another commit\n"
     sent = server.sent_bytes
     with pytest.raises(Problem, match="exists already") as refused:
         fetch(client)
@@ -146,22 +142,17 @@ def test_repositories_with_one_last_name_have_modules_of_their_own(client, serve
 
 
 def test_a_file_beside_the_model_is_fetched_whole(client, server):
-    layout = drafter_layout("mtp-mlx-4bit")
-    files = published("mtp-huggingface-inside", shards=1)
-    trunk = {
-        name: array
-        for name, array in tensors_of("mtp-huggingface-inside").items()
-        if not name.startswith("mtp.")
-    }
-    kinds = {"BF16": numpy.float16, "U32": numpy.uint32}
+    files, kinds = published(LAYOUTS[0], shards=1), {"BF16": numpy.float16, "U32": numpy.uint32}
     module = {
         name: numpy.ones(each.shape, dtype=kinds[each.dtype])
-        for name, each in layout.tensors.items()
+        for name, each in drafter_layout("mtp-mlx-4bit").tensors.items()
     }
     config = json.loads(files["config.json"])
     config |= {"quantization": {"bits": 4, "group_size": 32}}
-    files |= {"model.safetensors": save(trunk), MODULE_NAME: save(module)}
-    server.repositories[NAME] = files | {"config.json": json.dumps(config).encode()}
+    trunk = {"model.safetensors": save(without_module(tensors_of(LAYOUTS[0])))}
+    server.repositories[NAME] = (
+        files | trunk | {MODULE_NAME: save(module), "config.json": json.dumps(config).encode()}
+    )
     folder = fetch(client)
     assert describe_drafter(folder).kind == "mtp"
     assert load_file(folder / MODULE_NAME).keys() == module.keys()
@@ -193,46 +184,24 @@ def test_what_was_received_before_a_stop_is_kept(client, server, monkeypatch):
     assert told[-1].done_bytes == told[-1].total_bytes == own_bytes
 
 
-def without_module(files):
-    trunk = {
-        name: array for name, array in tensors_of(LAYOUTS[0]).items() if not name.startswith("mtp")
-    }
-    return {"config.json": files["config.json"], "model.safetensors": save(trunk)}
-
-
-def eight_bits(files):
-    config = json.loads(files["config.json"])
-    config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3"}
-    return files | {"config.json": json.dumps(config).encode()}
-
-
-def damaged(files):
-    return {name: b"\xff" * 9_000 if "model-" in name else data for name, data in files.items()}
-
-
-def no_index(files):
-    return files | {INDEX: b"[]"}
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (without_module, "no MTP module"),
-        (eight_bits, r"quantized .*fp8"),
-        (damaged, "damaged"),
-        (no_index, "index"),
-    ],
-)
-def test_what_cannot_be_fetched_says_why(client, server, change, match):
-    server.repositories[NAME] = change(published(LAYOUTS[0]))
-    with pytest.raises(Problem, match=match):
-        fetch(client)
-    assert not (client.home / "drafters").exists()
-    assert server.sent_bytes < 100_000
-
-
-def test_a_hub_without_ranges_sends_no_gigabytes(client, server):
-    server.repositories[NAME] = published(LAYOUTS[0])
-    server.ranges = False
+def test_what_cannot_be_fetched_says_why(client, server, subtests):
+    files = published(LAYOUTS[0])
+    trunk = save(without_module(tensors_of(LAYOUTS[0])))
+    fp8 = {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3"}}
+    config = json.dumps(json.loads(files["config.json"]) | fp8).encode()
+    damaged = {name: b"\xff" * 9_000 for name in files if "model-" in name}
+    for changed, match in [
+        ({"config.json": files["config.json"], "model.safetensors": trunk}, "no MTP module"),
+        (files | {"config.json": config}, r"quantized .*fp8"),
+        (files | damaged, "damaged"),
+        (files | {INDEX: b"[]"}, "index"),
+    ]:
+        server.repositories[NAME] = changed
+        with subtests.test(match=match):
+            with pytest.raises(Problem, match=match):
+                fetch(client)
+            assert not (client.home / "drafters").exists()
+            assert server.sent_bytes < 400_000
+    server.repositories[NAME], server.ranges = files, False
     with pytest.raises(Problem, match="does not send parts"):
         fetch(client)

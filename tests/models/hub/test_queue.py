@@ -6,18 +6,24 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from models.errors import Problem
 from models.hub.queue import FILE_NAME, INTERRUPTED, SAVE_SECONDS, Queue, QueueBusy
 from models.installed.added_folders import add_folder
 from models.records import Download
+from tests.support.mostly_slow import examples
 
 GIVE_UP = Problem("It is gone.", "Try another one.")
 
@@ -42,14 +48,9 @@ def test_one_of_a_repository_is_queued_and_another_revision_takes_its_place(queu
         ("a/b", "v2"),
         ("c/d", ""),
     ]
-
-
-def test_what_is_not_in_the_queue(queue, subtests):
-    for action in ["pause", "resume", "cancel"]:
-        with subtests.test(action=action):
-            queue.enqueue("a/b")
-            with pytest.raises(Problem, match="c/d is not among the downloads"):
-                getattr(queue, action)("c/d")
+    for action in (queue.pause, queue.resume, queue.cancel):
+        with pytest.raises(Problem, match="e/f is not among the downloads"):
+            action("e/f")
 
 
 def test_all_are_fetched_in_order(queue, tmp_path):
@@ -98,75 +99,56 @@ def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue):
     assert (again.status, again.problem, again.remedy) == ("queued", "", "")
 
 
-@pytest.mark.parametrize("again", ["resume", "enqueue"])
 @pytest.mark.parametrize("noticed", [False, True])
-def test_paused_and_resumed_it_goes_on(queue, tmp_path, again, noticed):
-    queue.enqueue("x/1")
+@pytest.mark.parametrize("again", ["resumed", "queued again", "in another revision"])
+def test_what_was_changed_while_it_ran_goes_on(queue, tmp_path, again, noticed):
+    queue.enqueue("x/1", "v1")
     other, begun = Queue(home=tmp_path), []
 
     def fetch(download, report, cancelled):
-        begun.append(download.repository)
-        if len(begun) == 1:
+        begun.append(download.revision)
+        if len(begun) > 1:
+            return
+        if again == "in another revision":
+            other.enqueue("x/1", "v2")
+            assert not noticed or cancelled()
+        else:
             other.pause("x/1")
             assert not noticed or cancelled()
-            getattr(other, again)("x/1")
-            if noticed:
-                raise KeyboardInterrupt
-            assert not cancelled()
-
-    with suppress(KeyboardInterrupt):
-        queue.run(fetch)
-    assert statuses(queue) == {"x/1": "queued" if noticed else "done"}
-    queue.run(fetch)
-    assert begun == ["x/1"] * (1 + noticed)
-
-
-@pytest.mark.parametrize("noticed", [False, True])
-def test_a_new_revision_while_the_old_one_runs(queue, tmp_path, noticed):
-    queue.enqueue("x/1", "v1")
-    begun = []
-
-    def fetch(download, report, cancelled):
-        begun.append(download.revision)
-        if download.revision == "v1":
-            Queue(home=tmp_path).enqueue("x/1", "v2")
-            assert not noticed or cancelled()
-            if noticed:
-                raise GIVE_UP
+            other.resume("x/1") if again == "resumed" else other.enqueue("x/1", "v1")
+            assert noticed or not cancelled()
+        if noticed:
+            raise GIVE_UP
 
     queue.run(fetch)
-    assert begun == ["v1", "v2"]
+    assert statuses(queue) == {"x/1": "done"}
+    if again == "in another revision":
+        assert begun == ["v1", "v2"]
+    else:
+        assert begun == ["v1"] * (1 + noticed)
 
 
-def test_stopped_it_is_paused_and_the_rest_waits(queue):
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(KeyboardInterrupt(), ("paused", "", "")), (GIVE_UP, ("paused", "", "")),
+     (ZeroDivisionError("by zero"), ("failed", "x/1 failed unexpectedly: by zero.", "Try again."))],
+)  # fmt: skip
+def test_of_what_was_stopped_or_broke_the_queue_knows_how(queue, error, left):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     stop = threading.Event()
 
     def fetch(download, report, cancelled):
-        stop.set()
-        assert cancelled()
-        raise GIVE_UP
-
-    queue.run(fetch, stopped=stop.is_set)
-    assert statuses(queue) == {"x/1": "paused", "x/2": "queued"}
-    assert {one.status for one in queue.resume_all()} == {"queued"}
-
-
-@pytest.mark.parametrize(
-    ("error", "left"),
-    [(KeyboardInterrupt(), ("paused", "", "")),
-     (ZeroDivisionError("by zero"), ("failed", "x/1 failed unexpectedly: by zero.", "Try again."))],
-)  # fmt: skip
-def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(queue, error, left):
-    def fetch(download, report, cancelled):
+        if error is GIVE_UP:
+            stop.set()
+            assert cancelled()
         raise error
 
-    queue.enqueue("x/1")
-    with pytest.raises(type(error)):
-        queue.run(fetch)
-    (there,) = queue.downloads()
-    assert (there.status, there.problem, there.remedy) == left
+    with suppress(Problem) if error is GIVE_UP else pytest.raises(type(error)):
+        queue.run(fetch, stopped=stop.is_set)
+    first, second = queue.downloads()
+    assert (first.status, first.problem, first.remedy, second.status) == (*left, "queued")
+    assert {one.status for one in queue.resume_all()} == {"queued"}
 
 
 KILLED = """
@@ -252,22 +234,11 @@ def test_progress_is_seen_by_others_now_and_then(queue, tmp_path):
     assert queue.downloads() == [Download("x/1", "abc", "done", 4, 4)]
 
 
-def damage(home, data):
-    (home / FILE_NAME).write_bytes(data)
-    queue = Queue(home=home)
-    assert queue.downloads() == []
-    aside = home / "downloads.damaged.json"
-    assert aside.read_bytes() == data
-    assert "damaged" in queue.notice
-    assert str(aside) in queue.notice
-    queue.enqueue("y/1")
-    assert statuses(Queue(home=home)) == {"y/1": "queued"}
-
-
 SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
 
 
-def test_entries_that_are_none(tmp_path, subtests):
+def test_a_queue_that_cannot_be_understood_is_put_aside(tmp_path, subtests):
+    path, aside = tmp_path / FILE_NAME, tmp_path / "downloads.damaged.json"
     for downloads in [
         3,
         [{}],
@@ -282,24 +253,148 @@ def test_entries_that_are_none(tmp_path, subtests):
         [SOUND | {"seconds_left": float("inf")}],
     ]:
         with subtests.test(downloads=downloads):
-            damage(tmp_path, json.dumps({"downloads": downloads}).encode())
-    newer = {"downloads": [SOUND | {"mirror": "x"}], "version": 7}  # is none
-    (tmp_path / FILE_NAME).write_text(json.dumps(newer))
+            path.write_text(text := json.dumps({"downloads": downloads}))
+            queue = Queue(home=tmp_path)
+            assert queue.downloads() == []
+            assert aside.read_text() == text
+            assert str(aside) in queue.notice
+            queue.enqueue("y/1")
+            assert statuses(Queue(home=tmp_path)) == {"y/1": "queued"}
+    path.write_text(json.dumps({"downloads": [SOUND | {"mirror": "x"}], "version": 7}))  # newer
     assert Queue(home=tmp_path).downloads() == [Download("x/1", "main", "queued", 0, 0)]
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
-def test_a_queue_that_cannot_be_locked_is_read(tmp_path, monkeypatch, number):
+def test_a_queue_that_cannot_be_locked_is_read(tmp_path, monkeypatch, subtests):
     queue = Queue(home=tmp_path)
     queue.enqueue("o/x")
+    for number in [errno.EACCES, errno.EROFS, errno.ENOSPC]:
 
-    def refuse(*_, **__):
-        raise OSError(number, os.strerror(number), "lock")
+        def refuse(*_, number=number, **__):
+            raise OSError(number, os.strerror(number), "lock")
 
-    monkeypatch.setattr(FileLock, "acquire", refuse)
-    assert [each.repository for each in queue.downloads()] == ["o/x"]
-    assert not queue.is_run()
-    with pytest.raises(Problem, match=os.strerror(number)):
-        queue.enqueue("o/y")
-    with pytest.raises(Problem, match=os.strerror(number)):
-        add_folder(tmp_path, home=tmp_path)
+        monkeypatch.setattr(FileLock, "acquire", refuse)
+        with subtests.test(number=number):
+            assert [each.repository for each in queue.downloads()] == ["o/x"]
+            assert not queue.is_run()
+            with pytest.raises(Problem, match=os.strerror(number)):
+                queue.enqueue("o/y")
+            with pytest.raises(Problem, match=os.strerror(number)):
+                add_folder(tmp_path, home=tmp_path)
+
+
+# Whatever is done to the queue, in whatever order, it is what a plain list would be.
+
+
+NAMES = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
+
+
+class History(RuleBasedStateMachine):
+    """`expected`: name to status, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.home = Path(self.folder.name)
+        self.queue = Queue(home=self.home)
+        self.expected = {}
+
+    def teardown(self):
+        self.folder.cleanup()
+
+    @invariant()
+    def is_as_expected(self):
+        told = [(one.repository, one.status) for one in self.queue.downloads()]
+        assert told == list(self.expected.items())
+
+    @rule(name=NAMES)
+    def enqueue(self, name):
+        if self.expected.get(name) == "done":
+            del self.expected[name]
+        self.expected[name] = "queued"
+        self.queue.enqueue(name)
+
+    @rule(name=NAMES)
+    def pause(self, name):
+        if name in self.expected:
+            self.queue.pause(name)
+            if self.expected[name] == "queued":
+                self.expected[name] = "paused"
+
+    @rule(name=NAMES)
+    def resume(self, name):
+        if name in self.expected:
+            self.queue.resume(name)
+            if self.expected[name] in ("paused", "failed"):
+                self.expected[name] = "queued"
+
+    @rule()
+    def resume_all(self):
+        self.queue.resume_all()
+        for name, status in self.expected.items():
+            if status in ("paused", "failed"):
+                self.expected[name] = "queued"
+
+    @rule(name=NAMES)
+    def cancel(self, name):
+        if self.expected.pop(name, None):
+            self.queue.cancel(name)
+
+    @rule(ends=st.lists(st.sampled_from(["done", "failed", "paused", "gone"]), min_size=4))
+    def run(self, ends):
+        """Each of those that wait ends otherwise; others pause and cancel from outside."""
+        for name in [name for name, status in self.expected.items() if status == "done"]:
+            del self.expected[name]
+        waiting = [name for name, status in self.expected.items() if status == "queued"]
+        outcomes = dict(zip(waiting, ends, strict=False))
+        other = Queue(home=self.home)
+
+        def fetch(download, report, cancelled):
+            name = download.repository
+            report(replace(download, done_bytes=1, total_bytes=2))
+            if outcomes[name] == "done":
+                return
+            if outcomes[name] == "paused":
+                other.pause(name)
+            if outcomes[name] == "gone":
+                other.cancel(name)
+            assert cancelled() == (outcomes[name] != "failed")
+            raise Problem("No.", "Yes.")
+
+        self.queue.run(fetch)
+        for name, outcome in outcomes.items():
+            self.expected[name] = outcome
+            if outcome == "gone":
+                del self.expected[name]
+
+    @precondition(lambda self: "queued" in self.expected.values())
+    @rule()
+    def kill(self):
+        """What a runner leaves that was killed in the middle of the first one."""
+        path = self.home / FILE_NAME
+        plain = json.loads(path.read_text())
+        for entry in plain["downloads"]:
+            if entry["status"] == "queued":
+                entry["status"] = "running"
+                self.expected[entry["repository"]] = "failed"
+                break
+        path.write_text(json.dumps(plain))
+        self.queue = Queue(home=self.home)
+
+    @rule()
+    def start_again(self):
+        self.queue = Queue(home=self.home)
+
+    @precondition(lambda self: self.expected)
+    @rule(share=st.floats(0, 0.9))
+    def truncate(self, share):
+        path = self.home / FILE_NAME
+        data = path.read_bytes()
+        path.write_bytes(data[: int(len(data) * share)])
+        self.expected.clear()
+        self.queue = Queue(home=self.home)
+        assert self.queue.downloads() == []
+        assert self.queue.notice
+
+
+TestHistory = History.TestCase
+TestHistory.settings = settings(max_examples=examples(80), stateful_step_count=15, deadline=None)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from models.installed import store
+
 
 @pytest.fixture
 def home(tmp_path):
@@ -11,3 +13,8 @@ def home(tmp_path):
 @pytest.fixture
 def cache(tmp_path):
     return tmp_path / "cache"
+
+
+@pytest.fixture(autouse=True)
+def nothing_shipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")

@@ -22,7 +22,6 @@ def person(tmp_path, monkeypatch):
     """The home folder of a person, in which nothing is yet."""
     folder = tmp_path / "person"
     folder.mkdir()
-    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(other_programs, "OLLAMA_SERVICE", tmp_path / "service")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
@@ -158,11 +157,14 @@ def test_a_model_of_ollama_that_cannot_be_used_has_the_reason(person, cache):
         assert found[f"{name}:1"].remedy
 
 
-def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(person, cache, tmp_path):
+def test_they_are_found_by_name_imported_into_a_folder_of_ours_and_not_removed(
+    person, cache, tmp_path
+):
     root = person / ".ollama" / "models"
     in_ollama(root, "registry.ollama.ai/library/tiny:3b", {"model": gguf("qwen3")})
     studio = write(person / ".lmstudio" / "models" / "anna" / "small", model_files())
-    before = {path: path.stat().st_mtime_ns for path in person.rglob("*")}
+    (studio.parent / "linked").symlink_to(cached(tmp_path / "else", "org/model", model_files()))
+    before = {path: path.lstat().st_mtime_ns for path in person.rglob("*")}
     by_path = resolve_target(listed(cache)["tiny:3b"].path, cache=cache)
     for text in ("tiny:3b", "tiny", "TINY:3B"):
         folder = resolve_target(text, cache=cache)
@@ -172,19 +174,7 @@ def test_they_are_found_by_name_and_imported_into_a_folder_of_ours(person, cache
         assert folder.config["model_type"] == "qwen3"
     assert resolve_drafter("tiny:3b", cache=cache).path == by_path.path
     assert resolve_target("anna/small", cache=cache).path == studio
-    assert {path: path.stat().st_mtime_ns for path in person.rglob("*")} == before
-
-
-def test_they_are_not_removed(person, cache):
-    in_ollama(
-        person / ".ollama" / "models", "registry.ollama.ai/library/tiny:3b", {"model": gguf()}
-    )
-    snapshot = cached(person / "elsewhere", "org/model", model_files())
-    studio = person / ".lmstudio" / "models" / "anna"
-    studio.mkdir(parents=True)
-    (studio / "linked").symlink_to(snapshot)
-    before = sorted(person.rglob("*"))
     for name, program in (("tiny:3b", "Ollama's folder"), ("anna/linked", "LM Studio's folder")):
         with pytest.raises(Problem, match=program):
-            store.remove(listed(cache)[name], cache=person / "elsewhere")
-    assert sorted(person.rglob("*")) == before
+            store.remove(listed(cache)[name], cache=tmp_path / "else")
+    assert {path: path.lstat().st_mtime_ns for path in person.rglob("*")} == before

@@ -35,42 +35,39 @@ from tests.support.mostly_slow import mostly_slow
 NAME = "org/Model-4bit"
 
 
-@pytest.mark.parametrize("place", ["models", "drafters"])
-def test_ours(home, cache, place):
-    folder = write(home / place / "a", model_files() if place == "models" else head_files())
-    other = write(home / place / "b", model_files())
-    size = disk_bytes(folder)
-    mark_used(folder, home=home)
-    assert store.remove(find("a", home, cache), home=home, cache=cache) == size
-    assert not folder.exists()
-    assert sorted(path.name for path in (home / place).iterdir()) == [other.name]
-    assert last_used(folder, home=home) is None
+def test_ours(home, cache):
+    for place, files in (("models", model_files()), ("drafters", head_files())):
+        folder = write(home / place / "a", files)
+        other = write(home / place / "b", model_files())
+        size = disk_bytes(folder)
+        mark_used(folder, home=home)
+        assert store.remove(find("a", home, cache), home=home, cache=cache) == size
+        assert not folder.exists()
+        assert sorted(path.name for path in (home / place).iterdir()) == [other.name]
+        assert last_used(folder, home=home) is None
+        shutil.rmtree(other)
 
 
-def test_a_whole_repository(home, cache):
-    snapshot = cached(cache, NAME, model_files())
-    cached(cache, "org/other", model_files())
-    mark(snapshot, {path.name: path.resolve().name for path in snapshot.iterdir()}, home=home)
-    left = partial(cache, NAME)
-    model = find(NAME, home, cache)
-    freed = store.remove(model, home=home, cache=cache)
-    assert freed == model.size_bytes + 500
-    assert not left.parent.parent.exists()
-    assert not mark_path(snapshot, home=home).exists()
-    hub = [one.name for one in store.installed(home=home, cache=cache) if one.origin == "hub"]
-    assert hub == ["org/other"]
-    assert store.incomplete(home=home, cache=cache) == []
-
-
-def test_the_main_revision_of_two(home, cache):
+def test_one_revision_of_two_and_then_the_whole_repository(home, cache):
     old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
     main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+    cached(cache, "org/other", model_files())
     config_size = (main / "config.json").stat().st_size
     freed = store.remove(find(NAME, home, cache), home=home, cache=cache)
     assert freed == config_size, "of all else the other one has the same"
     assert (old.exists(), main.exists()) == (True, False)
-    assert find(NAME, home, cache).path == str(old)
     assert not scan_cache_dir(cache).warnings
+    model = find(NAME, home, cache)
+    assert model.path == str(old)
+    mark(old, {path.name: path.resolve().name for path in old.iterdir()}, home=home)
+    left = partial(cache, NAME)
+    freed = store.remove(model, home=home, cache=cache)
+    assert freed == model.size_bytes + 500
+    assert not left.parent.parent.exists()
+    assert not mark_path(old, home=home).exists()
+    hub = [one.name for one in store.installed(home=home, cache=cache) if one.origin == "hub"]
+    assert hub == ["org/other"]
+    assert store.incomplete(home=home, cache=cache) == []
 
 
 def test_a_gguf_model_that_is_split_goes_with_all_its_files(home, cache):
@@ -107,78 +104,72 @@ def test_payloads_shared_by_repositories_stay_until_the_last_one(home, cache):
     assert not shared.exists()
 
 
-def test_what_a_person_added_is_refused(home, cache, tmp_path):
-    folder = write(tmp_path / "disk" / "model", model_files())
-    nested = cached(tmp_path / "disk" / "hub", NAME, model_files())
-    added_folders.add_folder(tmp_path / "disk", home=home)
-    for name, path in (("model", folder), (NAME, nested)):
-        with pytest.raises(Problem, match="that you added"):
-            store.remove(find(name, home, cache), home=home, cache=cache)
-        assert inspect(path)
+def test_what_is_not_ours_is_refused(home, cache, tmp_path):
+    disk, models, outside = tmp_path / "disk", home / "models", tmp_path / "outside"
+    folders = [
+        write(disk / "model", model_files()),
+        cached(disk / "hub", NAME, model_files()),
+        write(models / "b", model_files()),
+        write(models / "c", model_files()),
+        write(outside, model_files()),
+    ]
+    added_folders.add_folder(disk, home=home)
+    (models / "a link").symlink_to(models / "b")
+    (models / "a link out").symlink_to(outside)
+    told = {each.name: each for each in store.installed(home=home, cache=cache)}
+    inside_by_its_words = models / "c" / ".." / ".." / ".." / "outside"
+    for model, refused in (
+        (told["model"], "that you added"),
+        (told[NAME], "that you added"),
+        (told["a link"], "is a link"),
+        (told["a link out"], "is a link"),
+        (replace(told["c"], path=str(outside)), None),
+        (replace(told["c"], path=str(inside_by_its_words)), None),
+    ):
+        assert model.removable == (not refused)
+        with pytest.raises(Problem, match=refused):
+            store.remove(model, home=home, cache=cache)
+        assert all(map(inspect, folders))
 
 
-@pytest.mark.parametrize("place", ["home/models/b", "outside"])
-def test_a_link_in_our_folder_is_refused(home, cache, tmp_path, place):
-    folder = write(tmp_path / place, model_files())
-    (home / "models").mkdir(parents=True, exist_ok=True)
-    (home / "models" / "a").symlink_to(folder)
-    model = find("a", home, cache)
-    assert not model.removable
-    with pytest.raises(Problem, match="is a link"):
-        store.remove(model, home=home, cache=cache)
-    assert inspect(folder)
-
-
-def test_a_record_from_elsewhere_is_refused(home, cache, tmp_path):
-    write(home / "models" / "a", model_files())
-    outside = write(tmp_path / "models" / "a", model_files())
-    model = replace(find("a", home, cache), path=str(outside))
-    with pytest.raises(Problem):
-        store.remove(model, home=home, cache=cache)
-    tricky = replace(model, path=str(home / "models" / "a" / ".." / ".." / ".." / "models" / "a"))
-    with pytest.raises(Problem):
-        store.remove(tricky, home=home, cache=cache)
-    assert inspect(outside)
-
-
-@pytest.mark.parametrize("what", ["repository", "blobs", "file", "other repository", "gguf"])
+@pytest.mark.parametrize(
+    "what", ["repository", "blobs", "file", "other repository", "gguf", "snapshot"]
+)
 def test_links_that_lead_out_of_the_cache_are_refused(home, cache, tmp_path, what):
     snapshot = cached(cache, NAME, model_files(), main=False)
-    cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     precious = write(tmp_path / "precious", {"model.safetensors": weights()})
+    weights_of_it = snapshot / "model.safetensors"
+    if what == "snapshot":
+        snapshot.rename(tmp_path / "moved")
+        snapshot.symlink_to(tmp_path / "moved")  # now the links in it lead nowhere
+        with pytest.raises(Problem, match="link"):
+            clean(home, cache)
+        assert snapshot.is_symlink()
+        assert len(list((tmp_path / "moved").iterdir())) == len(model_files())
+        return
+    cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
     repository, name = snapshot.parent.parent, f"{NAME}@aaaaaaaa"
     if what in ("repository", "blobs"):
         moved = repository / "blobs" if what == "blobs" else repository
         moved.rename(tmp_path / "moved")
         moved.symlink_to(tmp_path / "moved")
     elif what == "file":
-        (snapshot / "model.safetensors").unlink()
-        (snapshot / "model.safetensors").symlink_to(precious / "model.safetensors")
+        weights_of_it.unlink()
+        weights_of_it.symlink_to(precious / "model.safetensors")
     elif what == "gguf":
         name = "org/files/a.gguf"
-        (cached(cache, "org/files", {"b.gguf": b"b"}) / "a.gguf").symlink_to(
-            precious / "model.safetensors"
-        )
+        link = cached(cache, "org/files", {"b.gguf": b"b"}) / "a.gguf"
+        link.symlink_to(precious / "model.safetensors")
     else:
         other = cached(cache, "org/other", {"x": weights()}) / "x"
-        (snapshot / "model.safetensors").unlink()
-        (snapshot / "model.safetensors").symlink_to(os.path.relpath(other.resolve(), snapshot))
+        weights_of_it.unlink()
+        weights_of_it.symlink_to(os.path.relpath(other.resolve(), snapshot))
     before = disk_bytes(tmp_path)
-    problem = find(name, home, cache).problem
+    model = find(name, home, cache)
     with pytest.raises(Problem, match="link"):
-        store.remove(find(name, home, cache), home=home, cache=cache)
+        store.remove(model, home=home, cache=cache)
     assert disk_bytes(tmp_path) == before
-    assert find(name, home, cache).problem == problem
-
-
-def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home, cache, tmp_path):
-    snapshot = cached(cache, NAME, model_files())
-    snapshot.rename(tmp_path / "moved")
-    snapshot.symlink_to(tmp_path / "moved")  # now the links in it lead nowhere
-    with pytest.raises(Problem, match="link"):
-        clean(home, cache)
-    assert snapshot.is_symlink()
-    assert len(list((tmp_path / "moved").iterdir())) == len(model_files())
+    assert find(name, home, cache).problem == model.problem
 
 
 def test_what_cannot_be_removed_is_explained(home, cache, monkeypatch):
@@ -200,17 +191,15 @@ def test_what_cannot_be_removed_is_explained(home, cache, monkeypatch):
     shutil.rmtree(models[1].path)
     with pytest.raises(Problem, match="any more"):
         store.remove(models[1], home=home, cache=cache)
-    monkeypatch.setattr(removal.DeleteCacheStrategy, "execute", lambda self: None)
-    with pytest.raises(Problem, match="could not be deleted"):
-        store.remove(models[0], home=home, cache=cache)
-
-
-def test_a_cache_that_the_library_cannot_read_is_explained(home, cache):
-    snapshot = cached(cache, NAME, model_files())
-    (snapshot.parent / "stray").write_text("")
+    with monkeypatch.context() as patch:
+        patch.setattr(removal.DeleteCacheStrategy, "execute", lambda self: None)
+        with pytest.raises(Problem, match="could not be deleted"):
+            store.remove(models[0], home=home, cache=cache)
+    snapshot = cached(cache, "org/odd", model_files())
+    (snapshot.parent / "stray").write_text("")  # with which the hub's library reads no repository
     with pytest.raises(Problem, match="stray"):
-        store.remove(find(NAME, home, cache), home=home, cache=cache)
-    assert not any(one.name == NAME for one in store.installed(home=home, cache=cache))
+        store.remove(find("org/odd", home, cache), home=home, cache=cache)
+    assert not any(one.name == "org/odd" for one in store.installed(home=home, cache=cache))
 
 
 def test_a_model_is_not_removed_while_it_is_downloaded(home, cache):

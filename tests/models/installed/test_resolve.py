@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.drafters.folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
-from models.installed import added_folders, store
+from models.installed import added_folders
 from models.installed.names import find
 from models.installed.resolve import (
     lookahead_sizes,
@@ -31,8 +31,7 @@ NAME = "mlx-community/Qwen3-4B-4bit"
 
 
 @pytest.fixture(autouse=True)
-def nothing_shipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+def nothing_around(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
 
@@ -54,18 +53,20 @@ def test_a_path(home, cache, tmp_path, monkeypatch):
     assert resolve_target("~/models/a", home=home, cache=cache).path == folder
 
 
-def test_a_gguf_file_is_imported(home, cache, tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
+def test_a_gguf_file_is_imported_by_its_path_or_its_name(home, cache, tmp_path):
+    file = tmp_path / "a.gguf"
+    TinyGguf().write(file)
     calls = []
-    folder = resolve_target(
-        str(tmp_path / "a.gguf"),
-        home=home,
-        cache=cache,
-        progress=lambda done, total: calls.append((done, total)),
-    ).path
+    places = {"home": home, "cache": cache}
+    told = resolve_target(str(file), **places, progress=lambda *call: calls.append(call))
+    folder = told.path
     assert folder.parent == home / "models"
     assert calls
-    assert resolve_target(folder.name, home=home, cache=cache).path == folder
+    assert resolve_target(folder.name, **places).path == folder
+    cached(cache, "org/some-gguf", {"Some-Q4.gguf": file.read_bytes()})
+    names = ("org/some-gguf", "org/some-gguf/Some-Q4.gguf", "some-gguf", "some-q4", "Some-Q4.gguf")
+    (imported,) = {resolve_target(text, **places).path for text in names}
+    assert imported.parent == home / "models"
 
 
 def test_what_is_in_the_cache(home, cache):
@@ -123,23 +124,6 @@ def test_of_several_a_sound_one_a_whole_name_and_the_cache_come_first(home, cach
     assert resolve_target("org-a/model", home=home, cache=cache).path == sound
 
 
-def test_a_gguf_file_in_the_cache(home, cache, tmp_path):
-    TinyGguf().write(tmp_path / "a.gguf")
-    cached(cache, "org/some-gguf", {"Some-Q4.gguf": (tmp_path / "a.gguf").read_bytes()})
-    folders = {
-        resolve_target(text, home=home, cache=cache).path
-        for text in (
-            "org/some-gguf",
-            "some-gguf",
-            "org/some-gguf/Some-Q4.gguf",
-            "some-q4",
-            "Some-Q4.gguf",
-        )
-    }
-    (folder,) = folders
-    assert folder.parent == home / "models"
-
-
 def test_heads_and_what_only_drafts(home, cache):
     head = write(home / "drafters" / "own", head_files())
     eagle = cached(cache, "org/eagle", model_files(architectures=["LlamaForCausalLMEagle3"]))
@@ -153,6 +137,18 @@ def test_heads_and_what_only_drafts(home, cache):
         problem = refusal(text, home, cache)
         assert "is a drafter" in problem.message
         assert f"--drafter {text}" in problem.remedy
+    (head / "config.json").write_text("{}")
+    for text in ("own", str(head)):
+        with pytest.raises(Problem, match="no drafter"):
+            resolve_drafter(text, home=home, cache=cache)
+
+
+def module_at(home, repository):
+    """Where a module of that repository was pulled to."""
+    made = drafter_layout("mtp-huggingface")
+    source = {"source": {"repository": repository, "revision": "1"}}
+    made = replace(made, config=made.config | source)
+    return write_drafter(module_folder(repository, home=home), made, weights="mtp.safetensors")
 
 
 def test_a_module_goes_by_the_name_that_it_was_pulled_by(home, cache):
@@ -160,29 +156,12 @@ def test_a_module_goes_by_the_name_that_it_was_pulled_by(home, cache):
     with pytest.raises(Problem) as missing:
         resolve_drafter(name, home=home, cache=cache)
     assert f"slipstream models pull {name}" in missing.value.remedy
-    made = drafter_layout("mtp-huggingface")
-    source = {"source": {"repository": "Qwen/Qwen3.5-27B", "revision": "1"}}
-    folder = write_drafter(
-        module_folder("Qwen/Qwen3.5-27B", home=home),
-        replace(made, config={**made.config, **source}),
-        weights="mtp.safetensors",
-    )
+    folder = module_at(home, "Qwen/Qwen3.5-27B")
     for text in (name, name.lower(), "Qwen3.5-27B-MTP", str(folder)):
         found = resolve_drafter(text, home=home, cache=cache)
         assert (found.path, found.kind) == (folder, "mtp")
     with pytest.raises(Problem, match="not on this machine"):
         resolve_drafter("another/Qwen3.5-27B/mtp.safetensors", home=home, cache=cache)
-
-
-def test_the_targets_own_module(tmp_path):
-    target = ModelFolder(
-        write_drafter(tmp_path / "target", drafter_layout("mtp-huggingface-inside"))
-    )
-    (own,) = resolve_drafters("mtp", target).parts
-    assert (own.name, own.folder.kind, own.folder.path) == ("mtp", "mtp", target.path)
-    plain = ModelFolder(write_drafter(tmp_path / "plain", drafter_layout("whole-model")))
-    with pytest.raises(Problem, match="without an MTP module"):
-        resolve_drafters("mtp", plain)
 
 
 def test_a_drafter_must_have_the_targets_sizes(tmp_path):
@@ -200,14 +179,7 @@ def test_a_drafter_must_have_the_targets_sizes(tmp_path):
         assert "models pair" in refusal.value.remedy
 
 
-def test_a_damaged_head(home, cache):
-    head = write(home / "drafters" / "own", head_files() | {"config.json": b"{}"})
-    for text in ("own", str(head)):
-        with pytest.raises(Problem, match="no drafter"):
-            resolve_drafter(text, home=home, cache=cache)
-
-
-def test_one_that_is_being_downloaded(home, cache):
+def test_one_that_is_being_downloaded_or_broke_off(home, cache):
     queue = Queue(home=home)
     queue.enqueue(NAME)
     queue.pause(NAME)
@@ -215,18 +187,14 @@ def test_one_that_is_being_downloaded(home, cache):
         problem = refusal(text, home, cache)
         assert "not downloaded yet: it is paused" in problem.message
         assert problem.remedy.endswith(f"slipstream models pull {NAME}")
-
     queue.resume(NAME)
     queue.run(Mock(side_effect=Problem("The disk is full.", "Make room.")))
     assert "The disk is full." in refusal(NAME, home, cache).message
     queue.resume(NAME)
     queue.run(lambda *_: None)  # and what came was removed
     assert "is not on this machine" in refusal(NAME, home, cache).message
-
-
-def test_a_download_that_broke_off(home, cache):
     cached(cache, "org/mended", model_files() | {"model.safetensors": b""})
-    Queue(home=home).enqueue("org/mended")
+    queue.enqueue("org/mended")
     assert "not downloaded yet: it is queued" in refusal("mended", home, cache).message
     partial(cache, NAME)
     problem = refusal("qwen3-4b-4bit", home, cache)
@@ -253,21 +221,14 @@ def test_any_text_is_one_of_them_or_a_problem(text, names):
         assert find(text, models=models) in models
 
 
-def test_the_largest_lookahead():
-    """(W + G) × (N - 1) rows, 64 at most."""
-    assert lookahead_sizes("lookahead:16,5,0") == (16, 5, 0)
-    assert lookahead_sizes("lookahead:10,5,6") == (10, 5, 6)
-    for sizes in ("17,5,0", "10,5,7", "33,3,0"):
-        with pytest.raises(Problem, match="64 at most"):
-            lookahead_sizes(f"lookahead:{sizes}")
-
-
-def test_auto_takes_what_the_target_brings(home, monkeypatch):
+def test_a_drafter_that_the_target_brings_and_what_auto_takes(home, monkeypatch):
     """Its own module, else one that is here and was published for it, else nothing with weights."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(home))
     whole = drafter_layout("mtp-huggingface-inside")
     place = home / "models" / "Qwen3.8-27B-4bit"
     target = ModelFolder(write_drafter(place, whole))
+    (asked,) = resolve_drafters("mtp", target).parts
+    assert (asked.name, asked.folder.kind, asked.folder.path) == ("mtp", "mtp", place)
     own = resolve_drafters("auto", target)
     assert [part.name for part in own.parts] == ["suffix", "mtp"]
     assert "own MTP module" in own.why
@@ -275,13 +236,11 @@ def test_auto_takes_what_the_target_brings(home, monkeypatch):
     shutil.rmtree(place)
     trunk = {key: each for key, each in whole.tensors.items() if not key.startswith("mtp.")}
     target = ModelFolder(write_drafter(place, replace(whole, tensors=trunk)))
+    with pytest.raises(Problem, match="without an MTP module"):
+        resolve_drafters("mtp", target)
     assert [part.name for part in resolve_drafters("auto", target).parts] == ["suffix"]
 
-    module = drafter_layout("mtp-huggingface")
-    source = {"source": {"repository": "Qwen/Qwen3.8-27B", "revision": "1"}}
-    folder = module_folder("Qwen/Qwen3.8-27B", home=home)
-    made = replace(module, config={**module.config, **source})
-    write_drafter(folder, made, weights="mtp.safetensors")
+    folder = module_at(home, "Qwen/Qwen3.8-27B")
     trained = resolve_drafters("auto", target)
     assert [part.folder and part.folder.path for part in trained.parts] == [None, folder]
     assert "trained for the target" in trained.why
@@ -289,3 +248,10 @@ def test_auto_takes_what_the_target_brings(home, monkeypatch):
     stranger = place.with_name("Another-7B")
     place.rename(stranger)
     assert len(resolve_drafters("auto", ModelFolder(stranger)).parts) == 1
+
+    # (W + G) x (N - 1) rows of a lookahead, 64 at most.
+    assert lookahead_sizes("lookahead:16,5,0") == (16, 5, 0)
+    assert lookahead_sizes("lookahead:10,5,6") == (10, 5, 6)
+    for sizes in ("17,5,0", "10,5,7", "33,3,0"):
+        with pytest.raises(Problem, match="64 at most"):
+            lookahead_sizes(f"lookahead:{sizes}")

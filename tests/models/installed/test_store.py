@@ -8,25 +8,17 @@ import pytest
 
 from models.errors import Problem
 from models.hub.marks import mark
-from models.hub.queue import Queue
 from models.installed import added_folders, store
+from models.installed.added_folders import FILE_NAME, add_folder, folders, places, remove_folder
 from models.installed.last_used import mark_used
 from models.model_folder import ModelFolder
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
-from tests.support.models.drafter_configs import (
-    published_layouts,
-    write_drafter,
-)
+from tests.support.models.drafter_configs import published_layouts, write_drafter
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
 
 NAME = "org/Model-4bit"
-
-
-@pytest.fixture(autouse=True)
-def nothing_shipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
 
 
 def listed(home, cache):
@@ -36,7 +28,7 @@ def listed(home, cache):
     return named
 
 
-def test_ours(home, cache, tmp_path):
+def test_ours(home, cache, tmp_path, monkeypatch):
     starter = write(home / "models" / STARTER.name, model_files())
     assert STARTER.name not in listed(home, cache)
     (starter / MARKER_NAME).write_text("")
@@ -56,13 +48,8 @@ def test_ours(home, cache, tmp_path):
         ("own", "imported", "head", True, ""),
         ("theirs", "starter", "head", False, ""),
     ]
-
-
-def test_a_starter_that_came_along_is_the_one_and_stays(home, cache, tmp_path, monkeypatch):
-    shipped = write(tmp_path / "application" / STARTER.name, model_files())
+    shipped = write(tmp_path / "application" / STARTER.name, model_files())  # came along
     monkeypatch.setattr(store, "shipped_starter", lambda: ModelFolder(shipped))
-    fetched = write(home / "models" / STARTER.name, model_files())
-    (fetched / MARKER_NAME).write_text("")
     model = listed(home, cache)[STARTER.name]
     assert (model.path, model.origin, model.removable) == (str(shipped), "starter", False)
     with pytest.raises(Problem, match="comes with Slipstream"):
@@ -166,7 +153,8 @@ def test_what_is_not_ours_to_list(home, cache):
 
 
 def test_what_only_drafts_is_never_for_chatting(home, cache):
-    configs = [
+    """One packaging of each kind: test_packagings tells all of them apart."""
+    for number, config in enumerate([
         {"architectures": ["LlamaForCausalLMEagle3"]},
         {"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 32_000},
         {"model_type": "mlp_speculator", "architectures": ["MLPSpeculatorPreTrainedModel"]},
@@ -174,25 +162,19 @@ def test_what_only_drafts_is_never_for_chatting(home, cache):
         {"architectures": ["DeepSeekMTPModel"], "model_type": "deepseek_mtp"},
         {"architectures": ["DFlashDraftModel"], "model_type": "qwen3"},
         {"architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant"},
-    ]
-    for number, config in enumerate(configs):
+    ]):  # fmt: skip
         cached(cache, f"org/{number}", model_files(**config))
-    found = {name: model.role for name, model in listed(home, cache).items()}
-    assert found == {f"org/{number}": "drafter" for number in range(len(configs))}
-
-
-def test_drafters_of_others_are_listed_with_their_kind(home, cache):
-    """One packaging of each kind: test_packagings tells all of them apart."""
     layouts = {layout.expected["kind"]: layout for layout in published_layouts()}
     for kind, layout in layouts.items():
         write_drafter(home / "drafters" / kind, layout)
     found = listed(home, cache)
+    configs = [model.role for name, model in found.items() if name.startswith("org/")]
+    assert configs == ["drafter"] * 7
     model = found.pop("model")  # the layout of one has no tokenizer
     assert (model.role, model.drafter_kind) == ("chat", "")
-    assert {name: (one.role, one.drafter_kind, one.problem) for name, one in found.items()} == {
-        kind: ("head" if kind == "head" else "drafter", kind, "")
-        for kind in layouts.keys() - {"model"}
-    }
+    for kind in layouts.keys() - {"model"}:
+        role = "head" if kind == "head" else "drafter"
+        assert (found[kind].role, found[kind].drafter_kind, found[kind].problem) == (role, kind, "")
 
 
 def test_of_several_revisions_the_main_one_has_the_name(home, cache):
@@ -238,53 +220,98 @@ def test_a_marked_one_that_has_changed(home, cache, tmp_path, file):
     assert model.remedy.endswith(f"slipstream models pull {name}@{snapshot.name}")
 
 
-def test_the_same_model_twice_is_listed_once(home, cache, tmp_path):
+def test_added_folders(home, cache, tmp_path):
+    """The same model twice is listed once; where there is none, or none to use, that is said."""
     cached(cache, NAME, model_files())
-    write(tmp_path / "disk" / "a", model_files())
-    (tmp_path / "disk" / "b").symlink_to(tmp_path / "disk" / "a")
-    added_folders.add_folder(cache, home=home)
-    added_folders.add_folder(tmp_path / "disk", home=home)
-    added_folders.add_folder(tmp_path / "disk" / "a", home=home)
-    assert {name: one.origin for name, one in listed(home, cache).items()} == {
-        NAME: "hub",
-        "a": "folder",
-    }
-
-
-def test_added_folders_with_nothing_and_a_damaged_list_say_so(home, cache, tmp_path):
+    disk = write(tmp_path / "disk" / "a", model_files()).parent
+    config = json.dumps({"model": "org/Base"}).encode()
+    write(disk / "poems", {"adapter_config.json": config, "adapters.safetensors": weights()})
+    (disk / "b").symlink_to(disk / "a")
     for name in ("empty", "gone"):
         (tmp_path / name).mkdir()
-        added_folders.add_folder(tmp_path / name, home=home)
+    for folder in (cache, disk, disk / "a", tmp_path / "empty", tmp_path / "gone"):
+        added_folders.add_folder(folder, home=home)
     (tmp_path / "gone").rmdir()
     models = listed(home, cache)
+    told = {name: (one.origin, bool(one.problem)) for name, one in models.items()}
+    broken = dict.fromkeys(("poems", "empty", "gone"), ("folder", True))
+    assert told == {NAME: ("hub", False), "a": ("folder", False), **broken}
+    assert "adapter for org/Base" in models["poems"].problem
+    assert "--adapter" in models["poems"].remedy
     assert "no model in" in models["empty"].problem
     assert "is not there" in models["gone"].problem
     assert "folders --remove" in models["gone"].remedy
-    cached(cache, NAME, model_files())
     (home / added_folders.FILE_NAME).write_text('{"folders": [3]}')
     models = listed(home, cache)
     assert not models[NAME].problem
     assert "damaged" in models[added_folders.FILE_NAME].problem
 
 
-def test_what_is_queued_is_not_listed_as_left_over(home, cache):
-    snapshot = cached(cache, NAME, {"README.md": b"x" * 10}, main=False)
-    (snapshot / "README.md").unlink()
-    snapshot.rmdir()
-    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
-    for queued in (NAME.lower(), f"{NAME}/a.gguf"):
-        Queue(home=home).enqueue(queued)
-        assert store.incomplete(home=home, cache=cache) == []
-        Queue(home=home).cancel(queued)
-    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
+# Folders that a person adds are remembered, searched two levels deep, and never changed.
 
 
-def test_an_adapter_is_listed_with_the_model_that_it_is_for(home, cache, tmp_path):
-    config = json.dumps({"model": "org/Base"}).encode()
-    adapter = {"adapter_config.json": config, "adapters.safetensors": weights()}
-    write(tmp_path / "disk" / "poems", adapter)
-    added_folders.add_folder(tmp_path / "disk", home=home)
-    (model,) = listed(home, cache).values()
-    assert model.name == "poems"
-    assert "adapter for org/Base" in model.problem
-    assert "--adapter" in model.remedy
+@pytest.fixture
+def disk(tmp_path):
+    return write(tmp_path / "disk", {"a file": b""})
+
+
+def test_adding_and_removing(home, disk, monkeypatch):
+    (disk / "b").mkdir()
+    assert add_folder(disk, home=home) == [disk]
+    monkeypatch.chdir(disk)
+    assert add_folder(Path("b"), home=home) == [disk, disk / "b"]
+    assert add_folder(Path("."), home=home) == [disk, disk / "b"]
+    assert folders(home=home) == [disk, disk / "b"]
+    assert remove_folder(Path("."), home=home) == [disk / "b"]
+    (disk / "b").rmdir()
+    assert folders(home=home) == [disk / "b"]
+    assert remove_folder(disk / "b", home=home) == []
+    for path in (disk / "a file", disk / "nowhere"):
+        with pytest.raises(Problem, match="not found"):
+            add_folder(path, home=home)
+    with pytest.raises(Problem, match="not among the folders"):
+        remove_folder(disk, home=home)
+    with pytest.raises(Problem, match="cannot be made"):
+        add_folder(disk, home=disk / "a file")
+
+
+def test_a_damaged_list_is_not_overwritten(home, disk, subtests):
+    home.mkdir()
+    path = home / FILE_NAME
+    for listed in [3, {}, [3], [""], None]:
+        with subtests.test(listed=listed):
+            path.write_text(json.dumps({"folders": listed}))
+            for use in (folders, lambda home: add_folder(disk, home=home)):
+                with pytest.raises(Problem, match="damaged") as problem:
+                    use(home=home)
+                assert str(path) in str(problem.value)
+            assert json.loads(path.read_text()) == {"folders": listed}
+
+
+def test_where_models_may_lie(disk, monkeypatch):
+    write(disk / "org" / "model", model_files())
+    write(disk / "org" / "model" / "part of it", model_files())
+    write(disk / "flat", model_files())
+    write(disk / "x" / "y" / "z", model_files())
+    write(disk / ".hidden", model_files())
+    write(disk / "org" / ".hidden", model_files())
+    write(disk / "org", {"a.gguf": b"", "b.GGUF": b"", "c.bin": b"", ".d.gguf": b""})
+    write(disk / "x" / "y", {"e.gguf": b""})
+    assert list(places(disk)) == [
+        ("flat", disk / "flat"),
+        ("org/a.gguf", disk / "org" / "a.gguf"),
+        ("org/b.GGUF", disk / "org" / "b.GGUF"),
+        ("org/model", disk / "org" / "model"),
+        ("x/y/e.gguf", disk / "x" / "y" / "e.gguf"),
+    ]
+    assert list(places(disk / "flat")) == [("flat", disk / "flat")]
+    assert list(places(disk / "nowhere")) == []
+    iterate = Path.iterdir
+
+    def iterdir(path):
+        if path == disk / "org":
+            raise PermissionError(13, "Permission denied")
+        return iterate(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert [name for name, _ in places(disk)] == ["flat", "x/y/e.gguf"]  # none is hidden by it

@@ -15,11 +15,12 @@ from models.memory.shape import read_shape
 from models.memory.shares import drafted_by, plan, require_plan
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
-from models.sharing import check
-from tests.models.memory.test_model_size import model
-from tests.models.test_sharing import GPT_OSS, LLAMA_70B, QWEN_NEXT, SMOL
+from models.sharing import architectures, check
+from tests.models.memory.test_shape import model
 from tests.support.models.model_folders import CONFIGS
 
+SMOL, LLAMA_70B = CONFIGS["smollm2-135m"], CONFIGS["llama-70b"]
+QWEN_NEXT, GPT_OSS = CONFIGS["qwen3_5, 8 layers"], CONFIGS["gpt_oss, 4 layers"]
 GB = 10**9
 QUANTIZED = {"quantization": {"bits": 4, "group_size": 64}}
 BIG = ModelSize("big", 40 * GB, LLAMA_70B | QUANTIZED)
@@ -49,30 +50,35 @@ def test_another_drafter_changes_what_the_first_mac_needs():
     assert "there" not in refused.value.message
 
 
+TWO_LAYERS = EXPERTS | {"num_hidden_layers": 2}
+SEVEN_HEADS = LLAMA_70B | {"num_key_value_heads": 7}
+
+
 @pytest.mark.parametrize(
-    ("macs", "size", "config", "mode", "fits"),
+    ("macs", "size", "config", "asked", "mode", "fits"),
     [
-        ((28, 28), 40 * GB, LLAMA_70B | QUANTIZED, "pipeline", True),
+        ((28, 28), 40 * GB, LLAMA_70B | QUANTIZED, None, "pipeline", True),
+        ((28, 28), 40 * GB, LLAMA_70B | QUANTIZED, "tensor", "tensor", True),
         # One layer with everything in it cannot be cut into two.
-        ((36, 36), 60 * GB, LLAMA_70B | {"num_hidden_layers": 3}, "tensor", True),
-        ((5, 5), 40 * GB, LLAMA_70B | QUANTIZED, "pipeline", False),
-        ((5, 5), 40 * GB, LLAMA_70B | {"num_key_value_heads": 7}, "pipeline", False),
+        ((36, 36), 60 * GB, LLAMA_70B | {"num_hidden_layers": 3}, None, "tensor", True),
+        ((5, 5), 40 * GB, LLAMA_70B | QUANTIZED, None, "pipeline", False),
+        ((5, 5), 40 * GB, SEVEN_HEADS, None, "pipeline", False),
+        ((28, 28), GB, SEVEN_HEADS, "tensor", None, False),
         # Two Macs cannot each have every kind of two layers.
-        ((28, 28), GB, EXPERTS | {"num_hidden_layers": 2}, "tensor", True),
+        ((28, 28), GB, TWO_LAYERS, None, "tensor", True),
+        ((28, 28), GB, TWO_LAYERS, "pipeline", None, False),
     ],
 )
-def test_a_pipeline_is_taken_unless_only_the_other_fits(macs, size, config, mode, fits):
-    made = planned(*macs, target=ModelSize("any", size, config))
-    assert (made.mode, made.fits_all, bool(made.split)) == (mode, fits, mode == "pipeline")
-
-
-def test_the_mode_that_was_asked_for_is_taken_or_refused():
-    made = planned(28, 28, mode="tensor")
-    assert (made.mode, made.split, made.fits_all) == ("tensor", (), True)
-    for config, mode in ((LLAMA_70B | {"num_key_value_heads": 7}, "tensor"),
-                         (EXPERTS | {"num_hidden_layers": 2}, "pipeline")):  # fmt: skip
+def test_a_pipeline_is_taken_unless_only_the_other_fits_or_is_asked_for(
+    macs, size, config, asked, mode, fits
+):
+    target, wanted = ModelSize("any", size, config), {"mode": asked} if asked else {}
+    if mode is None:
         with pytest.raises(Problem):
-            planned(28, 28, target=ModelSize("any", GB, config), mode=mode)
+            planned(*macs, target=target, **wanted)
+        return
+    made = planned(*macs, target=target, **wanted)
+    assert (made.mode, made.fits_all, bool(made.split)) == (mode, fits, mode == "pipeline")
 
 
 def test_only_rank_0_makes_logits_and_has_room_for_a_drafter():
@@ -160,3 +166,50 @@ def test_any_machines_share_any_target_or_there_is_a_problem(config, machines, s
             others = [*machines[:rank], larger, *machines[rank + 1 :]]
             again = plan(target, others, context=context, mode="pipeline")
             assert again.split[rank] >= made.split[rank]
+
+
+# What can be shared is told from a config, with what to do where it cannot.
+
+
+def test_counts_and_splits_that_are_shared_or_refused(subtests):
+    for config, mode, ranks, split, refused in [
+        (SMOL, "pipeline", 2, (12, 18), None),
+        (SMOL, "pipeline", 30, (), None),
+        (SMOL, "tensor", 3, (), None),
+        (LLAMA_70B, "tensor", 8, (), None),
+        (LLAMA_70B | {"quantization": {"bits": 4, "group_size": 64}}, "tensor", 4, (), None),
+        (QWEN_NEXT, "pipeline", 2, (4, 4), None),
+        (QWEN_NEXT, "tensor", 4, (), None),  # its two key heads are repeated
+        (GPT_OSS, "pipeline", 2, (2, 2), None),
+        (GPT_OSS, "tensor", 2, (), None),
+        (SMOL, "tensor", 2, (), "9 attention heads"),
+        (LLAMA_70B | {"num_key_value_heads": 1}, "tensor", 2, (), "1 key and value heads"),
+        (LLAMA_70B | {"intermediate_size": 4097}, "tensor", 2, (), "4097"),
+        (GPT_OSS, "tensor", 4, (), "groups of 32"),
+        (QWEN_NEXT, "tensor", 3, (), "16 attention heads"),
+        (SMOL, "pipeline", 31, (), "30 layers"),
+        (SMOL, "pipeline", 2, (30, 0), r"\[30, 0\]"),
+        (SMOL, "pipeline", 2, (20, 20), r"\[20, 20\]"),
+        (SMOL, "pipeline", 2, (30,), r"\[30\]"),
+        (QWEN_NEXT, "pipeline", 2, (5, 3), "Rank 1"),
+        (GPT_OSS, "pipeline", 2, (1, 3), "Rank 0"),
+    ]:
+        with subtests.test(kind=config["model_type"], mode=mode, ranks=ranks, split=split):
+            if refused is None:
+                check(config, mode=mode, ranks=ranks, split=split)
+                continue
+            with pytest.raises(Problem, match=refused) as problem:
+                check(config, mode=mode, ranks=ranks, split=split)
+            assert problem.value.remedy
+
+
+def test_other_architectures_are_refused_with_those_that_work(subtests):
+    for kind in ["gemma3_text", "gemma4", "lfm2", "mamba", "phi3", "", None, 7]:
+        for mode in ["pipeline", "tensor"]:
+            with subtests.test(kind=kind, mode=mode):
+                with pytest.raises(Problem) as problem:
+                    check(SMOL | {"model_type": kind}, mode=mode, ranks=2)
+                assert all(name in problem.value.remedy for name in architectures("pipeline"))
+    with pytest.raises(Problem, match="qwen3_next") as problem:
+        check(SMOL | {"model_type": "qwen3_next"}, mode="tensor", ranks=3)
+    assert "pipeline" in problem.value.remedy

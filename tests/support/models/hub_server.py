@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler
@@ -30,7 +30,6 @@ WHEELS, FILE = "index/wheels", "file.whl"  # of `serving_file`
 class Asked:
     """A request that came. `origin`: the host that it was sent to."""
 
-    method: str
     path: str
     origin: str
     range: str | None
@@ -43,7 +42,6 @@ class Told:
     """Facts about a model in the hub's listing, beside its files."""
 
     downloads: int = 10
-    likes: int = 1
     gated: bool | str = False
     tags: list[str] = field(default_factory=lambda: ["mlx", "safetensors"])
     pipeline_tag: str | None = "text-generation"
@@ -68,14 +66,12 @@ class HubServer:
     repositories: dict[str, dict[str, bytes]]
     told: dict[str, Told] = field(default_factory=dict)
     endpoint: str = ""
-    granted: set[str] = field(default_factory=set)  # tokens that gated repositories open to
     refusals: dict[str, Refusal] = field(default_factory=dict)  # by a part of the path
     drop_after: int | None = None  # bytes of a body, then the connection is closed
     ranges: bool = True
     wrong_start: bool = False  # resumes, but at another place
     corrupt: dict[str, int] = field(default_factory=dict)  # file: how often its bytes are wrong
     excess: bytes = b""  # sent after each file
-    listed: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # more of a repository
     answers: dict[str, bytes] = field(default_factory=dict)  # a path's whole answer
     block_seconds: float = 0.0  # before each block of a body
     hold_after: int | None = None  # bytes of all bodies, then nothing comes until `release`
@@ -147,20 +143,16 @@ class _Handler(BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.0"  # one request a connection: no thread outlives its answer
 
-    def do_HEAD(self):
-        self._answer()
-
     def do_GET(self):
-        self._answer()
-
-    def log_message(self, *parts):
-        pass
-
-    def _answer(self):
         try:
             self._route()
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # whoever asked has gone
+
+    do_HEAD = do_GET
+
+    def log_message(self, *parts):
+        pass
 
     def _route(self):
         hub, parts = self.hub, urlsplit(self.path)
@@ -168,7 +160,6 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization")
         hub.asked.append(
             Asked(
-                method=self.command,
                 path=path,
                 origin=self.headers.get("Host", ""),
                 range=self.headers.get("Range"),
@@ -213,12 +204,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _opens(self, name, revision):
         """Whether that is there; says why not."""
-        if name not in self.hub.repositories:
-            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        elif revision not in (None, "main", "v1.0", self.hub.commit(name)):
-            self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
-        else:
+        known = name in self.hub.repositories
+        if known and revision in (None, "main", "v1.0", self.hub.commit(name)):
             return True
+        code = "RevisionNotFound" if known else "RepoNotFound"
+        self._send(404, b"{}", {"X-Error-Code": code})
         return False
 
     def _told(self, name):
@@ -227,28 +217,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _files(self, name):
         files = []
         for file, data in self.hub.repositories[name].items():
-            entry = {"rfilename": file, "size": len(data)}
+            entry = {"rfilename": file, "size": len(data), "blobId": git_sha1(data)}
             if is_large(file, data):
                 pointer = f"version x\noid sha256:{sha256(data)}\nsize {len(data)}\n".encode()
                 lfs = {"sha256": sha256(data), "size": len(data), "pointerSize": len(pointer)}
                 entry |= {"blobId": git_sha1(pointer), "lfs": lfs}
-            else:
-                entry |= {"blobId": git_sha1(data)}
             files.append(entry)
-        return files + self.hub.listed.get(name, [])
+        return files
 
     def _model(self, name):
         told = self._told(name)
-        try:
+        config = None
+        with suppress(ValueError, RecursionError):
             config = json.loads(self.hub.repositories[name].get("config.json", b"null"))
-        except (ValueError, RecursionError):
-            config = None
         return {
             "id": name,
             "sha": self.hub.commit(name),
             "gated": told.gated,
             "downloads": told.downloads,
-            "likes": told.likes,
+            "likes": 1,
             "lastModified": "2026-03-01T12:00:00.000Z",
             "tags": told.tags,
             "pipeline_tag": told.pipeline_tag,
@@ -288,10 +275,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _resolve(self, name, revision, file):
         if not self._opens(name, revision):
-            return
-        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if self._told(name).gated and token not in self.hub.granted:
-            self._send(403 if token else 401, b"{}", {"X-Error-Code": "GatedRepo"})
             return
         data = self.hub.repositories[name].get(file)
         if data is None:
