@@ -13,30 +13,31 @@ def app(tmp_path):
     return tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
 
 
-def test_verifying(app, capsys):
+def test_verifying(app, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build, "DIST", app.parent)
+    monkeypatch.setattr(build, "make_downloads", lambda *_: [])
     assert build.main(["verify", str(app)]) == 0
     assert capsys.readouterr().out == "0 findings\n"
+    assert build.main(["image"]) == 0
     (app / "notes.txt").touch()
+    assert build.main(["image"]) == 1, "no downloads of a bundle with faults"
+    capsys.readouterr()
     assert build.main(["verify", str(app)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "seal: notes.txt: only Contents can be sealed",
         "1 finding",
     ]
+    for command in ("verify", "sign"):
+        assert build.main([command, str(tmp_path / "nothing")]) == 2
+        assert str(tmp_path / "nothing") in capsys.readouterr().err
+        with pytest.raises(SystemExit, match="2"):
+            build.main([command])
 
-
-def test_no_downloads_are_made_of_a_bundle_with_faults(app, monkeypatch):
-    monkeypatch.setattr(build, "DIST", app.parent)
-    monkeypatch.setattr(build, "make_downloads", lambda *_: [])
-    assert build.main(["image"]) == 0
-    (app / "notes.txt").touch()
-    assert build.main(["image"]) == 1
-
-
-def test_a_full_disk_is_one_line(app, monkeypatch, capsys):
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(build, "verify_bundle", refuse)
+    capsys.readouterr()
     assert build.main(["verify", str(app)]) == 2
     assert "Make room" in capsys.readouterr().err
 
@@ -49,14 +50,6 @@ def test_signing(app, capsys):
     (app / "Contents/notes.txt").write_bytes(b"text")
     assert build.main(["sign", str(app)]) == 2
     assert "notes.txt" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["verify", "sign"])
-def test_what_is_no_bundle(command, tmp_path, capsys):
-    assert build.main([command, str(tmp_path / "nothing")]) == 2
-    assert str(tmp_path / "nothing") in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        build.main([command])
 
 
 def test_picking_the_wheels_anew(tmp_path, monkeypatch, capsys):

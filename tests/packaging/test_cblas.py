@@ -6,7 +6,6 @@ import lief
 import pytest
 
 from cblas import MACHINES, SHIMS, make_shims
-from configuration import read_configuration
 
 NUMBERS = {"x86_64": 62, "aarch64": 183}  # elf.h: EM_X86_64, EM_AARCH64
 CALLED = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm"}
@@ -43,10 +42,3 @@ def test_they_are_what_the_source_gives(tmp_path):
         made, kept = ((folder / f"{machine}.so").read_bytes() for folder in (tmp_path, SHIMS))
         assert made == kept, "run: python packaging/cblas.py"
         assert str(tmp_path).encode() not in made
-
-
-def test_a_mac_gets_none():
-    prune = read_configuration().prune
-    name = "resources/blas/x86_64.so"
-    assert prune.excluded("own", "own_for_mac")(name)
-    assert not prune.excluded("own")(name)  # the twin does

@@ -10,14 +10,6 @@ from bundle.resolve import read_lock
 from configuration import PACKAGING, Exclusion, Part, Prune, excluded, read_configuration
 
 
-def test_a_configuration_with_a_line_too_many(tmp_path):
-    path = tmp_path / "slipstream.toml"
-    text = (PACKAGING / "slipstream.toml").read_text()
-    path.write_text(text.replace("[budget]", "[budget]\nwishes = 1\n"))
-    with pytest.raises(TypeError, match="wishes"):
-        read_configuration(path)
-
-
 def test_the_last_line_that_fits_decides():
     lines = ["/kept/*", "!/kept/this.py", "*.pyi", "tests/", "/Qt/*", "!/Qt/lib/Core.framework/"]
     is_excluded = excluded(lines)
@@ -60,42 +52,38 @@ def test_packages_keep_what_is_needed_and_lose_the_rest():
 
 
 def test_our_own_programs_for_making_things_stay_at_home():
-    prune = read_configuration().prune
-    always = prune.excluded("own")
-    assert always("resources/icons/make_icon.py")
-    assert always("engine/bench/results/starter.json")
-    assert not always("resources/drafters/smollm2-135m/head.safetensors")
-    assert not always("app/__main__.py")
-    assert not always("engine/metal/few_rows.metal")
-    without = prune.excluded("own", "own_without_starter")
-    assert without("resources/drafters/smollm2-135m/head.safetensors")
-
-
-def test_every_exclusion_has_a_part_and_a_reason():
-    exclusions = read_configuration().prune.exclusions
-    assert {one.of for one in exclusions} == set(get_args(Part.__value__))
-    for one in exclusions:
+    prune, head = read_configuration().prune, "resources/drafters/smollm2-135m/head.safetensors"
+    blas = "resources/blas/x86_64.so"  # which the twin alone has
+    loses = {
+        ("own",): ("resources/icons/make_icon.py", "engine/bench/results/starter.json"),
+        ("own", "own_without_starter"): (head,),
+        ("own", "own_for_mac"): (blas,),
+    }
+    assert not any(map(prune.excluded("own"), (head, blas, "app/__main__.py")))
+    assert not prune.excluded("own")("engine/metal/few_rows.metal")
+    for parts, names in loses.items():
+        assert all(map(prune.excluded(*parts), names)), parts
+    assert {one.of for one in prune.exclusions} == set(get_args(Part.__value__))
+    for one in prune.exclusions:
         assert one.why.endswith("."), one
     for part in get_args(Part.__value__):
-        lines = read_configuration().prune.lines(part)
-        assert len(lines) == len(set(lines))
+        assert len(prune.lines(part)) == len(set(prune.lines(part)))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "match"),
-    [
-        ('of = "own_for_mac"', 'of = "own_for_windows"', "own_for_windows"),
-        ('why = "It leads MLX to OpenBLAS, on Linux alone."', 'why = " "', "without a reason"),
-        ('paths = ["/resources/blas/"]', "paths = []", "without a reason or a path"),
-    ],
-)
-def test_an_exclusion_without_one(tmp_path, old, new, match):
-    path = tmp_path / "slipstream.toml"
-    text = (PACKAGING / "slipstream.toml").read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    with pytest.raises(ValueError, match=match):
-        read_configuration(path)
+def test_a_file_with_a_line_too_many_or_an_exclusion_without_a_reason(tmp_path, subtests):
+    path, text = tmp_path / "slipstream.toml", (PACKAGING / "slipstream.toml").read_text()
+    because = 'why = "It leads MLX to OpenBLAS, on Linux alone."'
+    for old, new, kind, match in [
+        ("[budget]", "[budget]\nwishes = 1\n", TypeError, "wishes"),
+        ('of = "own_for_mac"', 'of = "own_for_windows"', ValueError, "own_for_windows"),
+        (because, 'why = " "', ValueError, "without a reason"),
+        ('paths = ["/resources/blas/"]', "paths = []", ValueError, "without a reason or a path"),
+    ]:
+        with subtests.test(new=new):
+            assert old in text
+            path.write_text(text.replace(old, new))
+            with pytest.raises(kind, match=match):
+                read_configuration(path)
 
 
 def test_the_lines_of_a_part_keep_their_order():

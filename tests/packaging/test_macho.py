@@ -49,26 +49,35 @@ def test_what_an_image_says():
         Import("_anywhere", "", weak=False),
     )
     assert image.signature_bytes == 0
+    # Also of imports that only the loader's own table has.
+    chained = TinyMacho(chained_imports=(("_a", 1, False), ("_b", 1, True)))
+    both = (Import("_a", SYSTEM, weak=False), Import("_b", SYSTEM, weak=True))
+    assert macho.read(chained.build()).imports == both
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
+    ("data", "is_macho", "is_program"),
     [
-        (TinyMacho(file_type=EXECUTE).build(), True),
-        (TinyMacho().build(), False),
-        (universal({ARM64: TinyMacho(file_type=EXECUTE).build()}), False),
-        (b"#!/bin/sh\n", False),
-        (b"", False),
+        (TinyMacho(file_type=EXECUTE).build(), True, True),
+        (TinyMacho().build(), True, False),
+        (universal({ARM64: TinyMacho(file_type=EXECUTE).build()}), True, False),
+        (b"\xca\xfe\xba\xbe\x00\x00\x00\x2d", False, False),
+        (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False, False),
+        (b"\xca\xfe\xba\xbe", False, False),
+        (b"\x7fELF\x02\x01\x01\0", False, False),
+        (b"#!/bin/sh\n", False, False),
+        (b"", False, False),
     ],
-    ids=["a program", "a library", "a universal one", "a script", "nothing"],
-)
-def test_what_is_run_by_itself(data, expected):
-    assert macho.is_program(data) is expected
-
-
-def test_imports_that_only_the_loader_s_own_table_has():
-    image = macho.read(TinyMacho(chained_imports=(("_a", 1, False), ("_b", 1, True))).build())
-    assert image.imports == (Import("_a", SYSTEM, weak=False), Import("_b", SYSTEM, weak=True))
+    ids=["a program", "a library", "a universal one", "a Java class of version 45",
+         "one of version 65", "a cut one", "a program for Linux", "a script", "nothing"],
+)  # fmt: skip
+def test_what_counts_as_a_mach_o_file_and_is_run_by_itself(tmp_path, data, is_macho, is_program):
+    (tmp_path / "file").write_bytes(data)
+    (tmp_path / "link").symlink_to("file")
+    assert macho.is_macho(tmp_path / "file") is is_macho
+    assert not macho.is_macho(tmp_path / "link")
+    assert not macho.is_macho(tmp_path)
+    assert macho.is_program(data) is is_program
 
 
 def test_several_architectures():
@@ -83,27 +92,6 @@ def test_several_architectures():
             macho.architectures(data)
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (TinyMacho().build(), True),
-        (universal({ARM64: TinyMacho().build()}), True),
-        (b"\xca\xfe\xba\xbe\x00\x00\x00\x2d", False),  # the oldest Java class: version 45
-        (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False),  # of version 65
-        (b"\xca\xfe\xba\xbe", False),
-        (b"\x7fELF\x02\x01\x01\0", False),  # a program for Linux
-        (b"#!/bin/sh\n", False),
-        (b"", False),
-    ],
-)
-def test_what_counts_as_a_mach_o_file(tmp_path, data, expected):
-    (tmp_path / "file").write_bytes(data)
-    (tmp_path / "link").symlink_to("file")
-    assert macho.is_macho(tmp_path / "file") is expected
-    assert not macho.is_macho(tmp_path / "link")
-    assert not macho.is_macho(tmp_path)
-
-
 @given(intel=st.binary(), arm=st.binary())
 def test_the_part_that_is_asked_for(intel, arm):
     data = universal({X86_64: intel, ARM64: arm})
@@ -111,23 +99,18 @@ def test_the_part_that_is_asked_for(intel, arm):
     assert thin(data, "x86_64") == intel
 
 
-def test_what_is_not_taken_apart():
-    classes = [
-        struct.pack(">II", 0xCAFEBABE, version) + bytes(100) for version in (45, 65)
-    ]  # Java's
-    for data in (b"", b"text", *classes):
+@pytest.mark.parametrize("version", [45, 65])
+def test_what_is_not_taken_apart(version):
+    java = struct.pack(">II", 0xCAFEBABE, version) + bytes(100)
+    for data in (b"", b"text", java):
         assert thin(data, "arm64") == data
     head = struct.pack(">II", 0xCAFEBABF, 1) + struct.pack(">IIQQII", ARM64, 0, 40, 3, 0, 0)
     assert thin(head + b"arm", "arm64") == b"arm", "the wide form"
-    with pytest.raises(ValueError, match="arm64"):
-        thin(universal({X86_64: b"intel"}), "arm64")
-
-
-@given(st.integers(min_value=8))
-def test_an_architecture_that_is_cut_off(length):
-    data = universal({ARM64: b"whole"})
-    with pytest.raises(ValueError, match="arm64"):
-        thin(data[: min(length, len(data) - 1)], "arm64")
+    whole = universal({ARM64: b"whole"})
+    cut = [whole[:length] for length in range(8, len(whole))]
+    for data in (universal({X86_64: b"intel"}), *cut):
+        with pytest.raises(ValueError, match="arm64"):
+            thin(data, "arm64")
 
 
 @given(st.data())
@@ -141,54 +124,35 @@ def test_a_damaged_image_is_refused_in_order_or_read(data):
         macho.read(bytes(image[:cut]))
 
 
-def test_a_header_that_is_all_there_is():
-    header = bytearray(TinyMacho().build()[:32])
-    header[16:24] = bytes(8)  # no load commands
-    assert macho.read(bytes(header)).rpaths == ()
-    with pytest.raises(MachoError, match="within its header"):
-        macho.read(bytes(header[:31]))
-
-
-@pytest.mark.parametrize("size_bytes", [0, 7, 0x10000000])
-def test_a_load_command_of_no_sensible_size(size_bytes):
-    image = bytearray(TinyMacho().build())
-    image[36:40] = size_bytes.to_bytes(4, "little")
-    with pytest.raises(MachoError, match="load command"):
-        macho.read(bytes(image))
-
-
 def test_exports_that_lead_in_a_circle_are_none():
     image = TinyMacho(exports=("_a",)).build()
     assert macho.read(image).exports == {"_a"}
     assert macho.read(with_circular_exports(image, "_a")).exports == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (lambda image: image.index(b"__TEXT") + 0x28, 0x7FFFFFFF),  # size in the file
-        (lambda image: image.index(b"\x02\0\0\0\x18\0\0\0") + 12, 0x10000),  # how many symbols
-        (lambda image: image.index(b"\x34\0\0\x80") + 12, 0x10000),  # size of the fixups
-    ],
-    ids=["segment", "symbols", "imports"],
-)
-def test_what_reaches_beyond_the_file(place, value):
+def test_what_is_damaged_is_named(tmp_path, monkeypatch, subtests):
     # LIEF would go on with what is left, and a library that is missed would not be looked for.
-    tiny = TinyMacho(imports=(("_a", 1, False),), chained_imports=(("_b", 1, False),))
-    image = bytearray(tiny.build())
-    struct.pack_into("<I", image, place(bytes(image)), value)
-    with pytest.raises(MachoError, match="beyond the file"):
-        macho.read(bytes(image))
-
-
-@pytest.mark.parametrize("size", [4, 7, 31])
-def test_a_file_that_ends_within_its_header(size, tmp_path, monkeypatch):
+    tiny = TinyMacho(imports=(("_a", 1, False),), chained_imports=(("_b", 1, False),)).build()
+    segment, symbols = tiny.index(b"__TEXT"), tiny.index(b"\x02\0\0\0\x18\0\0\0")
+    for what, place, value, named in [
+        ("a segment's size", segment + 0x28, 0x7FFFFFFF, "beyond the file"),
+        ("the symbols' number", symbols + 12, 0x10000, "beyond the file"),
+        ("the fixups' size", tiny.index(b"\x34\0\0\x80") + 12, 0x10000, "beyond the file"),
+        *(("a command's size", 36, size, "load command") for size in (0, 7, 0x10000000)),
+    ]:
+        image = bytearray(tiny)
+        struct.pack_into("<I", image, place, value)
+        with subtests.test(what=what, value=value), pytest.raises(MachoError, match=named):
+            macho.read(bytes(image))
+    header = bytearray(TinyMacho().build()[:32])
+    header[16:24] = bytes(8)  # no load commands: it is all there is
+    assert macho.read(bytes(header)).rpaths == ()
     # LIEF would take so few bytes for a file's name, and read that file.
     monkeypatch.chdir(tmp_path)
-    start = TinyMacho().build()[:size]
-    (tmp_path / os.fsdecode(start.partition(b"\0")[0])).write_bytes(TinyMacho().build())
-    with pytest.raises(MachoError, match="within its header"):
-        macho.read(start)
+    for data in (*(tiny[:size] for size in (4, 7, 31)), bytes(header[:31])):
+        (tmp_path / os.fsdecode(data.partition(b"\0")[0])).write_bytes(tiny)
+        with subtests.test(size=len(data)), pytest.raises(MachoError, match="within its header"):
+            macho.read(data)
 
 
 def test_an_sdk_that_is_newer_than_the_oldest_system():
@@ -210,19 +174,7 @@ def test_room_for_a_signature():
     assert len(again) == len(grown)
     assert macho.read(again + bytes(64)).signature_bytes == 64
     assert macho.read(again + bytes(64)).signature_command_offset == image.signature_command_offset
-
-
-def test_no_room_for_the_load_command():
-    commands_end = next(
-        size for size in range(0x100, 0x400) if _fits(TinyMacho(padding=size, code=bytes(64)))
-    )
+    commands_end = 32 + int.from_bytes(data[20:24], "little")
+    full = TinyMacho(padding=commands_end).build()
     with pytest.raises(MachoError, match="no room"):
-        macho.with_room_for_signature(TinyMacho(padding=commands_end).build(), 64)
-
-
-def _fits(tiny):
-    try:
-        tiny.build()
-    except AssertionError:
-        return False
-    return True
+        macho.with_room_for_signature(full, 64)

@@ -38,9 +38,6 @@ def test_a_line_for_each_step_with_sizes_and_seconds():
         "Installing 6 packages",
         "Installed in 1 s",
     ]
-
-
-def test_nothing_new_is_nothing_to_tell_of():
     assert list(steps(["Requirement already satisfied: numpy in /x"])) == []
 
 

@@ -85,11 +85,11 @@ def _assemble(app, *, starter=True):
     return assemble_for_mac(app, CONFIGURATION, python=PYTHON, starter=starter)
 
 
-def test_what_lies_where(tmp_path):
+def test_what_lies_where_and_what_it_is_made_of(tmp_path):
     app = tmp_path / "Slipstream.app"
     (app / "Contents").mkdir(parents=True)
     (app / "Contents" / "left over").touch()
-    _assemble(app)
+    components = {component.name: component for component in _assemble(app)}
     assert _files(app) == {
         "Contents/Info.plist",
         "Contents/PkgInfo",
@@ -107,18 +107,20 @@ def test_what_lies_where(tmp_path):
         f"{PACKAGES}/resources/drafters/smollm2-135m/head.safetensors",
         f"{STARTER_WEIGHTS}/{STARTER.name}/config.json",
     }
-    told = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
-    assert told["CFBundleVersion"] == CONFIGURATION.version
-
-
-def test_our_own_code_finds_its_version_and_its_starter(tmp_path):
-    app = tmp_path / "Slipstream.app"
-    _assemble(app)
-    (own,) = importlib.metadata.distributions(name="slipstream", path=[str(app / PACKAGES)])
-    assert own.version == CONFIGURATION.version
-    assert own.metadata["License-Expression"] == "Apache-2.0"
     next_to_models = (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
     assert app / STARTER_WEIGHTS == next_to_models, "where models/starter.py looks for it"
+    told = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
+    (own,) = importlib.metadata.distributions(name="slipstream", path=[str(app / PACKAGES)])
+    assert told["CFBundleVersion"] == own.version == CONFIGURATION.version
+    assert own.metadata["License-Expression"] == "Apache-2.0"
+    named = {"tiny", "freeze-core", "openssl", "python", "slipstream", STARTER.name}
+    assert components.keys() == named
+    assert components["python"].sha256 == CONFIGURATION.runtime.source_sha256
+    assert components[STARTER.name].sha256 == STARTER.gguf_sha256
+    assert components["tiny"].purl == "pkg:pypi/tiny@1"
+    for component in components.values():
+        assert component.licence or component.metadata
+        assert component.metadata is None or component.metadata.is_dir()
 
 
 def test_without_the_starter_both_count_alike(tmp_path):
@@ -143,19 +145,6 @@ def test_weights_that_cannot_be_had(tmp_path, monkeypatch):
     with pytest.raises(Problem, match="Or leave the starter out: make app STARTER=no"):
         _assemble(tmp_path / "Slipstream.app")
     _assemble(tmp_path / "Slipstream.app", starter=False)
-
-
-def test_what_it_is_made_of(tmp_path):
-    app = tmp_path / "Slipstream.app"
-    components = {component.name: component for component in _assemble(app)}
-    named = {"tiny", "freeze-core", "openssl", "python", "slipstream", STARTER.name}
-    assert components.keys() == named
-    assert components["python"].sha256 == CONFIGURATION.runtime.source_sha256
-    assert components[STARTER.name].sha256 == STARTER.gguf_sha256
-    assert components["tiny"].purl == "pkg:pypi/tiny@1"
-    for component in components.values():
-        assert component.licence or component.metadata
-        assert component.metadata is None or component.metadata.is_dir()
 
 
 def test_the_twin_lies_alike(tmp_path):

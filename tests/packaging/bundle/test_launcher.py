@@ -82,51 +82,39 @@ OPTIONS = ["-I", "-B", "-X", "utf8"]
     [("Slipstream", ["-m", "app"]), ("python3", [])],
     ids=["window", "python"],
 )
-def test_what_python_is_told(contents, program, module):
-    ran = _run(contents / "MacOS" / program, "-c", "a b", "--x")
-    assert ran.returncode == 7, ran.stderr
-    name, home, leaked, *arguments = json.loads(ran.stdout)
+def test_what_python_is_told_also_by_a_link(contents, tmp_path, program, module):
+    (tmp_path / "link").symlink_to(contents / "MacOS" / program)
     executable = str(contents / "MacOS" / "python3")
-    assert name == executable
-    assert home == str(contents / "Resources" / "python")
-    assert leaked == 0
-    assert arguments == [executable, *OPTIONS, *module, "-c", "a b", "--x"]
+    for place in (contents / "MacOS" / program, tmp_path / "link"):
+        ran = _run(place, "-c", "a b", "--x")
+        assert ran.returncode == 7, ran.stderr
+        name, home, leaked, *arguments = json.loads(ran.stdout)
+        assert name == executable
+        assert home == str(contents / "Resources" / "python")
+        assert leaked == 0
+        assert arguments == [executable, *OPTIONS, *module, "-c", "a b", "--x"]
 
 
 @needs_compiler
-def test_a_link_to_it_starts_it_too(contents, tmp_path):
-    (tmp_path / "slipstream").symlink_to(contents / "MacOS" / "Slipstream")
-    assert json.loads(_run(tmp_path / "slipstream").stdout)[0] == str(contents / "MacOS/python3")
-
-
-@needs_compiler
-def test_out_of_its_bundle(contents, tmp_path):
+def test_a_bundle_that_was_taken_apart_says_so(contents, tmp_path):
     alone = Path(shutil.copy(contents / "MacOS" / "Slipstream", tmp_path))
-    ran = _run(alone)
-    assert ran.returncode == 70
-    assert "taken out of its bundle" in ran.stderr
-
-
-@needs_compiler
-def test_a_bundle_with_parts_missing(contents, tmp_path):
-    programs = tmp_path / "A.app" / "Contents" / "MacOS"
-    programs.mkdir(parents=True)
-    ran = _run(Path(shutil.copy(contents / "MacOS" / "Slipstream", programs)))
-    assert ran.returncode == 70
-    assert "cannot start" in ran.stderr
-    assert "Python" in ran.stderr
-
-
-@needs_compiler
-def test_another_libpython(contents, tmp_path):
-    app = tmp_path / "A.app" / "Contents"
-    shutil.copytree(contents, app)
+    app = Path(shutil.copytree(contents, tmp_path / "A.app" / "Contents"))
     (tmp_path / "other.c").write_text("int Py_BytesMain(void) { return 0; }")
     library = app / "Resources" / "python" / "lib" / "python3.13" / "bases" / "lib" / "Python"
+
+    def refused(program):
+        ran = _run(program)
+        assert ran.returncode == 70
+        return ran.stderr
+
+    assert "taken out of its bundle" in refused(alone)
     _cc("-shared", "-fPIC", tmp_path / "other.c", "-o", library)
-    ran = _run(app / "MacOS" / "Slipstream")
-    assert ran.returncode == 70
-    assert ran.stderr.splitlines()[0].endswith("libpython lacks Py_DecodeLocale. Install it again.")
+    first = refused(app / "MacOS" / "Slipstream").splitlines()[0]
+    assert first.endswith("libpython lacks Py_DecodeLocale. Install it again.")
+    library.unlink()
+    missing = refused(app / "MacOS" / "Slipstream")
+    assert "cannot start" in missing
+    assert "Python" in missing
 
 
 @pytest.mark.slow

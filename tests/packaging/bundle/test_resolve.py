@@ -41,77 +41,57 @@ def test_a_lock_is_read_as_it_was_written(tmp_path_factory, items):
     ]
     write_lock(path, wheels[::-1])
     assert read_lock(path) == wheels
-
-
-def test_a_line_that_is_not_understood(tmp_path):
-    path = tmp_path / "lock.txt"
-    write_lock(path, [LockedWheel("a", "1", "a-1-py3-none-any.whl", "0" * 64)])
     path.write_text(path.read_text() + "b==1\n")
     with pytest.raises(ValueError, match="b==1"):
         read_lock(path)
 
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_the_locks_that_are_kept(platform):
+def test_the_locks_that_are_kept_suit_what_the_project_asks_for(platform):
     assert "://" not in platform.lock.read_text()
+    locked = {}
     for wheel in read_lock(platform.lock):
         name, version, _, tags = parse_wheel_filename(wheel.filename)
         assert (name, str(version)) == (canonicalize_name(wheel.name), wheel.version)
+        locked[wheel.name] = wheel.version
         platforms = {tag.platform for tag in tags}
         if platform is MAC and platforms != {"any"}:
             oldest = min(tuple(map(int, re.findall(r"\d+", tag)[:2])) for tag in platforms)
             assert oldest <= (14, 0)
             assert any(tag.endswith(("arm64", "universal2")) for tag in platforms)
-
-
-@pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_the_locks_suit_what_the_project_asks_for(platform):
     system = "darwin" if platform is MAC else "linux"
     environment = {**default_environment(), "sys_platform": system}
-    locked = {wheel.name: wheel.version for wheel in read_lock(platform.lock)}
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["window"]]
     for requirement in map(Requirement, wanted):
         if requirement.marker is None or requirement.marker.evaluate(environment):
             name = canonicalize_name(requirement.name)
             assert name == "pip" or locked[name] in requirement.specifier, "run: make locks"
+    left_out = {*read_configuration().prune.lines("wheels")}
+    assert {"pip", "hf-xet", "fsspec", "requests"} <= left_out
+    nobody_asks_for = {"pynacl", "pyjwt", "pycparser"}
+    assert locked.keys().isdisjoint(left_out | nobody_asks_for), "run: make locks"
 
 
-@pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
-def test_what_is_never_asked_is_not_shipped(platform):
-    left_out = read_configuration().prune.lines("wheels")
-    assert {"pip", "hf-xet", "fsspec", "requests"} <= set(left_out)
-    locked = {wheel.name for wheel in read_lock(platform.lock)}
-    assert locked.isdisjoint(left_out), "run: make locks"
-    assert locked.isdisjoint({"pynacl", "pyjwt", "pycparser"})  # nobody asks for them
-
-
-def test_what_is_there_is_not_asked_for(cache, monkeypatch):
-    monkeypatch.setattr(resolve, "_run", lambda *_: pytest.fail("asked"))
-    fetch([write_wheel(cache / "wheels", {})], MAC)
-
-
-def test_a_damaged_wheel_is_fetched_again(cache, monkeypatch):
+def test_a_damaged_wheel_is_fetched_again_and_a_sound_one_not(cache, monkeypatch):
     wheel = write_wheel(cache / "wheels", {})
-    good = wheel.path.read_bytes()
-    wheel.path.write_bytes(b"bad")
-    asked = []
+    good, asked = wheel.path.read_bytes(), []
 
     def run(command):
         asked.append(command)
-        (Path(command[command.index("--dest") + 1]) / wheel.filename).write_bytes(good)
+        folder = Path(command[command.index("--dest") + 1])
+        (folder / wheel.filename).write_bytes(good)
 
     monkeypatch.setattr(resolve, "_run", run)
+    fetch([wheel], MAC)
+    assert asked == []
+    wheel.path.write_bytes(b"bad")
     fetch([wheel], MAC)
     assert wheel.path.read_bytes() == good
     (command,) = asked
     assert "--require-hashes" in command
     assert "--platform=macosx_14_0_arm64" in command
-
-
-def test_another_wheel_of_the_same_version(cache, monkeypatch):
-    monkeypatch.setattr(resolve, "_run", lambda *_: b"")
-    with pytest.raises(Problem, match="gone-1"):
+    with pytest.raises(Problem, match="gone-1"):  # what came is another wheel
         fetch([LockedWheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
 
 
@@ -165,26 +145,18 @@ def _files(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_left_out_is_in_no_record(tmp_path):
-    folder = _unpack(tmp_path, {"tiny/b.py": b"", "tiny/a.py": b"", "tiny/a.pyi": b""}, "*.pyi")
-    info = "tiny-1.dist-info"
-    assert _files(folder) == {"tiny/a.py", "tiny/b.py", f"{info}/METADATA", f"{info}/RECORD"}
-    record = (folder / info / "RECORD").read_text().splitlines()
-    assert record == [f"{info}/METADATA,,", f"{info}/RECORD,,", "tiny/a.py,,", "tiny/b.py,,"]
-
-
-def test_data_of_a_wheel(tmp_path):
+def test_a_wheel_is_unpacked_thinned_without_what_is_left_out(tmp_path, subtests):
     data = {f"tiny-1.data/{kind}/tiny/a": b"" for kind in ("platlib", "scripts", "headers")}
-    folder = _unpack(tmp_path, {**data, "tiny-1.data/purelib/tiny/b": b""})
-    assert {name for name in _files(folder) if "dist-info" not in name} == {"tiny/a", "tiny/b"}
-
-
-def test_universal_binaries_are_thinned(tmp_path):
-    folder = _unpack(tmp_path, {"tiny/a.so": universal({X86_64: b"intel", ARM64: b"arm"})})
+    members = {f"tiny/{name}": b"" for name in ("b.py", "a.py", "a.pyi")}
+    library = {"tiny/a.so": universal({X86_64: b"intel", ARM64: b"arm"})}
+    more = {**data, "tiny-1.data/purelib/tiny/b": b""}
+    folder = _unpack(tmp_path, members | library | more, "*.pyi")
+    info = "tiny-1.dist-info"
+    kept = [f"{info}/METADATA", f"{info}/RECORD"]
+    kept += [f"tiny/{name}" for name in ("a", "a.py", "a.so", "b", "b.py")]
+    assert _files(folder) == {*kept}
+    assert (folder / info / "RECORD").read_text().splitlines() == [f"{each},," for each in kept]
     assert (folder / "tiny" / "a.so").read_bytes() == b"arm"
-
-
-@pytest.mark.parametrize("name", ["../out.py", "/out.py", "tiny/../../out.py"])
-def test_a_wheel_that_writes_elsewhere_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="out"):
-        _unpack(tmp_path, {name: b""})
+    for name in ("../out.py", "/out.py", "tiny/../../out.py"):
+        with subtests.test(name=name), pytest.raises(ValueError, match="out"):
+            _unpack(tmp_path, {name: b""})

@@ -49,55 +49,36 @@ def test_where_the_format_puts_things():
     assert entitlements.startswith(bytes.fromhex("700f 020101 b00a 3008 0c03") + b"a.b\x01\x01\xff")
 
 
-@pytest.mark.parametrize("place", [0x20, 0x700, 0x1700])
-def test_a_changed_byte_is_found(place):
-    data = bytearray(signed())
-    data[place] ^= 1
-    with pytest.raises(ValueError, match=r"changed after signing|damaged|beyond"):
-        code_signature.check(bytes(data), MINE)
-
-
-@pytest.mark.parametrize(
-    ("covered", "named"),
-    [
-        (CoveredFiles(b"<other/>", MINE.code_resources), "Info.plist"),
-        (CoveredFiles(MINE.info_plist, b""), "CodeResources"),
-        (CoveredFiles(b"", MINE.code_resources), "Info.plist"),
-    ],
-)
-def test_another_covered_file_is_found(covered, named):
-    with pytest.raises(SignatureError, match=named):
-        code_signature.check(signed(), covered)
-
-
-@pytest.mark.parametrize(
-    ("data", "named"),
-    [
-        (signed().replace(b"<key>a.b<", b"<key>a.c<"), "entitlements"),
-        (TinyMacho().build(), "not signed"),
-    ],
-    ids=["other entitlements", "none"],
-)
-def test_another_signature_is_found(data, named):
-    with pytest.raises(SignatureError, match=named):
-        code_signature.check(data, MINE)
-
-
-@pytest.mark.parametrize(
-    ("field", "less", "named"), [(28, 1, "number of pages"), (32, 4096, "length")]
-)
-def test_a_signature_that_covers_less_is_found(field, less, named):
+def covering_less(field, less):
+    """A signature that says it has fewer pages, or is shorter."""
     data = bytearray(signed())
     start = macho.read(bytes(data)).signature_offset
     (directory,) = struct.unpack_from(">I", data, start + 16)
     (number,) = struct.unpack_from(">I", data, start + directory + field)
     struct.pack_into(">I", data, start + directory + field, number - less)
-    with pytest.raises(SignatureError, match=named):
-        code_signature.check(bytes(data), MINE)
+    return bytes(data)
 
 
-def test_damaged_signatures_are_refused_in_order():
+def test_what_was_changed_after_signing_is_found(subtests):
     data = signed()
+    entitled = data.replace(b"<key>a.b<", b"<key>a.c<")
+    for name, changed, covered, named in [
+        ("another Info.plist", data, CoveredFiles(b"<other/>", MINE.code_resources), "Info.plist"),
+        ("no Info.plist", data, CoveredFiles(b"", MINE.code_resources), "Info.plist"),
+        ("no CodeResources", data, CoveredFiles(MINE.info_plist, b""), "CodeResources"),
+        ("other entitlements", entitled, MINE, "entitlements"),
+        ("no signature", TinyMacho().build(), MINE, "not signed"),
+        ("fewer pages", covering_less(28, 1), MINE, "number of pages"),
+        ("a shorter one", covering_less(32, 4096), MINE, "length"),
+    ]:
+        with subtests.test(name=name), pytest.raises(SignatureError, match=named):
+            code_signature.check(changed, covered)
+    for place in (0x20, 0x700, 0x1700):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        refused = pytest.raises(ValueError, match=r"changed after signing|damaged|beyond")
+        with subtests.test(place=place), refused:
+            code_signature.check(bytes(changed), MINE)
     start = macho.read(data).signature_offset
     for place in range(start, start + 200):
         for value in (0, 0xFF):
@@ -145,24 +126,17 @@ def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle):
     assert sealed[framework] == {"symlink": "A"}
 
 
-def test_the_same_bundle_gets_the_same_bytes(bundle, tmp_path):
-    other = tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
-    before = _contents(other)
-    assert before == _contents(bundle)
-    tiny_bundle.sign(other)
-    assert _contents(other) == before
+def contents(app):
+    paths = (path for path in app.rglob("*") if path.is_file())
+    return {path.relative_to(app).as_posix(): path.read_bytes() for path in paths}
 
 
-def _contents(app):
-    return {
-        path.relative_to(app).as_posix(): path.read_bytes()
-        for path in app.rglob("*")
-        if path.is_file()
-    }
-
-
-def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_path):
-    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
+def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(bundle, tmp_path):
+    app = tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
+    before = contents(app)
+    assert before == contents(bundle), "the same bundle, the same bytes"
+    tiny_bundle.sign(app)
+    assert contents(app) == before
     kept = signed()
     (app / tiny_bundle.LIBMLX).write_bytes(kept)
     broken = bytearray(kept)
@@ -175,11 +149,8 @@ def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_p
     assert core.identifier == "core.cpython-313-darwin"
     python = code_signature.check((app / "Contents/MacOS/python3").read_bytes())
     assert python.identifier.endswith(".python3")
-
-
-@pytest.mark.parametrize("name", ["Contents/MacOS/notes.txt", "Contents/notes.txt"])
-def test_other_files_where_only_programs_may_stand(tmp_path, name):
-    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
-    tiny_bundle.write(app / name, b"text")
-    with pytest.raises(Problem, match=r"notes\.txt"):
-        tiny_bundle.sign(app)
+    for name in ("Contents/MacOS/notes.txt", "Contents/notes.txt"):  # where only programs may stand
+        notes = tiny_bundle.write(app / name, b"text")
+        with pytest.raises(Problem, match=r"notes\.txt"):
+            tiny_bundle.sign(app)
+        notes.unlink()

@@ -38,55 +38,41 @@ def _app(folder, *lines, program="Slipstream"):
     return folder / "Slipstream.app"
 
 
-def test_nothing_is_around_it(tmp_path, hidden, monkeypatch):
+def test_nothing_is_around_it_and_nothing_written_into_it(tmp_path, hidden, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    app = _app(tmp_path, "env", "pwd", "ls -A $HOME", 'echo "$@"', f"ls -A {REPOSITORY}", "exit 3")
-    ran = run_in_twin(app, PYTHON, ["Slipstream", "--a", "b c"])
+    prefix = tmp_path / "prefix"
+    (prefix / "bin").mkdir(parents=True)
+    python = BuildPython("3.13.0", prefix / "bin" / "python3.13", HERE, HERE, HERE)
+    looking = ["env", "pwd", "ls -A $HOME", 'echo "$@"']
+    looking += [f"ls -A {place}" for place in (REPOSITORY, prefix)]
+    app = _app(tmp_path / "looks", *looking, "exit 3")
+    ran = run_in_twin(app, python, ["Slipstream", "--a", "b c"])
     assert ran.hidden is hidden
     assert ran.status == 3
     assert "PYTHON" not in ran.output
     assert "QT_QPA_PLATFORM=offscreen" in ran.output
     assert str(Path.home()) not in [line.partition("=")[2] for line in ran.output.splitlines()]
-    after = ran.output.partition("\n--a b c\n")
-    assert after[0].splitlines()[-1] == "/"  # no line for the empty home
-    assert (after[2] == "") is hidden
-
-
-def test_nothing_is_written_into_it(tmp_path, hidden):
-    app = _app(tmp_path, 'touch "$(dirname "$0")/new"')
+    before, _, after = ran.output.partition("\n--a b c\n")
+    assert before.splitlines()[-1] == "/"  # no line for the empty home
+    assert after == "" if hidden else after.endswith("\nbin\n")
+    app = _app(tmp_path / "writes", 'touch "$(dirname "$0")/new"')
     if hidden:
-        ran = run_in_twin(app, PYTHON, ["Slipstream"])
-        assert "Read-only file system" in ran.errors
+        assert "Read-only file system" in run_in_twin(app, PYTHON, ["Slipstream"]).errors
     else:
         with pytest.raises(Problem, match="Contents/MacOS"):
             run_in_twin(app, PYTHON, ["Slipstream"])
 
 
-def test_a_python_of_its_own_is_hidden_too(tmp_path, hidden):
-    (tmp_path / "prefix" / "bin").mkdir(parents=True)
-    python = BuildPython("3.13.0", tmp_path / "prefix" / "bin" / "python3.13", HERE, HERE, HERE)
-    app = _app(tmp_path / "app", f"ls {tmp_path / 'prefix'}")
-    ran = run_in_twin(app, python, ["Slipstream"])
-    assert ran.output == ("" if hidden else "bin\n")
-
-
-def test_the_self_test_tells(tmp_path, hidden):
+def test_the_self_test_tells_or_fails(tmp_path, hidden, subtests):
     app = _app(tmp_path, '[ "$1" = --self-test ] && echo \'{"window": true}\'')
     assert self_test(app, PYTHON) == {"window": True, "repository_hidden": hidden}
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("echo the window stays dark >&2", "exit 1"),
-        ("echo the window stays dark",),
-        ("echo '{\"window\": false}'", "echo the window stays dark >&2", "exit 1"),
-    ],
-    ids=["no JSON", "other words", "a status"],
-)
-def test_the_self_test_fails(tmp_path, lines):
-    with pytest.raises(Problem, match="the window stays dark"):
-        self_test(_app(tmp_path, *lines), PYTHON)
+    for name, lines in {
+        "no JSON": ("echo the window stays dark >&2", "exit 1"),
+        "other words": ("echo the window stays dark",),
+        "a status": ("echo '{\"window\": false}'", "echo the window stays dark >&2", "exit 1"),
+    }.items():
+        with subtests.test(name=name), pytest.raises(Problem, match="the window stays dark"):
+            self_test(_app(tmp_path / name, *lines), PYTHON)
 
 
 def test_it_must_not_lack_the_fast_library(tmp_path):
@@ -101,24 +87,19 @@ def test_it_must_not_lack_the_fast_library(tmp_path):
         matrix_library(broken, PYTHON)
 
 
-def test_everything_is_imported(tmp_path):
+def test_everything_is_imported_and_what_does_not_load_is_named(tmp_path, subtests):
     words = 'echo "{\\"modules\\": $#, \\"faults\\": {}}"'
     app = _app(tmp_path, words, program="python3")
     assert import_all(app, PYTHON, left_out=("hf-xet", "pip")) == 4  # -c, a program, and these two
-
-
-@pytest.mark.parametrize(
-    ("line", "match"),
-    [
-        ('echo \'{"modules": 3, "faults": {"app.b": "no c", "app.a": "no b"}}\'', "app.a: no b"),
-        ("echo the library is missing >&2; exit 1", "the library is missing"),
-        ("echo 7", "no reason given"),
-    ],
-    ids=["a module", "all", "other words"],
-)
-def test_what_does_not_load_is_named(tmp_path, line, match):
-    with pytest.raises(Problem, match=match):
-        import_all(_app(tmp_path, line, program="python3"), PYTHON, left_out=())
+    faults = '{"modules": 3, "faults": {"app.b": "no c", "app.a": "no b"}}'
+    for name, line, match in [
+        ("a module", f"echo '{faults}'", "app.a: no b"),
+        ("all", "echo the library is missing >&2; exit 1", "the library is missing"),
+        ("other words", "echo 7", "no reason given"),
+    ]:
+        app = _app(tmp_path / name, line, program="python3")
+        with subtests.test(name=name), pytest.raises(Problem, match=match):
+            import_all(app, PYTHON, left_out=())
 
 
 def test_one_that_does_not_come_to_an_end(tmp_path, monkeypatch):

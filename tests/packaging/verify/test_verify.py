@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle.assemble import PACKAGES
 from sign.code_resources import CODE_RESOURCES
 from tests.support.packaging import tiny_bundle
 from tests.support.packaging.tiny_bundle import (
@@ -29,6 +30,7 @@ from tests.support.packaging.tiny_macho import (
     TinyMacho,
     with_circular_exports,
 )
+from verify.imports import imports
 from verify.programs import newer_than
 from verify.run import REPOSITORY, verify_bundle
 
@@ -61,7 +63,17 @@ def put(path, data):
 
 
 def remove(path):
-    return lambda app: _remove(app / path)
+    def make(app):
+        if (app / path).is_dir() and not (app / path).is_symlink():
+            shutil.rmtree(app / path)
+        else:
+            (app / path).unlink()
+
+    return make
+
+
+def allow(path, mode):
+    return lambda app: (app / path).chmod(mode)
 
 
 def change(path, old, new):
@@ -81,18 +93,18 @@ def inform(**values):
     return make
 
 
+def mlx(**changes):
+    return put(LIBMLX, TinyMacho(**changes))
+
+
 def importing(symbol, library=CPP):
     number = OLD_QT.libraries.index(library) + 1
-    return replace(OLD_QT, imports=((symbol, number, False),))
+    return put(BINDING, replace(OLD_QT, imports=((symbol, number, False),)))
 
 
-def _remove(path):
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
+CIRCULAR = with_circular_exports(TinyMacho(exports=("_mlx_add",)).build(), "_mlx_add")
+CHAINED = replace(OLD_QT, chained_imports=(("_strchrnul", 1, False),))
+LACKS = "core.cpython-313-darwin.so: imports _mlx_add, which @rpath/libmlx.dylib does not have"
 LICENCES = "Contents/Resources/licences"
 BILL = "Contents/Resources/sbom.cdx.json"
 QT_LICENCES = f"{LICENCES}/pyside6-essentials-6.11.3"
@@ -101,48 +113,28 @@ CODE = f"{SITE}/app"
 
 # Made before signing, so that nothing but the check that is meant can find them.
 BEFORE_SIGNING = {
-    "architecture": [(put(LIBMLX, TinyMacho(cpu=X86_64)), "libmlx.dylib: x86_64, not arm64 alone")],
+    "architecture": [(mlx(cpu=X86_64), "libmlx.dylib: x86_64, not arm64 alone")],
     "minimum macOS": [
-        (put(LIBMLX, TinyMacho(minimum_macos=(14, 1))), "libmlx.dylib: needs macOS 14.1"),
+        (mlx(minimum_macos=(14, 1)), "libmlx.dylib: needs macOS 14.1"),
         (put(BINDING, replace(OLD_QT, minimum_macos=(26, 0))), "QtCore.abi3.so: needs macOS 26.0"),
     ],
     "libraries": [
         (remove(LIBMLX), "@rpath/libmlx.dylib: missing"),
-        (
-            put(LIBMLX, TinyMacho(libraries=("/opt/homebrew/lib/libx.dylib",))),
-            "wants /opt/homebrew/lib/libx.dylib: not in the bundle",
-        ),
+        (mlx(libraries=("/opt/lib/libx.dylib",)), "wants /opt/lib/libx.dylib: not in the bundle"),
         (
             put(LIBMLX, replace(SEARCHING, libraries=(SYSTEM, "@rpath/libx.dylib"))),
             "looks for libraries in /Users/somebody/lib",
         ),
-        (
-            put(LIBMLX, TinyMacho(libraries=("@loader_path/" + "../" * 40 + "bin/sh",))),
-            "bin/sh: missing",
-        ),
+        (mlx(libraries=("@loader_path/" + "../" * 40 + "bin/sh",)), "bin/sh: missing"),
     ],
     "newer symbols": [
-        (
-            put(BINDING, importing("__ZNSt3__117bad_function_callD1Ev")),
-            "QtCore.abi3.so: imports __ZNSt3__117bad_function_callD1Ev",
-        ),
-        (put(BINDING, importing("_os_sync_wait_on_address", SYSTEM)), "since macOS 14.4"),
-        (
-            put(BINDING, replace(OLD_QT, chained_imports=(("_strchrnul", 1, False),))),
-            "since macOS 15.4",
-        ),
+        (importing("__ZNSt3__117bad_function_callD1Ev"), "QtCore.abi3.so: imports __ZNSt3__117bad"),
+        (importing("_os_sync_wait_on_address", SYSTEM), "since macOS 14.4"),
+        (put(BINDING, CHAINED), "since macOS 15.4"),
     ],
     "symbols": [
-        (
-            put(LIBMLX, TinyMacho(exports=("_mlx_sub",))),
-            "core.cpython-313-darwin.so: imports _mlx_add, which @rpath/libmlx.dylib does not have",
-        ),
-        (
-            put(
-                LIBMLX, with_circular_exports(TinyMacho(exports=("_mlx_add",)).build(), "_mlx_add")
-            ),
-            "imports _mlx_add, which @rpath/libmlx.dylib does not have",
-        ),
+        (mlx(exports=("_mlx_sub",)), LACKS),
+        (put(LIBMLX, CIRCULAR), LACKS),
         (put(f"{PYTHON}/bases/lib/Python", TinyMacho()), "_PyLong_Type: not in this Python"),
     ],
     "Metal kernels": [
@@ -159,21 +151,18 @@ BEFORE_SIGNING = {
     "contents": [
         (remove(f"{SITE}/engine"), "engine"),
         (remove("Contents/MacOS/python3"), "MacOS/python3: missing"),
-        (lambda app: (app / "Contents/MacOS/python3").chmod(0o644), "may not be run"),
+        (allow("Contents/MacOS/python3", 0o644), "may not be run"),
     ],
     "names": [(put(f"{SITE}/App/__main__.py", b""), "app: on a Mac the same as")],
     "permissions": [
-        (lambda app: (app / COMPILED).chmod(0o600), "__main__.cpython-313.pyc: 0600"),
-        (lambda app: (app / COMPILED).chmod(0o666), "__main__.cpython-313.pyc: 0666"),
+        (allow(COMPILED, 0o600), "__main__.cpython-313.pyc: 0600"),
+        (allow(COMPILED, 0o666), "__main__.cpython-313.pyc: 0666"),
     ],
     "strays": [
         (put(f"{SITE}/numpy/tests/test_a.py", b""), "numpy/tests"),
         (put(f"{SITE}/.DS_Store", b""), ".DS_Store"),
         (put(f"{CODE}/old.pyc", PYC), "app/old.pyc: compiled"),
-        (
-            put(f"{CODE}/__main__.cpython-313.pyc", PYC),
-            "app/__main__.cpython-313.pyc: compiled, and not as",
-        ),
+        (put(f"{CODE}/__main__.cpython-313.pyc", PYC), "313.pyc: compiled, and not as"),
         (put(f"{CODE}/__pycache__/__main__.cpython-312.pyc", PYC), "cpython-313.pyc"),
         (put(f"{CODE}/__pycache__/gone.cpython-313.pyc", PYC), "a source that is not there"),
         (put(COMPILED, b"\xcb\r\r\n\x01\0\0\0" + bytes(8)), "compiled by another Python"),
@@ -194,10 +183,7 @@ BEFORE_SIGNING = {
         ),
     ],
     "imports": [
-        (
-            put(f"{CODE}/late.py", b"def answer():\n    import left_out\n"),
-            "late.py: imports left_out, which is not in the bundle",
-        )
+        (put(f"{CODE}/late.py", b"def a():\n    import gone\n"), "late.py: imports gone, which is"),
     ],
     "licences": [
         (remove(f"{LICENCES}/mlx-0.32.4"), "no licence of mlx 0.32.4"),
@@ -214,33 +200,24 @@ BEFORE_SIGNING = {
     ],
 }
 
+RET, OTHER = b"\xc0\x03\x5f\xd6", b"\xc0\x03\x5f\xd7"
+MAIN, SEAL = "Contents/MacOS/Slipstream", f"Contents/{CODE_RESOURCES}"
+CHANGED = "changed after signing"
 AFTER_SIGNING = {
     "signature": [
-        (
-            change(LIBMLX, b"\xc0\x03\x5f\xd6" * 1200, b"\xc0\x03\x5f\xd7" * 1200),
-            "libmlx.dylib: the bytes from 0x0",
-        ),
-        (
-            change("Contents/MacOS/Slipstream", b"\xc0\x03\x5f\xd6" * 9, b"\xc0\x03\x5f\xd7" * 9),
-            "MacOS/Slipstream: the bytes from",
-        ),
+        (change(LIBMLX, RET * 1200, OTHER * 1200), "libmlx.dylib: the bytes from 0x0"),
+        (change(MAIN, RET * 9, OTHER * 9), "MacOS/Slipstream: the bytes from"),
         (put("Contents/MacOS/python3", TinyMacho(file_type=EXECUTE)), "python3: it is not signed"),
-        (
-            change(PLIST, b"<true/>", b"<true />"),
-            "MacOS/Slipstream: Info.plist: changed after signing",
-        ),
-        (
-            change(f"Contents/{CODE_RESOURCES}", b"</plist>", b"</plist> "),
-            "MacOS/Slipstream: CodeResources: changed after signing",
-        ),
+        (change(PLIST, b"<true/>", b"<true />"), f"MacOS/Slipstream: Info.plist: {CHANGED}"),
+        (change(SEAL, b"</plist>", b"</plist> "), f"MacOS/Slipstream: CodeResources: {CHANGED}"),
     ],
     "seal": [
         (put(COMPILED, PYC + b"x"), "is not as it was sealed"),
         (put(f"{CODE}/new.py", b""), "new.py: is not in the seal"),
         (remove(f"{CODE}/__pycache__"), "in the seal and missing"),
-        (put(f"Contents/{CODE_RESOURCES}", b"<plist>"), "is damaged"),
-        (put(f"Contents/{CODE_RESOURCES}", b"text"), "is damaged"),
-        (remove(f"Contents/{CODE_RESOURCES}"), "CodeResources: missing"),
+        (put(SEAL, b"<plist>"), "is damaged"),
+        (put(SEAL, b"text"), "is damaged"),
+        (remove(SEAL), "CodeResources: missing"),
         (put(f"{QT}/Versions/A/Resources/new.txt", b""), "A/Resources/new.txt: is not in the seal"),
         (put("notes.txt", b""), "notes.txt: only Contents"),
     ],
@@ -257,10 +234,6 @@ def rows(table):
     """For each check what breaks the bundle, and a part of the line that says so."""
     faults = ((check, *fault) for check, listed in table.items() for fault in listed)
     return [pytest.param(*fault, id=f"{fault[0]}: {fault[2]}") for fault in faults]
-
-
-def test_nothing_is_found_in_a_sound_bundle(app):
-    assert verify_bundle(app, config=configuration()) == []
 
 
 @pytest.mark.quick(8)
@@ -281,7 +254,9 @@ def test_a_fault_from_after_signing(app, check, make, line):
     assert any(one.check == check and line in str(one) for one in found), found
 
 
-def test_what_is_not_needed_may_be_missing(app):
+def test_nothing_is_found_in_a_sound_bundle(app):
+    assert verify_bundle(app, config=configuration()) == []
+    # What is not needed may be missing.
     weak = replace(
         OLD_QT,
         weak_libraries=("@rpath/QtSomething",),
@@ -291,9 +266,7 @@ def test_what_is_not_needed_may_be_missing(app):
     write(app / LIBMLX, SEARCHING.build())  # in a folder in which nothing is looked for
     tiny_bundle.sign(app)
     assert verify_bundle(app, config=configuration()) == []
-
-
-def test_what_a_library_passes_on_is_its_own(app):
+    # What a library passes on is its own.
     passing = TinyMacho(reexported=("@loader_path/libother.dylib",), exports=())
     write(app / LIBMLX, passing.build())
     other = (app / LIBMLX).with_name("libother.dylib")
@@ -305,18 +278,99 @@ def test_what_a_library_passes_on_is_its_own(app):
     assert any(one.check == "symbols" and "_mlx_add" in one.message for one in found)
 
 
-@pytest.mark.parametrize(
-    ("symbol", "since"),
-    [
+def test_since_when_symbols_are_there(subtests):
+    for symbol, since in [
         ("___cxa_init_primary_exception", (15, 0)),
         ("__ZTVNSt3__117bad_function_callE", (15, 4)),
         ("__ZNSt3__113__hash_memoryEPKvm", (26, 0)),
         ("___fmaxf16", (26, 0)),
         ("_printf", None),
         ("__ZNSt3__122__libcpp_verbose_abortEPKcz", None),
+    ]:
+        with subtests.test(symbol=symbol):
+            newer = newer_than(symbol, (14, 0))
+            assert (newer.macos if newer else None) == since
+            assert newer_than(symbol, (26, 0)) is None
+
+
+# What is imported and missing is found; what may be missing is not.
+
+
+APP = PACKAGES / "app"
+
+
+def _bundle(folder, files):
+    """A bundle of these modules, by their paths below the packages."""
+    for name, source in {"app/__init__.py": "", **files}.items():
+        path = folder / PACKAGES / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return folder
+
+
+def _found(folder, files):
+    return {finding.message for finding in imports(_bundle(folder, files))}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import gone.deep",
+        "from gone.deep import thing",
+        "def late():\n    from gone.deep import thing",
+        "class Late:\n    async def go(self):\n        import gone.deep",
+        "with open('a'):\n    import gone.deep",
+        "try:\n    import gone.deep\nfinally:\n    pass",
+        "try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    import gone.deep",
     ],
 )
-def test_since_when_symbols_are_there(symbol, since):
-    newer = newer_than(symbol, (14, 0))
-    assert (newer.macos if newer else None) == since
-    assert newer_than(symbol, (26, 0)) is None
+def test_what_we_import_must_be_there(tmp_path, source):
+    files = {"app/a.py": source, "gone/__init__.py": ""}
+    assert _found(tmp_path, files) == {"imports gone.deep, which is not in the bundle"}
+    assert _found(tmp_path, files | {"gone/deep.py": "thing = 1"}) == set()
+
+
+FROM_TOOL = "from tool import thing"
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("try:\n    import gone\nexcept ImportError:\n    gone = None", {}),
+        ("try:\n    import gone\nexcept (OSError, ModuleNotFoundError):\n    gone = None", {}),
+        ("try:\n    import gone\nexcept:\n    gone = None", {}),
+        ("with suppress(ImportError):\n    import gone", {}),
+        ("if TYPE_CHECKING:\n    import gone", {}),
+        ("import sys, os.path, collections.abc", {}),
+        ("from collections.abc import Iterator", {}),
+        (FROM_TOOL, {"tool/__init__.py": "thing = 1"}),
+        (FROM_TOOL, {"tool/__init__.py": "from .a import *", "tool/a.py": ""}),
+        (FROM_TOOL, {"tool/__init__.py": "def __getattr__(name): ..."}),
+        (FROM_TOOL, {"tool/__init__.py": "globals().update({})"}),
+        ("import fast.core", {"fast/core.cpython-313-darwin.so": "\0"}),
+    ],
+)
+def test_what_may_be_missing_or_is_there_in_another_form(tmp_path, source, files):
+    files = {"app/a.py": source, "os.py": "", "collections/__init__.py": "", **files}
+    assert _found(tmp_path, files) == set()
+
+
+def test_what_others_import_is_followed(tmp_path):
+    files = {
+        "app/a.py": "from tool.part import thing",
+        "tool/__init__.py": "from .version import number",
+        "tool/part.py": "from . import inner\nfrom ..tool import other\ndef f():\n    import gone",
+        "tool/never_imported.py": "import gone",
+    }
+    assert _found(tmp_path, files) == {
+        "imports tool.version, which is not in the bundle",
+        "imports tool.inner, which is not in the bundle",
+        "imports tool.other, which is not in the bundle",
+    }
+    more = {"tool/version.py": "number = 1", "tool/inner.py": "", "tool/other/a.py": ""}
+    assert _found(tmp_path, files | more) == set()
+
+
+def test_what_cannot_be_read(tmp_path):
+    (message,) = _found(tmp_path, {"app/a.py": "import"})
+    assert message.startswith("cannot be read: ")

@@ -34,6 +34,7 @@ class TinyMacho:
         """The bytes, unsigned."""
         link_start = (self.padding + len(self.code) + 0xFFF) & ~0xFFF
         symbols, strings = self._symbols()
+        names_start = link_start + len(symbols)
         fixups = self._fixups()
         exports = self._exports_trie()
         link = symbols + strings + fixups + exports
@@ -49,36 +50,17 @@ class TinyMacho:
             *(self._string(_REEXPORT, name, 16) for name in self.reexported),
             *(self._string(_RPATH, path, 4) for path in self.rpaths),
             self._build_version(),
-            self._command(
-                _SYMTAB,
-                struct.pack(
-                    "<IIII",
-                    link_start,
-                    len(self.imports),
-                    link_start + len(symbols),
-                    len(strings),
-                ),
-            ),
+            self._numbers(_SYMTAB, link_start, len(self.imports), names_start, len(strings)),
         ]
         if fixups:
-            place = link_start + len(symbols) + len(strings)
-            commands.append(self._command(_CHAINED_FIXUPS, struct.pack("<II", place, len(fixups))))
+            place = names_start + len(strings)
+            commands.append(self._numbers(_CHAINED_FIXUPS, place, len(fixups)))
         if exports:
-            place = link_start + len(symbols) + len(strings) + len(fixups)
-            commands.append(self._command(_EXPORTS_TRIE, struct.pack("<II", place, len(exports))))
+            place = names_start + len(strings) + len(fixups)
+            commands.append(self._numbers(_EXPORTS_TRIE, place, len(exports)))
         body = b"".join(commands)
-        header = struct.pack(
-            "<4s7I",
-            b"\xcf\xfa\xed\xfe",
-            self.cpu,
-            0,
-            self.file_type,
-            len(commands),
-            len(body),
-            0x85,
-            0,
-        )
-        start = header + body
+        numbers = (self.cpu, 0, self.file_type, len(commands), len(body), 0x85, 0)
+        start = struct.pack("<4s7I", b"\xcf\xfa\xed\xfe", *numbers) + body
         assert len(start) <= self.padding, "padding is too small"
         return (start.ljust(self.padding, b"\0") + self.code).ljust(link_start, b"\0") + link
 
@@ -123,7 +105,10 @@ class TinyMacho:
 
     def _build_version(self):
         oldest, sdk = (major << 16 | minor << 8 for major, minor in (self.minimum_macos, self.sdk))
-        return self._command(_BUILD_VERSION, struct.pack("<4I", 1, oldest, sdk, 0))
+        return self._numbers(_BUILD_VERSION, 1, oldest, sdk, 0)
+
+    def _numbers(self, command, *numbers):
+        return self._command(command, struct.pack(f"<{len(numbers)}I", *numbers))
 
     def _string(self, command, text, numbers_bytes):
         """A command with a string after its numbers, the first of which says where it begins."""
