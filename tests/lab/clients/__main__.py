@@ -1,6 +1,5 @@
 """`python -m tests.lab.clients`: each client's scenario against a server, and what fails."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ from rich.console import Console
 
 from models.errors import Problem
 from models.starter import ensure_starter
-from tests.lab.clients.environments import CLIENTS, Client, prepare
+from tests.lab.clients.environments import CLIENTS, prepare
 from tests.lab.clients.scenario import Outcome, Served, play
 from tests.lab.clients.seeing import write_seeing_folder
 from tests.lab.clients.servers import model_name, serving
@@ -32,7 +31,7 @@ def main(
     chosen = [client for client in there if not only or client.name in only]
     if not chosen:
         raise typer.BadParameter(f"The clients are {', '.join(each.name for each in there)}.")
-    outcomes: list[Outcome] = []
+    outcomes = []
     for client in chosen:
         console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
         for outcome in _tried(client, server, environments):
@@ -45,7 +44,7 @@ def main(
     raise typer.Exit(int(failed > 0))
 
 
-def _tried(client: Client, server: str, environments: Path) -> Iterator[Outcome]:
+def _tried(client, server, environments):
     """Each client has a server of its own, so that none suffers from what another one did to it."""
     try:
         environment = prepare(client, environments)

@@ -28,6 +28,10 @@ class Client:
     sees: bool = False
 
 
+_AI_SDK = (
+    *("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.92", "ollama-ai-provider-v2@3.6.0"),
+    "zod@4.6.7",
+)
 CLIENTS = (
     Client("openai", ("openai==3.54.0",), "openai_python.py", sees=True),
     Client("openai-node", ("openai@7.57.0", "zod@4.6.7"), "openai_node.cjs", npm=True),
@@ -48,17 +52,7 @@ CLIENTS = (
     Client("pydantic-ai", ("pydantic-ai-slim[openai]==2.68.0",), "pydantic_ai_python.py"),
     Client("openai-agents", ("openai-agents==0.24.0",), "openai_agents_python.py"),
     Client("smolagents", ("smolagents[openai]==1.26.0",), "smolagents_python.py"),
-    Client(
-        "ai-sdk",
-        (
-            "ai@6.0.326",
-            "@ai-sdk/openai-compatible@2.0.92",
-            "ollama-ai-provider-v2@3.6.0",
-            "zod@4.6.7",
-        ),
-        "ai_sdk_node.cjs",
-        npm=True,
-    ),
+    Client("ai-sdk", _AI_SDK, "ai_sdk_node.cjs", npm=True),
     Client(
         "llama-index",
         ("llama-index-llms-openai-like==0.8.1", "llama-index-llms-ollama==0.11.0"),
@@ -78,23 +72,23 @@ class Environment:
     npm: bool
 
     @property
-    def commands(self) -> Path:
+    def commands(self):
         """The folder with the client's commands."""
         return self.folder / ("node_modules/.bin" if self.npm else "bin")
 
     @property
-    def modules(self) -> Path:
+    def modules(self):
         """The folder with the modules that npm installed."""
         return self.folder / "node_modules"
 
-    def interpreter(self, scenario: Path) -> str:
+    def interpreter(self, scenario):
         """The program that runs the scenario."""
         if scenario.suffix == ".cjs":
             return "node"
         return sys.executable if self.npm else str(self.commands / "python")
 
 
-def prepare(client: Client, environments: Path) -> Environment:
+def prepare(client, environments):
     """The client's environment, installed where it is not there or holds other versions.
 
     Raises Problem where that fails.
@@ -117,7 +111,7 @@ def prepare(client: Client, environments: Path) -> Environment:
     return environment
 
 
-def _run(*command: str) -> None:
+def _run(*command):
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:

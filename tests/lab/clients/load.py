@@ -7,7 +7,6 @@ all alike. Every prompt is new to the server that it goes to: none has it in a c
 import json
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,11 +36,11 @@ class Answer:
     tokens: int
 
     @property
-    def first_seconds(self) -> float:
+    def first_seconds(self):
         return self.came[0] - self.asked
 
     @property
-    def longest_pause_seconds(self) -> float:
+    def longest_pause_seconds(self):
         return max((late - early for early, late in pairwise(self.came)), default=0.0)
 
 
@@ -52,7 +51,7 @@ class Server:
     address: str
     model: str
 
-    def ask(self, text: str, *, most_tokens: int) -> Answer:
+    def ask(self, text, *, most_tokens):
         """A greedy answer to `text`, streamed."""
         body = {
             "model": self.model,
@@ -75,7 +74,7 @@ class Server:
                     came.append(time.perf_counter())
         return Answer(asked, tuple(came), tokens)
 
-    def together(self, streams: int, label: str, *, most_tokens: int) -> tuple[float, float]:
+    def together(self, streams, label, *, most_tokens):
         """Tokens per second and the median time to the first token of all questions, `streams` at
         a time; `label` makes their prompts new."""
         texts = [f"{label}, {number}. {text}" for number, text in enumerate(_QUESTIONS)]
@@ -85,7 +84,7 @@ class Server:
         speed = sum(each.tokens for each in answers) / seconds
         return speed, median(each.first_seconds for each in answers)
 
-    def beside_a_long_prompt(self, label: str, prompt_tokens: int) -> tuple[float, ...]:
+    def beside_a_long_prompt(self, label, prompt_tokens):
         """The seconds to the first token of a question alone, and after the long prompt; the
         longest pause of an answer alone, and of one that was being written when that prompt
         came."""
@@ -112,8 +111,7 @@ def main(
 ) -> None:
     """Tokens per second, seconds to the first token, and what a long prompt costs the others."""
     servers, widths = server or list(KINDS), streams or [1, 2, 4, 8]
-    found: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
-    long: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    found, long = defaultdict(list), defaultdict(list)
     with ExitStack() as stack:
         running = {}
         for name in servers:
@@ -133,21 +131,20 @@ def main(
     print("\n| at a time | server | tok/s | to mlx-lm | first token, s |\n|--|--|--|--|--|")
     for (width, name), measures in found.items():
         print(_row(width, name, measures, found.get((width, _BASELINE), ())))
-    print(
-        "\n| server | first token alone, s | after a long prompt | longest pause alone | during |"
+    heads = (
+        "server",
+        "first token alone, s",
+        "after a long prompt",
+        "longest pause alone",
+        "during",
     )
-    print("|--|--|--|--|--|")
+    print(f"\n| {' | '.join(heads)} |\n|--|--|--|--|--|")
     for name, seconds in long.items():
         columns = [f"{median(values):.2f}" for values in zip(*seconds, strict=True)]
         print(f"| {name} | {' | '.join(columns)} |")
 
 
-def _row(
-    width: int,
-    name: str,
-    measures: Sequence[tuple[float, float]],
-    baseline: Sequence[tuple[float, float]],
-) -> str:
+def _row(width, name, measures, baseline):
     speeds = [speed for speed, _ in measures]
     ratios = [our / their for our, (their, _) in zip(speeds, baseline, strict=False)]
     ratio = f"{median(ratios):.2f}" if ratios else "-"

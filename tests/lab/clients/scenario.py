@@ -7,12 +7,9 @@ and prints a line of JSON for each step. Knows no client.
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-from tests.lab.clients.environments import Environment
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 _SECONDS = 900
@@ -43,7 +40,7 @@ class Served:
     sees: bool = False
 
 
-def play(scenario: str, environment: Environment, served: Served) -> Iterator[Outcome]:
+def play(scenario, environment, served):
     """The outcome of each step, as it comes, and one more where the scenario breaks off."""
     path = SCENARIOS / scenario
     variables = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
@@ -71,7 +68,6 @@ def play(scenario: str, environment: Environment, served: Served) -> Iterator[Ou
                 text=True,
             ) as process,
         ):
-            assert process.stdout is not None
             for line in process.stdout:
                 if (outcome := _outcome(line)) is not None:
                     yield outcome
@@ -80,7 +76,7 @@ def play(scenario: str, environment: Environment, served: Served) -> Iterator[Ou
             yield Outcome("to the end", " ".join(last[-3:]) or f"status {process.returncode}")
 
 
-def _outcome(line: str) -> Outcome | None:
+def _outcome(line):
     """None where it is something else that the client prints."""
     try:
         read = json.loads(line)

@@ -6,7 +6,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -26,7 +25,7 @@ _SAID = (
 )
 
 
-def write_seeing_folder(folder: Path) -> Path:
+def write_seeing_folder(folder):
     """Write the folder; return it."""
     first = byte_tokenizer(folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -40,7 +39,7 @@ def write_seeing_folder(folder: Path) -> Path:
     vocabulary = first + len(MARKS)
     text = config_of("lfm2", vocabulary=vocabulary)
     own = {"model_type": "lfm2-vl", "image_token_id": first, "eos_token_id": 256}
-    whole: dict[str, Any] = {**SEES.config, **own, "text_config": text}
+    whole = {**SEES.config, **own, "text_config": text}
     (folder / "config.json").write_text(json.dumps(whole))
     model = build("lfm2", vocabulary=vocabulary)
     weights = {f"language_model.{name}": each for name, each in tree_flatten(model.parameters())}

@@ -8,9 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.request import urlopen
 
 from models.errors import Problem
@@ -28,7 +26,7 @@ _STARTING_SECONDS = 120.0
 
 
 @contextmanager
-def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
+def serving(server, target, folder):
     """The address of `server`: one of KINDS, which is started with `target` and ended, or a URL.
 
     What it prints goes to `folder`. Raises Problem where it does not answer.
@@ -59,7 +57,7 @@ def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
                 process.wait()
 
 
-def model_name(address: str) -> str:
+def model_name(address):
     """The name of the first model that the server lists; what mlx-lm takes for its own, if none.
 
     Raises Problem where nothing answers.
@@ -70,13 +68,12 @@ def model_name(address: str) -> str:
     except OSError as error:
         raise Problem(f"Nothing answers at {address}: {error}.", "Start a server.") from error
     try:
-        name: str = json.loads(listed)["data"][0]["id"]
+        return json.loads(listed)["data"][0]["id"]
     except (ValueError, LookupError):
         return "default_model"
-    return name
 
 
-def _with_floats(target: Path, folder: Path) -> Path:
+def _with_floats(target, folder):
     """The same model in float32, as our engine computes with on Linux's CPU."""
     if not folder.is_dir():
         paths = ("--model", str(target), "--mlx-path", str(folder))
@@ -85,14 +82,13 @@ def _with_floats(target: Path, folder: Path) -> Path:
     return folder
 
 
-def _free_port() -> int:
+def _free_port():
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
-        port: int = tried.getsockname()[1]
-    return port
+        return tried.getsockname()[1]
 
 
-def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(address, process, log):
     until = time.monotonic() + _STARTING_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:

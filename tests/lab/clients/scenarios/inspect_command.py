@@ -42,7 +42,7 @@ def called():
 )
 
 
-def evaluate(task: str) -> list[dict]:
+def evaluate(task):
     command(
         "inspect",
         "eval",
@@ -56,8 +56,7 @@ def evaluate(task: str) -> list[dict]:
     (log,) = Path(task).glob("*.json")
     found = json.loads(log.read_text())
     same(found["status"], "success")
-    samples: list[dict] = found["samples"]
-    return samples
+    return found["samples"]
 
 
 @step("four samples at once")

@@ -2,46 +2,32 @@
 
 import instructor
 import openai
-from pydantic import BaseModel, Field
+from person import Person
 from steps import BASE, MODEL, step
 
 QUESTION = [{"role": "user", "content": "Ann is 30 years old. Who is that?"}]
 
 
-class Person(BaseModel):
-    """A person."""
+def asking(mode):
+    client = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120)
+    return instructor.from_openai(client, mode=mode).chat.completions
 
-    name: str = Field(max_length=12)
-    age: int
 
+ABOUT_ANN = {
+    "model": MODEL, "messages": QUESTION, "response_model": Person, "temperature": 0,
+    "max_tokens": 80,
+}  # fmt: skip
 
 for mode in (instructor.Mode.TOOLS, instructor.Mode.TOOLS_STRICT, instructor.Mode.JSON_SCHEMA):
 
     @step(f"an object, by {mode.name}")
     def _(mode=mode):
-        client = instructor.from_openai(
-            openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120), mode=mode
-        )
-        found = client.chat.completions.create(
-            model=MODEL,
-            messages=QUESTION,
-            response_model=Person,
-            temperature=0,
-            max_tokens=80,
-            max_retries=0,
-        )
+        found = asking(mode).create(**ABOUT_ANN, max_retries=0)
         assert isinstance(found, Person), found
 
 
 @step("an object that grows, by JSON_SCHEMA")
 def _():
-    client = instructor.from_openai(
-        openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120),
-        mode=instructor.Mode.JSON_SCHEMA,
-    )
-    grown = client.chat.completions.create_partial(
-        model=MODEL, messages=QUESTION, response_model=Person, temperature=0, max_tokens=80
-    )
-    last = list(grown)[-1]
+    *_, last = asking(instructor.Mode.JSON_SCHEMA).create_partial(**ABOUT_ANN)
     assert last.name is not None, last
     assert last.age is not None, last

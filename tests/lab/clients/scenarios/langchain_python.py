@@ -4,7 +4,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_ollama import ChatOllama, OllamaLLM
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel, Field
+from person import Person
 from steps import BASE, MODEL, SERVER, same, step
 
 QUESTION = "What is the capital of France?"
@@ -15,13 +15,6 @@ MODELS = {
     ),
     "Ollama": ChatOllama(model=MODEL, base_url=SERVER, num_predict=40, **WORDS),
 }
-
-
-class Person(BaseModel):
-    """A person."""
-
-    name: str = Field(max_length=12)
-    age: int
 
 
 @tool

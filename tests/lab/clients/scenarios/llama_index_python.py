@@ -6,7 +6,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.ollama import Ollama
 from llama_index.llms.openai_like import OpenAILike
-from pydantic import BaseModel, Field
+from person import Person
 from steps import BASE, MODEL, SERVER, same, step
 
 QUESTION = [ChatMessage("What is the capital of France?", role="user")]
@@ -20,13 +20,6 @@ MODELS = {
         additional_kwargs={"temperature": 0, "num_predict": 40},
     ),
 }  # fmt: skip
-
-
-class Person(BaseModel):
-    """A person."""
-
-    name: str = Field(max_length=12)
-    age: int
 
 
 def weather(city: str) -> str:

@@ -12,7 +12,7 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
-from pydantic import BaseModel, Field
+from person import Person
 from steps import BASE, MODEL, same, step
 
 set_tracing_disabled(True)
@@ -21,13 +21,6 @@ QUESTION = "What is the capital of France?"
 
 def model(kind: type):
     return kind(MODEL, AsyncOpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120))
-
-
-class Person(BaseModel):
-    """A person."""
-
-    name: str = Field(max_length=12)
-    age: int
 
 
 @function_tool

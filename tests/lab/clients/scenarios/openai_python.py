@@ -5,7 +5,7 @@ import math
 from functools import partial
 
 import openai
-from pydantic import BaseModel, Field
+from person import Person
 from steps import (
     ADDRESS,
     ADDRESS_REFUSED,
@@ -24,12 +24,11 @@ GREEDY = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 
 TOOL = {"type": "function", "function": {**WEATHER, "strict": True}}
 ONE_CALL = {"parallel_tool_calls": False}  # a tiny model does not stop calling by itself
 ANSWER = client.chat.completions.create(**GREEDY).choices[0].message.content
+ANN = "Ann is 30 years old. Who is that?"
+ABOUT_ANN = GREEDY | {
+    "messages": [{"role": "user", "content": ANN}], "max_tokens": 60, "response_format": Person
+}  # fmt: skip
 ALL_THAT_IS_WRONG = ({"temperature": -1}, {"top_p": -1}, {"n": 10**9}, {"messages": []})
-
-
-class Person(BaseModel):
-    name: str = Field(max_length=12)
-    age: int
 
 
 @step("models")
@@ -108,17 +107,13 @@ def _():
 
 @step("a schema, through .parse()")
 def _():
-    message = [{"role": "user", "content": "Ann is 30 years old. Who is that?"}]
-    options = {"messages": message, "max_tokens": 60, "response_format": Person}
-    found = client.chat.completions.parse(**GREEDY | options).choices[0].message.parsed
+    found = client.chat.completions.parse(**ABOUT_ANN).choices[0].message.parsed
     assert isinstance(found, Person), found
 
 
 @step("a schema, through .stream()")
 def _():
-    message = [{"role": "user", "content": "Ann is 30 years old. Who is that?"}]
-    options = {"messages": message, "max_tokens": 60, "response_format": Person}
-    with client.chat.completions.stream(**GREEDY | options) as stream:
+    with client.chat.completions.stream(**ABOUT_ANN) as stream:
         for _ in stream:
             pass
         found = stream.get_final_completion().choices[0].message.parsed
@@ -213,9 +208,8 @@ def _():
 
 @step("responses: a schema, through .parse()")
 def _():
-    text = "Ann is 30 years old. Who is that?"
     found = client.responses.parse(
-        model=MODEL, input=text, temperature=0, max_output_tokens=60, text_format=Person
+        model=MODEL, input=ANN, temperature=0, max_output_tokens=60, text_format=Person
     )
     assert isinstance(found.output_parsed, Person), found
 

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from person import Person
+from pydantic import Field
 from pydantic_ai import Agent, NativeOutput, ToolOutput
 from pydantic_ai.messages import (
     ModelRequest,
@@ -20,13 +21,6 @@ from steps import BASE, MODEL, same, step
 PROVIDER = OpenAIProvider(base_url=BASE, api_key="x")
 SETTINGS = {"temperature": 0, "max_tokens": 80}
 CHAT = OpenAIChatModel(MODEL, provider=PROVIDER)
-
-
-class Person(BaseModel):
-    """A person."""
-
-    name: Annotated[str, Field(max_length=12)]
-    age: int
 
 
 MODELS = {

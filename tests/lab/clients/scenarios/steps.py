@@ -9,7 +9,6 @@ import os
 import struct
 import subprocess
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 SERVER = os.environ["CLIENTS_SERVER"]
@@ -38,7 +37,7 @@ SEES = os.environ.get("CLIENTS_SEES") == "yes"
 """Whether the model can be shown pictures: a tiny one, of which nothing else is asked."""
 
 
-def _png(width: int, height: int) -> bytes:
+def _png(width, height):
     """A red picture."""
     rows = (b"\0" + b"\xff\0\0" * width) * height
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
@@ -56,11 +55,11 @@ ADDRESS = "https://example.com/a.png"
 ADDRESS_REFUSED = "none is ever fetched"
 
 
-def step(name: str, *, sees: bool = False) -> Callable[[Callable[[], None]], None]:
+def step(name, *, sees=False):
     """Runs the function at once, and reports the step as passed where it raises nothing. `sees`:
     it is about pictures."""
 
-    def run(function: Callable[[], None]) -> None:
+    def run(function):
         if sees != SEES:
             return
         why = ""
@@ -73,13 +72,13 @@ def step(name: str, *, sees: bool = False) -> Callable[[Callable[[], None]], Non
     return run
 
 
-def same(found: object, wanted: object) -> None:
+def same(found, wanted):
     """Raises where the two are not equal; `assert` would not say what they are."""
     if found != wanted:
         raise AssertionError(f"{found!r}, not {wanted!r}")
 
 
-def refused[E: Exception](kind: type[E], ask: Callable[[], object]) -> E:
+def refused(kind, ask):
     """The error that `ask` raises. Raises AssertionError where it raises none."""
     try:
         answer = ask()
@@ -88,7 +87,7 @@ def refused[E: Exception](kind: type[E], ask: Callable[[], object]) -> E:
     raise AssertionError(f"it was answered: {answer}"[:300])
 
 
-def command(name: str, *arguments: str, **variables: str) -> str:
+def command(name, *arguments, **variables):
     """What one of the client's commands prints. Raises where it fails."""
     done = subprocess.run(
         [str(COMMANDS / name), *arguments],

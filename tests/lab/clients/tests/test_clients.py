@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.lab.clients import scenario
 from tests.lab.clients.environments import CLIENTS, Environment
 from tests.lab.clients.scenario import SCENARIOS, Served, play
@@ -11,13 +9,14 @@ from tests.lab.clients.scenario import SCENARIOS, Served, play
 
 def test_every_client_has_a_scenario_and_exact_versions():
     found = {path.name for path in SCENARIOS.iterdir() if path.suffix in (".py", ".cjs")}
-    assert found - {"steps.py", "steps.cjs"} == {client.scenario for client in CLIENTS}
+    shared = {"person.py", "steps.py", "steps.cjs"}
+    assert found - shared == {client.scenario for client in CLIENTS}
     for client in CLIENTS:
         for requirement in client.requirements:
             assert requirement.rpartition("@" if client.npm else "==")[0], requirement
 
 
-def test_steps_are_reported_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_steps_are_reported_one_by_one(tmp_path, monkeypatch):
     (tmp_path / "steps.py").write_text((SCENARIOS / "steps.py").read_text())
     steps = "step('passes')(lambda: None)\nstep('does not')(lambda: same(1, 2))\nprint('else')\n"
     (tmp_path / "tried.py").write_text(f"from steps import *\n{steps}raise SystemExit('no server')")
