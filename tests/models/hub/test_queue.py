@@ -201,9 +201,7 @@ def test_a_runner_that_is_killed_leaves_a_failed_download(queue, tmp_path):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", KILLED, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as runner:
         assert runner.stdout.readline() == b"begun\n"
         assert statuses(queue) == {"x/1": "running", "x/2": "queued"}

@@ -183,7 +183,7 @@ BEFORE_SIGNING = {
         ),
     ],
     "imports": [
-        (put(f"{CODE}/late.py", b"def a():\n    import gone\n"), "late.py: imports gone, which is"),
+        (put(f"{CODE}/late.py", b"def a():\n    import gone\n"), "late.py: imports gone, which is")
     ],
     "licences": [
         (remove(f"{LICENCES}/mlx-0.32.4"), "no licence of mlx 0.32.4"),

@@ -9,7 +9,7 @@ from bundle.resolve import LockedWheel
 
 def zipped(members):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
     return buffer.getvalue()

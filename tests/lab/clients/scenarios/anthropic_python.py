@@ -19,12 +19,7 @@ from steps import (
 
 client = anthropic.Anthropic(base_url=SERVER, api_key="x", max_retries=0, timeout=120)
 # The library has no `temperature` any more; older ones and other clients still send it.
-GREEDY = {
-    "model": MODEL,
-    "messages": QUESTION,
-    "max_tokens": 12,
-    "extra_body": {"temperature": 0},
-}
+GREEDY = {"model": MODEL, "messages": QUESTION, "max_tokens": 12, "extra_body": {"temperature": 0}}
 # A tiny model does not stop calling by itself.
 ANY = {"type": "any", "disable_parallel_tool_use": True}
 TOOL = {
@@ -156,10 +151,7 @@ def _():
     assert "prompt is too long" in body["error"]["message"], body
 
 
-IMAGE = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/png", "data": PICTURE},
-}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
 
 
 def shown(*blocks):
