@@ -16,7 +16,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the others have the other cores
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # behind a shell's `&`
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started by a shell with `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or children would ignore it, too
 
 import hypothesis

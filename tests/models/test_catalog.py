@@ -259,7 +259,7 @@ def test_a_calibration_takes_the_place_of_published_figures(few):
     assert offer.tokens_per_second == pytest.approx(5.0)
     assert offer.drafter == ""
     assert "measured" in offer.sources[0]
-    assert not offer.choice, "it is slower than a person reads"
+    assert not offer.choice, "it is slower than the user reads"
 
 
 def test_more_than_a_machine_is_meant_for_is_not_recommended(few):

@@ -94,7 +94,7 @@ def test_files_are_in_the_home_that_is_named_or_where_the_platform_has_them(tmp_
     assert "Slipstream" in str(log_folder())
 
 
-def test_content_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
+def test_content_then_name_then_folder_reach_the_disk_also_of_long_titles(tmp_path, monkeypatch):
     steps = []
     sync, replace = os.fsync, Path.replace
 

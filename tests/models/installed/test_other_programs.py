@@ -19,7 +19,7 @@ LAYER = "application/vnd.ollama.image."
 
 @pytest.fixture(autouse=True)
 def person(tmp_path, monkeypatch):
-    """The home folder of a person, in which nothing is yet."""
+    """The home folder of the user, in which nothing is yet."""
     folder = tmp_path / "person"
     folder.mkdir()
     monkeypatch.setattr(other_programs, "OLLAMA_SERVICE", tmp_path / "service")

@@ -1,4 +1,4 @@
-"""What a person writes is the one model that is meant, or a line that says why there is none."""
+"""What the user writes is the one model that is meant, or a line that says why there is none."""
 
 import contextlib
 import shutil

@@ -247,7 +247,7 @@ def test_added_folders(home, cache, tmp_path):
     assert "damaged" in models[added_folders.FILE_NAME].problem
 
 
-# Folders that a person adds are remembered, searched two levels deep, and never changed.
+# Folders that the user adds are remembered, searched two levels deep, and never changed.
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_weights_become_float32_where_each_cpu_has_room_for_its_share():
 
 
 def test_layers_of_a_folder_are_counted_one_by_one(tmp_path):
-    """The layers behind the last one predict further tokens, and are not loaded."""
+    """The layers after the last one predict further tokens, and are not loaded."""
     layouts = {"model.embed_tokens.weight": TensorLayout("F16", (128, 64))}
     layouts["model.norm.weight"] = TensorLayout("F16", (64,))
     for i in range(5):

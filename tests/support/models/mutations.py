@@ -175,7 +175,7 @@ def _read(subject, data, folder, guard):
 
 
 def _judge(problem, file):
-    """It can be shown to a person: a line, not too long, with something to do about it."""
+    """It can be shown to the user: a line, not too long, with something to do about it."""
     assert problem.message.isprintable(), ascii(problem.message)
     assert len(problem.message) < LONGEST_MESSAGE + len(str(file)), problem.message
     assert problem.remedy
