@@ -15,6 +15,7 @@ from app.settings import Pair, Settings
 from engine.events import Failed
 from models.answers import Opened, Progressed
 from models.files import HOME_VARIABLE
+from models.starter import GGUF_VARIABLE
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.engine.scripted_host import LOADED
 from tests.support.models.tiny_gguf import TinyGguf
@@ -148,6 +149,15 @@ def test_after_a_failed_import_the_pair_is_the_loaded_one(importing):
     importing.commands.asked("open").fail("The disk is full.", "Make room.")
     assert importing.loader.pair.target == "/models/a"
     assert not importing.loader.loading
+
+
+@pytest.mark.slow  # the other real command runs below
+def test_the_real_command_reports_real_problems(monkeypatch, tmp_path, load, until):
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
+    one = load("")
+    until(lambda: one.failed)
+    assert GGUF_VARIABLE in one.failed[0].message
 
 
 def test_the_real_command_imports_a_gguf_file(monkeypatch, tmp_path, load, until):
