@@ -338,6 +338,7 @@ def test_policy_and_drafter_are_told_what_there_was():
     assert drafter.rewound[-1] == len(tokens)
 
 
+@pytest.mark.usefixtures("beside_host")
 def test_a_draft_and_its_pass_are_charged_apart_and_reading_what_was_forced_to_neither(monkeypatch):
     """To build a pass is a part of it, as it is of a plain one."""
 
