@@ -3,11 +3,9 @@
 import mlx.core as mx
 import pytest
 
-from engine.core.decoder import Decoder
 from engine.core.forks import first_fork
-from engine.device import CPU, GPU
 from engine.exactness import Exactness, Promise
-from tests.support.engine.backends import computing_as, on_a_mac
+from tests.support.engine.backends import on_a_mac
 from tests.support.engine.helpers import PROMPT, decoder, plainly
 from tests.support.engine.tiny import build
 
@@ -27,6 +25,7 @@ def test_where_rows_are_exact_any_difference_is_a_fault(architecture):
     assert fork.margin > 0.0 == fork.allowed
     assert not fork.near_tie
     assert reader.length <= at
+    assert first_fork(decoder(model), plain[:2], [plain[0], 63]).at == 1  # no block is read before
 
 
 def test_what_is_allowed_is_what_rows_round_there():
@@ -40,6 +39,11 @@ def test_what_is_allowed_is_what_rows_round_there():
         for token in plain[:at]:
             logits = single.read(mx.array([token]))[-1]
         apart = mx.max(mx.abs(block.read(mx.array(plain[:at]))[-1] - logits))
+        assert first_fork(decoder(model), plain[:2], [plain[0], 63]).at == 1
+        pair = decoder(model)
+        pair.promise = Promise(Exactness(4))
+        exact = first_fork(pair, plain, written)
+    assert (exact.allowed, exact.near_tie) == (0.0, False), "where a pair is exact nothing rounds"
     assert 0.5 * apart.item() < fork.allowed < 8 * apart.item()
     margin = mx.abs(logits[plain[at]] - logits[written[at]]).item()
     assert fork.margin == pytest.approx(margin, abs=fork.allowed)
@@ -53,22 +57,3 @@ def test_a_better_token_that_a_grammar_forbids_does_not_turn_a_near_tie_into_a_f
         above = first_fork(decoder(model), [*PROMPT, best], [*PROMPT, plain])
         whole = first_fork(decoder(model), [*PROMPT, best], [*PROMPT, written])
     assert fork.margin == pytest.approx(whole.margin - above.margin, abs=1e-5)
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_a_fork_at_once(exact):
-    """Behind a prompt of one token there is no block to be read."""
-    model = build("llama", layers=1)
-    with computing_as(CPU if exact else GPU):
-        fork = first_fork(Decoder(model), [3, 5, 7], [3, 6, 7])
-    assert fork.at == 1
-
-
-def test_rounding_explains_nothing_where_a_pair_is_exact():
-    model = build("llama", layers=2)
-    plain = [*PROMPT, *plainly(model, count=COUNT)]
-    reader = decoder(model)
-    reader.promise = Promise(Exactness(4))
-    with on_a_mac():
-        fork = first_fork(reader, plain, [*plain[:-1], (plain[-1] + 1) % 60])
-    assert (fork.allowed, fork.near_tie) == (0.0, False)

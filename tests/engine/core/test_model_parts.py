@@ -19,7 +19,6 @@ import engine.core.model_parts
 from engine.core.decoder import Decoder
 from engine.core.model_parts import (
     HiddenStates,
-    StateRecorder,
     TapHook,
     calling,
     embedding,
@@ -28,7 +27,6 @@ from engine.core.model_parts import (
     new_layer,
     output_layer,
     output_rows,
-    recording,
     standing_in,
     trunk,
 )
@@ -60,48 +58,49 @@ KINDS = [
 QUICK = ["llama", "gemma3_text, 4-bit", "qwen3_5", "lfm2", "mamba", "llama, tied, 8-bit"]
 
 
-@pytest.fixture(params=mostly_slow(KINDS, quick=QUICK))
-def model(request):
-    return made(request.param)
-
-
 def last_state(model, tokens):
     """What the last norm put out: (n, width)."""
     return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
 
 
-def test_the_embedding_is_what_the_model_reads(model):
-    table = embedding(model)
-    before = table(BATCH)
-    assert before.shape[:2] == BATCH.shape
-    logits = model(BATCH)
-    seen = []
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=QUICK))
+def test_a_model_computes_with_the_parts_that_are_found(kind):
+    model, seen = made(kind), []
+    table, names = embedding(model), list(dict(model.named_modules()))
+    embedded, logits, state = table(BATCH), model(BATCH), last_state(model, BATCH)
+    assert embedded.shape[:2] == BATCH.shape
+    assert float(mx.std(logits)) > 0.5  # else nearly anything would be close to them
 
     class Watched(type(table)):
         def __call__(self, tokens):
             seen.append(tokens)
             return super().__call__(tokens)
 
-    table.__class__ = Watched
+    watched, table.__class__ = type(table), Watched
     assert mx.array_equal(model(BATCH), logits)
+    table.__class__ = watched
     assert len(seen) == 1
     assert mx.array_equal(seen[0], BATCH)
 
-
-def test_output_rows_give_their_tokens_logits(model):
     rows = output_rows(model, ROWS)
-    assert rows.shape == (ROWS.size, embedding(model)(ROWS).shape[-1])
+    assert rows.shape == (ROWS.size, embedded.shape[-1])
     assert mx.issubdtype(rows.dtype, mx.floating)
-    logits = model(BATCH)[0][:, ROWS]
-    assert float(mx.std(logits)) > 0.5  # else nearly anything would be close to them
-    assert mx.allclose(last_state(model, BATCH) @ rows.T, logits, atol=1e-3)
+    assert mx.allclose(state @ rows.T, logits[0][:, ROWS], atol=1e-3)
+    assert mx.allclose(output_layer(model, ROWS)(state[None]), logits[..., ROWS], atol=1e-4)
+    assert mx.allclose(output_layer(model)(state[None]), logits, atol=1e-5)
 
+    hook = TapHook(model, (0, 1, "norm"))
+    with hook.open():
+        assert mx.array_equal(model(BATCH), logits)
+    scaled = embedding_scale(model) * embedded
+    assert mx.allclose(hook.seen[0], scaled, rtol=0.01, atol=1e-4)
+    assert not mx.allclose(hook.seen[1], scaled, rtol=0.01, atol=1e-4)
+    assert mx.array_equal(hook.seen["norm"], state[None])
+    assert list(dict(model.named_modules())) == names
 
-def test_the_final_norm_is_the_one_before_the_output(model, request):
-    weight, before = final_norm(model).weight, last_state(model, BATCH)
-    added = 1 if "gemma" in request.node.callspec.id else 0  # to what it multiplies by
+    weight, added = final_norm(model).weight, int("gemma" in kind)  # to what it multiplies by
     weight[:] = 3 * (weight + added) - added
-    assert mx.allclose(last_state(model, BATCH), 3 * before, rtol=1e-4)
+    assert mx.allclose(last_state(model, BATCH), 3 * state, rtol=1e-4)
 
 
 class Odd(nn.Module):
@@ -114,13 +113,34 @@ class Odd(nn.Module):
             self.model[name] = part
 
 
-def test_parts_that_nobody_knows():
-    with pytest.raises(Problem, match="layers are not in one list"):
-        trunk(Odd(stages=[nn.Identity()]))
-    with pytest.raises(Problem, match="embedding was not found"):
-        embedding(Odd(layers=[nn.Identity()], tokens=nn.Embedding(4, 4)))
-    with pytest.raises(Problem, match="final norm was not found"):
-        final_norm(Odd(layers=[nn.Identity()]))
+class Odder(nn.Module):
+    """One that does more with its embeddings than scale them."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(8, 4)
+        self.layers = [nn.Identity()]
+
+    def __call__(self, tokens):
+        return self.layers[0](self.embed_tokens(tokens) + mx.arange(4))
+
+
+UNKNOWN = {
+    "layers": lambda: trunk(Odd(stages=[nn.Identity()])),
+    "embedding": lambda: embedding(Odd(layers=[nn.Identity()], tokens=nn.Embedding(4, 4))),
+    "final norm": lambda: final_norm(Odd(layers=[nn.Identity()])),
+    "scale": lambda: embedding_scale(Odder()),
+    "attention": lambda: new_layer(build("mamba")),
+    "no taps": lambda: Decoder(build("llama")).record(()),
+    "taps after the last layer": lambda: Decoder(build("llama")).record((1, 5)),
+    "taps before the embedding": lambda: Decoder(build("llama")).record((-1,)),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_a_model_does_not_have_is_refused(what):
+    with pytest.raises(Problem):
+        UNKNOWN[what]()
 
 
 def straight(model, tokens):
@@ -131,41 +151,17 @@ def straight(model, tokens):
     return mx.stack([hook.seen[tap][0] for tap in LAYERS], axis=1)
 
 
-def test_the_states_are_the_layers_own():
-    model = build("llama")
-    states = straight(model, TOKENS)
-    hidden = model.model.embed_tokens(mx.array([TOKENS]))
-    hidden = model.model.layers[0](hidden, "causal")
-    assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
-
-
-def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model):
-    hook = TapHook(model, (0, 1, "norm"))
-    with hook.open():
-        logits = model(BATCH)
-    scaled = embedding_scale(model) * embedding(model)(BATCH)
-    assert mx.allclose(hook.seen[0], scaled, rtol=0.01, atol=1e-4)
-    assert not mx.allclose(hook.seen[1], scaled, rtol=0.01, atol=1e-4)
-    assert mx.array_equal(hook.seen["norm"], last_state(model, BATCH)[None])
-    assert mx.allclose(output_layer(model)(hook.seen["norm"]), logits, atol=1e-5)
-
-
-def test_some_logits_are_those_of_all(model):
-    names = list(dict(model.named_modules()))
-    state = last_state(model, BATCH)[None]
-    some = output_layer(model, ROWS)(state)
-    assert some.shape == (1, BATCH.size, ROWS.size)
-    assert mx.allclose(some, model(BATCH)[..., ROWS], atol=1e-4)
-    assert list(dict(model.named_modules())) == names
-
-
 def test_soft_caps_and_multipliers_are_the_targets_own():
+    """The embedding of padding may be zero."""
     model = gemma2()
     state = last_state(model, BATCH)[None]
     assert float(mx.max(mx.abs(output_layer(model)(40 * state)))) <= 3.0
     assert float(mx.max(mx.abs(output_layer(model, ROWS)(40 * state)))) <= 3.0
     assert mx.allclose(output_layer(model)(state), model(BATCH), atol=1e-5)
-    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
+    for scaled in (model, build("gemma3_text")):
+        embed = embedding(scaled)
+        embed.weight = mx.where(mx.arange(64)[:, None] > 0, embed.weight, 0.0)
+        assert embedding_scale(scaled) == pytest.approx(8.0, rel=1e-3)
 
 
 def gemma2():
@@ -186,36 +182,6 @@ def gemma2():
     return Model(arguments)
 
 
-def test_the_embedding_of_padding_may_be_zero():
-    model = build("gemma3_text")
-    embed = embedding(model)
-    embed.weight = mx.where(mx.arange(64)[:, None] > 0, embed.weight, 0.0)
-    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
-
-
-def test_embeddings_that_are_more_than_scaled():
-    class Odder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed_tokens = nn.Embedding(8, 4)
-            self.layers = [nn.Identity()]
-
-        def __call__(self, tokens):
-            return self.layers[0](self.embed_tokens(tokens) + mx.arange(4))
-
-    with pytest.raises(Problem):
-        embedding_scale(Odder())
-
-
-def test_a_tap_closes_after_a_failure():
-    model = build("llama")
-    kinds = [type(layer) for layer in model.layers]
-    hook = TapHook(model, (0, 1, "norm"))
-    with pytest.raises(RuntimeError, match="stop"), hook.open():
-        raise RuntimeError("stop")
-    assert [type(layer) for layer in model.layers] == kinds
-
-
 @pytest.mark.parametrize(
     "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
 )
@@ -228,6 +194,17 @@ def test_a_decoder_records_what_it_reads(architecture):
     assert (states.first, states.end) == (0, len(TOKENS))
     assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
     assert mx.array_equal(states.between(4, 8), states.between(0, len(TOKENS))[4:8])
+
+
+def test_the_states_are_the_layers_own_and_layers_stay_as_they_were():
+    model = build("llama")
+    kinds = [type(layer) for layer in model.layers]
+    states = straight(model, TOKENS)
+    hidden = model.model.layers[0](model.model.embed_tokens(mx.array([TOKENS])), "causal")
+    assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
+    with pytest.raises(InterruptedError), TapHook(model, (0, 1, "norm")).open():
+        raise InterruptedError
+    assert [type(layer) for layer in model.layers] == kinds
 
 
 def test_recording_may_begin_late_and_holds_a_bounded_number(monkeypatch):
@@ -262,24 +239,6 @@ def test_a_recording_lasts_as_long_as_somebody_holds_it():
     assert other.end == len(TOKENS) + 2
 
 
-def test_layers_that_are_not_there():
-    decoder = Decoder(build("llama"))
-    for layers in ((), (5,), (1, 5), (-1,)):
-        with pytest.raises(Problem, match="of a target that has 4"):
-            decoder.record(layers)
-
-
-def test_a_gap_begins_anew():
-    model = build("llama")
-    recorder = StateRecorder(model)
-    states = recorder.record(LAYERS, length=0)
-    with recording([(recorder, 0, 3)]):
-        model(mx.array([TOKENS[:3]]))
-    with recording([(recorder, 7, 2)]):
-        model(mx.array([TOKENS[:2]]))
-    assert (states.first, states.end) == (7, 9)
-
-
 @pytest.mark.parametrize(
     "architecture",
     mostly_slow([name for name in ARCHITECTURES if name != "mamba"], quick=["llama", "qwen3_5"]),
@@ -306,14 +265,6 @@ def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here():
     assert "self_attn" in made
 
 
-def test_a_model_without_attention_has_no_layer_to_make():
-    with pytest.raises(Problem, match="cannot be built"):
-        new_layer(build("mamba"))
-
-
-# --- Functions that layers call by name
-
-
 def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch):
     monkeypatch.setattr(llama, "swiglu", lambda gate, x: gate + x)
     mlp, row = build("llama").layers[0].mlp, mx.ones((1, 1, 64))
@@ -325,17 +276,15 @@ def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch):
 
     np.testing.assert_allclose(meanwhile, 3.0 * before, rtol=1e-5)
     assert mx.array_equal(mlp(row), before)
-
-
-def test_layers_of_a_module_that_is_not_imported_are_left_alone():
-    part = type("Part", (), {"__module__": "loaded.from.a.file"})()
-    made = []
+    # A layer whose module is not imported is left alone.
+    part, made = type("Part", (), {"__module__": "loaded.from.a.file"})(), []
     with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
         assert not made
 
 
 def test_states_that_are_moved_to_the_first_held_position_stay():
-    """As those of a drafter's first round are, where it came when a text had begun."""
+    """As those of a drafter's first round are, where it came when a text had begun; after a gap
+    nothing before it is held."""
     states, rows = HiddenStates((1,), length=20), mx.arange(15.0).reshape(1, 5, 3)
     states.append(20, [rows])
     states.move([21, 23], 20)
@@ -343,6 +292,9 @@ def test_states_that_are_moved_to_the_first_held_position_stay():
     assert mx.array_equal(states.between(20, 22)[:, 0], rows[0, mx.array([1, 3])])
     states.move([20, 21], 19)  # which nobody has seen
     assert states.first == states.end == 19
+    states.append(19, [rows])
+    states.append(27, [rows])
+    assert (states.first, states.end) == (27, 32)
 
 
 def test_what_was_recorded_row_by_row_is_joined_in_blocks(monkeypatch):

@@ -1,7 +1,6 @@
 """Attention of a draft's rows in parts: the same numbers, and only where it is quicker."""
 
 from itertools import product
-from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -103,29 +102,33 @@ def rows_of_calls(rows, places):
     return counted.rows
 
 
-def test_rows_are_split_where_that_is_quicker(measured):
-    for share, rows in {0.5: [8, 1], 0.97: [9], 1.5: [9]}.items():
-        measured(share)
-        assert rows_of_calls(9, LEAST) == rows
+@pytest.mark.parametrize(
+    ("chip", "share", "places", "rows", "calls"),
+    [
+        ("M4", 0.5, LEAST, 9, [8, 1]),
+        ("M4", 0.97, LEAST, 9, [9]),
+        ("M4", 1.5, LEAST, 9, [9]),
+        ("M4", 0.5, LEAST - 1, 9, [9]),
+        ("M4", 0.5, LEAST, 8, [8]),
+        ("M4", 0.5, LEAST, 64, [64]),  # of a prompt
+        ("M5", 0.5, LEAST, 9, [8, 1]),
+        ("M5", 0.5, LEAST - 1, 9, [9]),
+        *((chip, 0.5, 1024, 9, [8, 1]) for chip in ("M1 Pro", "M3 Ultra")),  # which gain sooner
+        *((chip, 0.5, 1023, 9, [9]) for chip in ("M1 Pro", "M3 Ultra")),
+    ],
+)
+def test_rows_are_split_where_that_is_quicker(measured, chip, share, places, rows, calls):
+    measured(share, longest=4200, chip=chip)
+    assert rows_of_calls(rows, places) == calls
 
 
-def test_nothing_else_is_split(measured):
-    """Few keys, few rows, and the many rows of a prompt."""
+def test_quantized_keys_are_not_split(measured):
     measured(0.5)
-    for rows, places in [(9, LEAST - 1), (8, LEAST), (64, LEAST)]:
-        assert rows_of_calls(rows, places) == [rows]
     cache, (queries, keys, values) = QuantizedKVCache(), heads(8, 2, 9, LEAST)
     held = cache.update_and_fetch(mx.tile(keys, (1, 1, 1, 4)), mx.tile(values, (1, 1, 1, 8)))
     counted = Counted()
     in_parts(counted)(mx.tile(queries, (1, 1, 1, 4)), *held, cache=cache, scale=0.3, mask="causal")
     assert counted.rows == [9]
-
-
-def test_larger_chips_gain_from_fewer_keys_on(measured):
-    for chip, least in {"M4": 4096, "M5": 4096, "M1 Pro": 1024, "M3 Ultra": 1024}.items():
-        measured(0.5, longest=4200, chip=chip)
-        assert rows_of_calls(9, least) == [8, 1], chip
-        assert rows_of_calls(9, least - 1) == [9], chip
 
 
 def test_it_is_measured_once_and_over_few_keys(measured):
@@ -163,7 +166,7 @@ def test_a_long_context_is_read_in_parts(monkeypatch):
 
 def test_a_models_attention_is_measured_while_it_is_loaded(tmp_path, monkeypatch):
     write_folder("llama", tmp_path / "tiny")
-    folder, found = inspect(tmp_path / "tiny"), dict[Any, bool]()
+    folder, found = inspect(tmp_path / "tiny"), {}
     monkeypatch.setattr(engine.core.split_attention, "_PAYS", found)
     with computing_as(CPU):
         load(folder)

@@ -44,6 +44,13 @@ def decoder(model, *, quantized=None, block=BLOCK):
     return Decoder(model, quantized=quantized, block=block, trial=trial)
 
 
+def having_read(tokens, model, **options):
+    """Return a decoder that has read `tokens`."""
+    made = decoder(model, **options)
+    list(made.prefill([*tokens, 0]))
+    return made
+
+
 def build_wide(architecture, **options):
     """Build as `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
     wide = dict(tiny._CONFIGS[architecture])

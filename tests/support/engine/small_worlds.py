@@ -184,9 +184,3 @@ def written(drafts, outcome):
                 else:
                     texts += ended.sum(axis=0)
     return texts
-
-
-def accepted_tokens(drafts, outcome):
-    """Return the mean number of accepted tokens."""
-    heights = np.array([0, *(depth + 1 for depth in drafts.tree.depths)])
-    return float(drafts.likely @ (outcome.ends @ heights))

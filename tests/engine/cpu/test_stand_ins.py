@@ -1,10 +1,12 @@
-"""Exponentials by powers: against MLX's own and numpy's, and row by row."""
+"""What computes on a CPU in the place of MLX's own: exponentials by powers, against MLX's and
+numpy's, and row by row; rotary positions."""
 
 import math
 from itertools import product
 from unittest import mock
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from mlx_lm.models import activations, base, llama
 from engine.core.decoder import Decoder
 from engine.cpu.blas import choose_blas
 from engine.cpu.exponentials import STAND_INS, attend, softmax
+from engine.cpu.rotary import Rotary, with_rotary
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 
@@ -48,28 +51,21 @@ def test_softmax_is_numpys(row):
     assert (ours[:, np.isneginf(row)] == 0.0).all()
 
 
-def test_attention_is_mlx_lms():
-    for rows, groups in product([1, 2, 7], [1, 3, 9]):
-        queries, keys, values, seen = heads(rows, 40, seed=1, groups=groups)
+@pytest.mark.parametrize(
+    ("rows", "keys", "groups"),
+    [*product([1, 2, 7], [40], [1, 3, 9]), *product([9], [127, 255, 511], [3])],
+)
+def test_attention_is_mlx_lms_and_that_of_a_row_depends_on_none_beside_it(rows, keys, groups):
+    queries, *held, seen = heads(rows, keys, seed=1, groups=groups)
 
-        ours = attention(queries, keys, values, cache=None, scale=0.3, mask=seen)
+    ours = attention(queries, *held, cache=None, scale=0.3, mask=seen)
 
-        stock = base.scaled_dot_product_attention(
-            queries, keys, values, cache=None, scale=0.3, mask=seen
-        )
-        np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
-
-
-def test_attention_of_a_row_does_not_depend_on_those_beside_it():
-    for keys in (127, 255, 511):
-        queries, *held, seen = heads(9, keys, seed=2)
-
-        together = attention(queries, *held, cache=None, scale=0.3, mask=seen)
-
-        for row in range(9):
-            own = slice(row, row + 1)
-            alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
-            assert mx.array_equal(together[:, :, own], alone), (keys, row)
+    stock = base.scaled_dot_product_attention(queries, *held, cache=None, scale=0.3, mask=seen)
+    np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
+    for row in range(rows):
+        own = slice(row, row + 1)
+        alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
+        assert mx.array_equal(ours[:, :, own], alone), row
 
 
 @pytest.mark.skipif(not choose_blas().sums_in_turn, reason="there, trees are read path by path")
@@ -117,14 +113,11 @@ def test_other_attention_is_left_to_mlx_lm():
         assert asked.kwargs == {"cache": None, "scale": 1.0, "mask": mask, **more}, name
 
 
-def test_swiglu_is_mlx_lms():
+def test_swiglu_is_mlx_lms_to_which_other_numbers_are_left():
     gate = mx.array([-1e4, -300.0, -88.0, -20.0, -1.0, 0.0, 1e-3, 1.0, 20.0, 300.0])
     x = mx.array([2.0, -1.0, 3.0, 1e3, 0.5, 4.0, -2.0, 0.7, 1.0, -5.0])
 
     np.testing.assert_allclose(swiglu(gate, x), activations.swiglu(gate, x), rtol=1e-5, atol=1e-30)
-
-
-def test_swiglu_in_other_numbers_is_left_to_mlx_lm():
     stand_in = STAND_INS["swiglu"](lambda gate, x: gate - x)
     assert stand_in(half(mx.array(3.0)), half(mx.array(1.0))).item() == 2.0
 
@@ -142,3 +135,38 @@ def test_passes_on_a_cpu_call_them_and_leave_mlx_lm_as_it_was(monkeypatch):
     with pytest.raises(ValueError, match="integral"):
         decoder.read(tokens * 0.5)  # no ids
     assert llama.scaled_dot_product_attention is llama.swiglu is refused
+
+
+# --- Rotary positions with shared angles: bit for bit MLX's own
+
+
+@given(
+    half=st.integers(1, 40),
+    more=st.integers(0, 9),
+    base=st.sampled_from([10_000.0, 100_000.0, 500_000, 1.5]),
+    scale=st.sampled_from([1.0, 0.25, 3.0]),
+    offset=st.one_of(
+        st.integers(0, 100_000), st.lists(st.integers(0, 9_000), min_size=2, max_size=2)
+    ),
+    rows=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+)
+def test_rotary_positions_are_mlxs(half, more, base, scale, offset, rows, seed):
+    """Of all sequences of a batch at one position, or of each at its own."""
+    x = mx.random.normal((2, 3, rows, 2 * half + more), key=mx.random.key(seed))
+    ours, stock = (of(2 * half, base=base, scale=scale) for of in (Rotary, nn.RoPE))
+    place = offset if isinstance(offset, int) else mx.array(offset)
+    for _ in range(2):
+        assert mx.array_equal(ours(x, place), stock(x, place))
+        place += 1  # in place, as mlx-lm's batches do
+
+
+def test_a_network_says_the_same_with_shared_angles():
+    model, tokens = build("llama"), mx.arange(3, 9)[None]
+    before = model(tokens)
+
+    with_rotary(model)
+
+    kinds = {type(layer.self_attn.rope) for layer in model.layers}
+    assert kinds == {Rotary}
+    assert mx.array_equal(model(tokens), before)
