@@ -26,16 +26,15 @@ from tests.support.metal.shim import needs_a_compiler
 
 
 @pytest.fixture(autouse=True)
-def rounding():
+def _rounding(monkeypatch):
     """Products are rounded by their number of rows."""
-    kinds = [(nn.Linear, "__call__"), (nn.QuantizedLinear, "__call__"), (nn.Embedding, "as_linear")]
-    kinds.append((nn.QuantizedEmbedding, "as_linear"))
-    patches = [mock.patch.object(of, name, rounded(getattr(of, name))) for of, name in kinds]
-    for patch in patches:
-        patch.start()
-    yield
-    for patch in patches:
-        patch.stop()
+    for kind, name in (
+        (nn.Linear, "__call__"),
+        (nn.QuantizedLinear, "__call__"),
+        (nn.Embedding, "as_linear"),
+        (nn.QuantizedEmbedding, "as_linear"),
+    ):
+        monkeypatch.setattr(kind, name, rounded(getattr(kind, name)))
 
 
 LAYERS = {
@@ -125,11 +124,11 @@ def test_a_kernel_stands_in_before_rows_alone():
     assert runs == ["kernel"]
 
 
-def test_why_a_model_cannot_be_exact():
+def test_which_models_cannot_be_exact():
     assert cannot_be_exact(model_of("llama")) is None
     assert cannot_be_exact(model_of("qwen3_moe")) is None
-    assert "not quantized" in str(cannot_be_exact(build("llama", dtype=mx.bfloat16)))
-    assert "a single token" in str(cannot_be_exact(recurrent("kimi_linear", bits=4)))
+    assert cannot_be_exact(build("llama", dtype=mx.bfloat16))
+    assert cannot_be_exact(recurrent("kimi_linear", bits=4))  # which reads a row in another way
 
 
 @needs_a_compiler

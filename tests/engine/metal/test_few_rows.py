@@ -1,7 +1,9 @@
 """The kernel's text on the CPU: each row has the bits that MLX's own kernel gives it alone.
 
 Both are compiled from Metal, MLX's from the installed package, and compared in any order in which
-lanes may be summed, with and without fused multiplication and addition.
+lanes may be summed, with and without fused multiplication and addition. So the text that is drafted
+by whole passes is plain decoding's, although every rounding shows in it. With MLX's own kernels for
+several rows the same comparisons fail.
 """
 
 from itertools import product as combined
@@ -10,11 +12,15 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
+from engine.core.decoder import Decoder
+from engine.drafters import NoDrafter
 from engine.metal.few_rows import Shape, install, product, remove, shapes_of
 from models.limits import FEW_ROWS
-from tests.support.metal.device import model_of
+from tests.support.engine.helpers import PROMPT, Known, now_and_then, run_greedily
+from tests.support.metal.device import MODELS, exactly, model_of, on_metal
 from tests.support.metal.shim import ORDERS, Shim, needs_a_compiler
 from tests.support.metal.stock import quantized_matmul
+from tests.support.mostly_slow import mostly_slow
 
 pytestmark = needs_a_compiler
 
@@ -154,3 +160,79 @@ def test_only_layers_of_these_shapes_change():
         remove(model)
     assert type(attention.k_proj) is nn.QuantizedLinear
     assert different(attention.k_proj(x), before[1]) == 0
+
+
+# --- Whole passes
+
+BLOCK = 64  # larger than a pass
+KINDS = ("llama", "qwen3_moe", "qwen3_5")  # dense, with experts, with recurrent layers
+RUNS, PARTS, TOKENS = 68, 4, 16  # of each kind; parts, as a test may not take minutes
+
+
+def logits_of(model, passes):
+    """The logits of tokens after a prompt that are read in passes of so many rows."""
+    decoder, tokens = Decoder(model, block=BLOCK), mx.arange(sum(passes)) * 37 % 64
+    list(decoder.prefill([*PROMPT, 0]))
+    logits, first = list[mx.array](), 0
+    for rows in passes:
+        decoder.begin_round([0] * (len(PROMPT) + first))
+        logits.append(decoder.read(tokens[first : first + rows]))
+        first += rows
+    return mx.concatenate(logits)
+
+
+def other_logits(model, passes):
+    """How many logits differ from those of single rows."""
+    alone, together = (logits_of(model, each) for each in ([1] * sum(passes), passes))
+    assert alone.dtype == mx.float32
+    return int(mx.sum(alone.view(mx.uint32) != together.view(mx.uint32)).item())
+
+
+def other_tokens(model, seed, count):
+    """How many drafted tokens differ from plain decoding's."""
+
+    def text(length):
+        drafter = Known([*prompt, *plain], wrong=now_and_then(seed)) if length else NoDrafter()
+        return run_greedily(
+            model,
+            lambda _: drafter,
+            length,
+            count=count,
+            prompt=prompt,
+            block=BLOCK,
+            check_caches=False,
+        ).tokens
+
+    prompt, plain = [(token + seed) % 64 for token in PROMPT], list[int]()
+    plain = text(0)
+    return sum(one != other for one, other in zip(plain, text(2 + seed % 6), strict=True))
+
+
+PASSES = ((3, 2), *((rows, 1, rows) for rows in (*range(2, 10), 16, FEW_ROWS)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes"),
+    mostly_slow(combined(MODELS, PASSES), quick=[(kind, (3, 2)) for kind in [*MODELS][2:]]),
+)
+def test_rows_of_a_pass_have_the_logits_of_rows_alone(kind, passes):
+    model = model_of(kind)
+    with on_metal():
+        with exactly(model):
+            assert other_logits(model, passes) == 0
+        assert other_logits(model, passes) > 0, "MLX's wide kernel is not noticed"
+
+
+FEW = [(kind, 0, 6, (3,)) for kind in KINDS]
+MANY = [(kind, 1, TOKENS, range(part, RUNS, PARTS)) for kind in KINDS for part in range(PARTS)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "count", "texts"), mostly_slow([*FEW, *MANY], quick=FEW[:1])
+)
+def test_drafted_text_is_plain_text(kind, seed, count, texts):
+    model = model_of(kind, seed)
+    with on_metal():
+        with exactly(model):
+            assert [text for text in texts if other_tokens(model, text, count)] == []
+        assert any(other_tokens(model, text, count) for text in texts[:3]), "nothing is noticed"

@@ -17,61 +17,9 @@ from tests.support.metal.stock import quantized_matmul
 
 SHIM = Shim()
 # Matrices with 64 and 128 inputs have another kernel. 512 inputs are whole steps, 96 a tail alone.
-_SIZES = {
-    "hidden_size": 96,
-    "num_hidden_layers": 2,
-    "intermediate_size": 512,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 24,
-    "max_position_embeddings": 4096,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
-}
-MODELS = {
-    "llama": _SIZES,
-    "qwen3_moe": _SIZES
-    | {
-        "num_experts": 4,
-        "num_experts_per_tok": 2,
-        "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
-        "moe_intermediate_size": 32,
-        "norm_topk_prob": True,
-    },
-    "qwen3_5": _SIZES  # a gated delta net, and attention
-    | {
-        "full_attention_interval": 2,
-        "linear_num_value_heads": 4,
-        "linear_num_key_heads": 2,
-        "linear_key_head_dim": 24,
-        "linear_value_head_dim": 24,
-        "rope_parameters": {"type": "default", "mrope_section": [1, 1, 0], "rope_theta": 1e5},
-    },
-    "gemma3_text": _SIZES  # a sliding window, and the embedding as the head
-    | {
-        "sliding_window": 16,
-        "sliding_window_pattern": 2,
-        "query_pre_attn_scalar": 24,
-        "rope_local_base_freq": 1e4,
-    },
-    "nemotron_h": _SIZES  # Mamba 2, which computes rows in blocks
-    | {
-        "hybrid_override_pattern": list("M*"),
-        "attention_bias": False,
-        "mamba_num_heads": 4,
-        "mamba_head_dim": 24,
-        "mamba_proj_bias": False,
-        "ssm_state_size": 16,
-        "conv_kernel": 4,
-        "n_groups": 2,
-        "mlp_bias": False,
-        "layer_norm_epsilon": 1e-5,
-        "use_bias": False,
-        "use_conv_bias": True,
-    },
-}
+# Dense; with experts; a gated delta net, and attention; a sliding window, and the embedding as the
+# head; Mamba 2, which computes rows in blocks.
+MODELS = tiny.configs("metal")
 
 
 @cache
