@@ -3,6 +3,7 @@ is a prefix of what it should have read, and it says what its tokens were really
 
 import random
 from functools import cache
+from itertools import product
 
 import mlx.core as mx
 import pytest
@@ -13,6 +14,7 @@ from engine.core.decoder import Decoder
 from engine.drafters.model import Abridged, ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.request import Sampling
+from tests.engine.drafters.test_other_tokenizer import told
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.tiny import build
 from tests.support.engine.writings import of_letters
@@ -30,9 +32,6 @@ def gaps_of(edges):
 
 GAPS = st.lists(st.integers(0, 40), max_size=8).map(gaps_of)
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=48)
-
-
-# --- Places
 
 
 @given(gaps=GAPS, tokens=TEXTS, more=TEXTS, length=st.integers(0, 48))
@@ -63,8 +62,6 @@ def test_with_other_gaps_what_is_held_is_a_prefix_still(before, now, tokens, hel
         assert len(read) == held
 
 
-# --- What it holds
-
 KINDS = ("model", "PARD", "other tokens")
 ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "mamba")
 
@@ -84,20 +81,19 @@ def new(kind, architecture="llama"):
     return ModelDrafter(own, vocabulary=64), own
 
 
-def told(draft):
-    if draft is None:
-        return None
-    whole = None if draft.distributions is None else draft.distributions.tolist()
-    return draft.tokens.tolist(), draft.q.tolist(), whole
-
-
-def turns(kind, architecture, sampling, *, seed):
-    """Prompts that begin alike, each with other gaps: it always proposes what one proposes that has
-    just begun."""
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize(
+    ("kind", "sampling", "architecture", "seed"),
+    mostly_slow(
+        product(KINDS, (GREEDY, DRAWN), ARCHITECTURES, range(3)),
+        quick=[("model", DRAWN, architecture, 1) for architecture in ("gemma3_text", "qwen3_5")],
+    ),
+)
+def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
+    """For prompts that begin alike, each with other gaps."""
     luck = random.Random(seed)
     used, own = new(kind, architecture)
-    prompt = []
-    gaps = ()
+    prompt, gaps = [], ()
     for turn in range(4):
         shared = luck.randrange(len(prompt) + 1)
         prompt = [*prompt[:shared], *(luck.randrange(48) for _ in range(luck.randrange(20, 60)))]
@@ -107,8 +103,7 @@ def turns(kind, architecture, sampling, *, seed):
         used.rewind(shared)
         used.leave_out(lambda: gaps)  # noqa: B023
         if turn % 2:
-            for _ in used.prepare(prompt):
-                pass
+            list(used.prepare(prompt))
         for accepted in (0, 3, 1):
             draft = used.propose(prompt, up_to(4), sampling, KEY)
             fresh, _ = new(kind, architecture)
@@ -122,31 +117,11 @@ def turns(kind, architecture, sampling, *, seed):
             used.rewind(len(prompt))
 
 
-@pytest.mark.quick(1)
-@pytest.mark.usefixtures("on_the_cpu")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("sampling", "architecture", "seed"),
-    mostly_slow(
-        [
-            (sampling, each, seed)
-            for seed in range(3)
-            for each in ARCHITECTURES
-            for sampling in (GREEDY, DRAWN)
-        ],
-        quick=[(DRAWN, "qwen3_5", 1)],
-    ),
-)
-def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
-    turns(kind, architecture, sampling, seed=seed)
-
-
 def test_a_long_document_is_not_read():
     drafter, own = new("model")
     prompt = [token % 48 for token in range(900)]
     drafter.leave_out(lambda: [range(5, 400), range(450, 880)])
     (candidate,) = drafter.candidates(prompt)
     assert candidate.behind == 900 - 395 - 430 - 2
-    for _ in drafter.prepare(prompt):
-        pass
+    list(drafter.prepare(prompt))
     assert own.length == 900 - 395 - 430 - 1

@@ -2,10 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections import namedtuple
 from shutil import copytree
-from typing import Any, NamedTuple
 
 import mlx.core as mx
 import pytest
@@ -21,7 +19,7 @@ from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.support.engine.gemma4 import build_target
 from tests.support.engine.heads import untrained
-from tests.support.engine.medusas import medusa_network
+from tests.support.engine.medusas import medusa_network, write_medusa
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.tiny import _CONFIGS, build, shallow
 from tests.support.mostly_slow import mostly_slow
@@ -38,23 +36,7 @@ def write_head(folder):
     save_head(untrained(shallow("llama")), folder, target="tiny", fingerprint=FINGERPRINT)
 
 
-def write_medusa(folder):
-    tensors = {}
-    for k, head in enumerate(medusa_network(64).heads):
-        tensors[f"{k}.0.linear.weight"] = head.blocks[0].linear.weight
-        tensors[f"{k}.0.linear.bias"] = head.blocks[0].linear.bias
-        tensors[f"{k}.1.weight"] = head.output.weight
-    mx.save_safetensors(str(folder / "medusa_lm_head.safetensors"), tensors)
-    config = {"medusa_num_heads": 3, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-class Kind(NamedTuple):
-    """A kind of drafter: writes a sound folder, and loads it for its target."""
-
-    load: Callable[[Any, Decoder], Any]
-    write: Callable[[Path], Any]
-    target: Callable[[], Any]
+Kind = namedtuple("Kind", "load write target")  # writes a sound folder, and loads it for its target
 
 
 def published(name, load):
@@ -69,7 +51,11 @@ KINDS = {
     "DSpark": published("dspark-deepspec", load_block),
     "MTP": published("mtp-qwen3.5", load_mtp),
     "assistant": published("gemma-4-assistant", load_gemma_assistant),
-    "Medusa": Kind(load_medusa, write_medusa, lambda: shallow("llama")),
+    "Medusa": Kind(
+        load_medusa,
+        lambda folder: write_medusa(folder, medusa_network(64)),
+        lambda: shallow("llama"),
+    ),
     "head": Kind(load_distilled, write_head, lambda: shallow("llama")),
 }
 

@@ -1,54 +1,42 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
+from unittest import mock
+
 import mlx.core as mx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
 from engine.core.decoder import Decoder
-from engine.core.sampling import distribution, scores
-from engine.drafters import DrafterRefused
+from engine.core.sampling import History, candidates, distribution, scores
+from engine.draft_length import DraftCandidate
+from engine.drafters import DraftArrays, Drafter, DrafterRefused
+from engine.drafters.cascade import Cascade
 from engine.drafters.chain import DraftRequest, draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
-from engine.drafters.model import ModelDrafter
+from engine.drafters.model import ParallelDrafter
 from engine.drafters.rows import Rows
 from engine.request import Sampling
+from engine.virtual_ids import FIRST
 from models.errors import Problem
-from tests.support.engine.helpers import up_to
+from tests.support.engine.helpers import GREEDY, proposed, up_to
 from tests.support.engine.markov import Markov, random_table
-from tests.support.engine.tiny import ARCHITECTURES, build, shallow
+from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 
 KEY = mx.random.key(0)
-GREEDY = Sampling()
 WARM = Sampling(temperature=0.8)
-
-
-def propose(drafter, tokens, limit, sampling=GREEDY):
-    """The proposed ids, after a look at the proposal's form."""
-    proposal = drafter.propose(tokens, up_to(limit), sampling, KEY)
-    if proposal is None:
-        return None
-    n = proposal.tokens.size
-    assert 1 <= n <= limit
-    assert proposal.tokens.shape == proposal.q.shape == (n,)
-    assert proposal.tokens.dtype == mx.int32
-    assert proposal.q.dtype == mx.float32
-    assert all(0.0 < q <= 1.0 + 1e-6 for q in proposal.q.tolist())
-    if proposal.distributions is not None:
-        assert proposal.distributions.shape[0] == n
-        drawn = mx.take_along_axis(proposal.distributions, proposal.tokens[:, None], axis=1)
-        assert drawn[:, 0].tolist() == proposal.q.tolist()
-        sums = mx.sum(proposal.distributions, axis=1).tolist()
-        assert sums == pytest.approx([1.0] * n, abs=1e-5)
-    ids = proposal.tokens.tolist()
-    return ids
+PENALIZED = Sampling(temperature=0.8, frequency_penalty=0.9, penalty_window=3)
 
 
 # --- chain
 
 
-def test_chain_reads_each_token_once_and_the_last_not_at_all():
+@pytest.mark.parametrize("sampling", [GREEDY, PENALIZED], ids=["greedy", "penalized"])
+def test_chain_reads_each_token_once_and_the_last_not_at_all(sampling):
+    """And draws each from what it says, by the text before it."""
     table = random_table(5)
     model = Markov(table)
     cache, read = [KVCache()], []
@@ -57,71 +45,38 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all():
         read.extend(tokens.tolist())
         return model(tokens[None], cache=cache)[0]
 
-    proposal = draft_chain(
-        reading,
-        DraftRequest([1, 2, 3], up_to(4), GREEDY, KEY, Rows(5), "x"),
-        unread=[1, 2, 3],
-    )
+    asked = DraftRequest([1, 2, 3], up_to(4), sampling, KEY, Rows(5), "x")
+    proposal = draft_chain(reading, asked, unread=[1, 2, 3])
 
-    text = [2, 3]
-    for _ in range(4):
-        text.append(int(mx.argmax(table[text[-2], text[-1]])))
-    assert proposal.tokens.tolist() == text[2:]
-    assert read == [1, 2, 3, *text[2:-1]]
-    assert proposal.distributions is None  # not looked at in greedy decoding
-    softmax = [
-        mx.softmax(table[a, b])[c] for a, b, c in zip(text, text[1:], text[2:], strict=False)
-    ]
-    assert proposal.q.tolist() == pytest.approx([float(p) for p in softmax], rel=1e-5)
+    drafted = proposal.tokens.tolist()
+    assert read == [1, 2, 3, *drafted[:-1]]
+    assert (proposal.tokens.dtype, proposal.q.dtype) == (mx.int32, mx.float32)
+    for i, token in enumerate(drafted):
+        text = [1, 2, 3, *drafted[:i]]
+        history = History(text, sampling).windows(mx.array([], dtype=mx.int32), 0, 1)
+        law = distribution(scores(table[text[-2], text[-1]][None], history, sampling), sampling)
+        assert proposal.q[i].item() == pytest.approx(law[0, token].item(), rel=1e-5)
+        if sampling.greedy:
+            assert token == mx.argmax(law).item()
+        else:
+            np.testing.assert_allclose(proposal.distributions[i], law[0], rtol=1e-5)
+    assert sampling.greedy == (proposal.distributions is None)  # which greedy decoding lacks
 
 
 # --- model
 
 
-@pytest.mark.parametrize(
-    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
-)
-def test_model_drafts_what_it_would_write(architecture):
-    model = shallow(architecture)
-    drafter = ModelDrafter(Decoder(model), vocabulary=64)
-    prompt = list(range(1, 20))
-    assert list(drafter.prepare(prompt))[-1] == len(prompt) - 1
-    tokens = list(prompt)
-    stood = [2, 0, 4, 1, 3, 0, 4]  # of 4 drafted
-
-    for accepted in stood:
-        fresh = ModelDrafter(Decoder(model), vocabulary=64)
-        guess = propose(drafter, tokens, 4)
-        assert guess is not None
-        assert guess == propose(fresh, tokens, 4)
-        drafter.accept(range(accepted))
-        tokens += [*guess[:accepted], (guess[min(accepted, 3)] + 1) % 64]
-    drafter.rewind(len(prompt) + 3)
-    tokens[len(prompt) + 3 :] = [7]  # the text went on otherwise
-    assert propose(drafter, tokens, 4) == propose(
-        ModelDrafter(Decoder(model), vocabulary=64), tokens, 4
-    )
+MASK = 63
 
 
-def test_model_never_reads_an_id_that_it_does_not_have():
-    class Watched(Markov):
-        largest = 0
-
-        def __call__(self, tokens, cache=None):
-            self.largest = max(self.largest, int(mx.max(tokens)))
-            return super().__call__(tokens, cache)
-
-    model = Watched(random_table(4)[:, :, :3])  # knows 4 tokens, proposes 3
-    drafter = ModelDrafter(Decoder(model), vocabulary=9)
-    tokens = [8, 1, 5, 7]
-
-    for _ in drafter.prepare(tokens):
-        pass
-    proposed = propose(drafter, tokens, 3)
-
-    assert proposed is not None
-    assert set(proposed) <= {0, 1, 2}
-    assert model.largest < 4
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_a_mask_gives_the_token_after_it(length):
+    """As one pass over everything gives it, without a cache."""
+    model, tokens = build("llama", seed=1, layers=2), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+    drafter = ParallelDrafter(Decoder(model), vocabulary=64, mask=MASK)
+    assert list(drafter.prepare(tokens))
+    logits = model(mx.array([[*tokens, *[MASK] * (length - 1)]]))[0, -length:]
+    assert proposed(drafter, tokens, length) == mx.argmax(logits, axis=-1).tolist()
 
 
 # --- early exit
@@ -140,13 +95,11 @@ def test_early_exit_drafts_what_the_first_layers_would_write(architecture, layer
     drafter = EarlyExitDrafter(target, layers=layers)
     shallow = first_layers(model, layers)
     tokens = list(range(1, 30))
-    for _ in target.prefill(tokens):
-        pass
+    list(target.prefill(tokens))
     before = target.length
 
     proposal = drafter.propose(tokens, up_to(4), WARM, KEY)
 
-    assert proposal.distributions is not None
     drafted = proposal.tokens.tolist()
     logits = shallow(mx.array([[*tokens, *drafted[:-1]]]), cache=None)[0, -4:]
     expected = distribution(scores(logits, None, WARM), WARM)
@@ -154,21 +107,153 @@ def test_early_exit_drafts_what_the_first_layers_would_write(architecture, layer
     # It leaves no trace in the target.
     assert target.length == before
     fresh = Decoder(model)
-    for _ in fresh.prefill(tokens):
-        pass
+    list(fresh.prefill(tokens))
     unread = mx.array(tokens[before:])
     assert mx.array_equal(target.read(unread), fresh.read(unread))
 
 
-def test_early_exit_after_no_or_all_layers_is_refused():
-    target = Decoder(build("llama"))
-    for layers in (0, -1, 4, 9):
-        with pytest.raises(Problem, match="4 layers"):
-            EarlyExitDrafter(target, layers=layers)
+@pytest.mark.parametrize(
+    ("architecture", "layers", "refusal"),
+    [
+        *(("llama", layers, Problem) for layers in (0, -1, 4, 9)),  # it has 4
+        # Gemma makes one mask for all global layers, from the first of them.
+        ("gemma3_text", 1, DrafterRefused),
+    ],
+)
+def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone(
+    architecture, layers, refusal
+):
+    with pytest.raises(refusal) as problem:
+        EarlyExitDrafter(Decoder(build(architecture)), layers=layers)
+    assert problem.value.remedy
 
 
-def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone():
-    # Gemma makes one mask for all global layers, from the first of them.
-    with pytest.raises(DrafterRefused, match=" 1 layers") as problem:
-        EarlyExitDrafter(Decoder(build("gemma3_text")), layers=1)
-    assert "more layers" in problem.value.remedy
+# --- rows
+
+VOCABULARY = 12
+ids = st.integers(0, VOCABULARY - 1)
+kept_tokens = st.lists(ids, min_size=1, unique=True)
+histories = st.lists(st.lists(st.integers(-1, VOCABULARY - 1), min_size=4, max_size=4), min_size=1)
+samplings = st.builds(
+    Sampling,
+    temperature=st.sampled_from([0.0, 0.6, 1.3]),
+    top_p=st.sampled_from([1.0, 0.7]),
+    top_k=st.sampled_from([0, 3]),
+    min_p=st.sampled_from([0.0, 0.1]),
+    repetition_penalty=st.sampled_from([1.0, 1.5]),
+    presence_penalty=st.sampled_from([0.0, 0.4]),
+    frequency_penalty=st.sampled_from([0.0, 0.3]),
+    logit_bias=st.dictionaries(ids, st.sampled_from([-3.0, 2.0]), max_size=4),
+)
+
+
+def over_all(logits, kept):
+    """By the definition: what has no row is impossible."""
+    whole = mx.full((logits.shape[0], VOCABULARY), -mx.inf)
+    for row, token in enumerate(kept):
+        whole[:, token] = logits[:, row]
+    return whole
+
+
+@given(kept_tokens, histories, samplings, st.integers(0, 1000))
+def test_the_law_is_that_of_the_whole_vocabulary(kept, histories, sampling, seed):
+    rows, history = Rows(VOCABULARY, kept), mx.array(histories)
+    logits = mx.random.normal((len(histories), len(kept)), key=mx.random.key(seed))
+    ours = rows.scores(logits, history, sampling)
+    theirs = scores(over_all(logits, kept), history, sampling)
+    assert mx.array_equal(ours, mx.take(theirs, mx.array(kept), axis=-1))
+    p = rows.over_vocabulary(candidates(ours, sampling))
+    assert mx.allclose(p, distribution(theirs, sampling), atol=1e-6)
+
+
+@given(kept_tokens, st.lists(ids), samplings)
+def test_tokens_have_rows_and_more_rows_are_as_if_they_had_been_there(kept, tokens, sampling):
+    rows = Rows(VOCABULARY, kept)
+    assert rows.tokens(mx.arange(len(kept))).tolist() == kept
+    assert rows.of(mx.array([*kept, -1])).tolist() == [*range(len(kept)), -1]
+    others = [*sorted(set(range(VOCABULARY)) - set(kept)), VOCABULARY + 1, FIRST]
+    assert rows.of(mx.array(others, dtype=mx.int32)).tolist() == [-1] * len(others)
+
+    new = rows.missing(tokens)
+    more, whole = rows.and_of(new), Rows(VOCABULARY, [*kept, *new])
+    every = mx.arange(-1, VOCABULARY)
+    assert more.of(every).tolist() == whole.of(every).tolist()
+    assert more.tokens(mx.arange(len(kept) + len(new))).tolist() == [*kept, *new]
+    logits = mx.random.normal((1, len(kept) + len(new)), key=mx.random.key(0))
+    history = mx.array([[-1, *tokens]])
+    assert mx.array_equal(
+        more.scores(logits, history, sampling), whole.scores(logits, history, sampling)
+    )
+    assert more.missing(tokens) == []
+    assert rows.missing(tokens) == new  # the others are as they were
+
+
+# --- cascade
+
+
+def proposing(name, *ids, learns, match=0):
+    """One that always proposes this chain, of which it is certain, or nothing."""
+    tokens = mx.array(ids, dtype=mx.int32)
+    draft = DraftArrays(tokens, mx.ones(tokens.shape), None, name) if ids else None
+    made = mock.create_autospec(Drafter, instance=True, learns=learns, dropped=frozenset())
+    made.name = name
+    made.candidates.return_value = (DraftCandidate(name, 8, match, behind=2, alternatives=3),)
+    made.prepare.side_effect = lambda tokens: iter([len(tokens)])
+    made.propose.return_value = draft
+    return made
+
+
+def cascade(copied, guessed):
+    drafters = [
+        proposing("copy", *copied, match=5, learns=1),
+        proposing("head", *guessed, learns=2),
+    ]
+    return Cascade(*drafters), drafters
+
+
+def test_all_name_their_candidates_read_learn_and_are_taken_back():
+    """Each learns as many of the likeliest as it wants."""
+    both, drafters = cascade([], [])
+    assert both.name == "copy+head"
+    assert [each.drafter for each in both.candidates([1, 2])] == ["copy", "head"]
+    assert list(both.prepare([1, 2])) == [2, 2]
+    both.rewind(1)
+    for each in drafters:
+        each.prepare.assert_called_once_with([1, 2])
+        each.rewind.assert_called_once_with(1)
+    assert both.learns == 2
+    both.learn([1, 7], [[3, 4], [5, 6]])
+    copy, head = drafters
+    copy.learn.assert_called_once_with([1, 7], [[3], [5]])
+    head.learn.assert_called_once_with([1, 7], [[3, 4], [5, 6]])
+
+
+def test_who_is_named_drafts_and_else_the_first_that_has_something():
+    both, (copy, head) = cascade([7], [5])
+    for named, drafter in (("head", head), ("copy", copy), ("", copy)):
+        draft = both.propose([1, 2], up_to(1, drafter=named), GREEDY, KEY)
+        assert draft.drafter == drafter.name
+        both.accept((0,))
+        drafter.accept.assert_called_once_with((0,))
+        drafter.accept.reset_mock()
+        assert not copy.accept.called
+        assert not head.accept.called
+
+    silent, _ = cascade([], [5])
+    draft = silent.propose([1, 2], up_to(1), GREEDY, KEY)
+    assert draft.drafter == "head"
+    assert silent.propose([1, 2], up_to(1, drafter="copy"), GREEDY, KEY) is None
+    nobody, _ = cascade([], [])
+    assert nobody.propose([1, 2], up_to(1), GREEDY, KEY) is None
+
+
+def test_a_cascade_in_a_cascade_stands_for_its_drafters():
+    """A prediction in front of several drafters is not asked for what one of them was chosen."""
+    inner, _ = cascade([], [5])
+    front = proposing("front", 9, match=32, learns=0)
+    outer = Cascade(front, inner)
+    assert outer.name == "front+copy+head"
+    draft = outer.propose([1, 2], up_to(1, drafter="head"), GREEDY, KEY)
+    assert (draft.drafter, front.propose.called) == ("head", False)
+    outer.learn([1], [[3, 4]])
+    assert not front.learn.called

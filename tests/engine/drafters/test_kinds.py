@@ -1,6 +1,7 @@
 """The laws of every drafter that has a network of its own, whatever it reads of the target."""
 
 import math
+from itertools import count
 
 import mlx.core as mx
 import pytest
@@ -47,9 +48,6 @@ def fresh(kind, architecture, tokens, **options):
     target, drafter = kind.pair(architecture, **options)
     read_prompt(target, drafter, tokens)
     return drafted(drafter, tokens)
-
-
-# Drafts depend on the committed tokens alone
 
 
 STEPS = st.lists(
@@ -108,9 +106,6 @@ def test_a_copy_goes_on_where_it_was_made(kind):
     assert_same_draft(drafted(drafter, continued), fresh(kind, architecture, continued))
 
 
-# What it reads of the target
-
-
 @pytest.mark.parametrize("kind", mostly_slow(STATEFUL, quick=FEW), ids=lambda kind: kind.name)
 def test_before_the_target_has_read_anything_it_has_no_idea(kind):
     target, drafter = kind.pair(kind.architectures[0])
@@ -148,9 +143,6 @@ def test_states_that_are_gone_are_done_without(name, monkeypatch):
         if token % 7 == 6:  # between, so much is read that some of it is lost
             assert len(drafted(drafter, tokens)[0]) == 4
             drafter.accept(())
-
-
-# The text is the target's
 
 
 QUICK = [("MTP", "glm4_moe_lite"), ("PARD", "llama"), ("Gemma-4 assistant", "small")]
@@ -196,22 +188,18 @@ def test_sampled_text_has_the_targets_distribution(name, architecture, sampling)
     )
 
 
-# NaN and infinity
-
-
-def overflow(patch, value):
-    """Let what drafters compute be `value` from their second draft on."""
-    scores, calls = Rows.scores, iter(range(1 << 20))
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@every_kind
+def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
+    """From its second draft on: the text is the target's, nothing that is not finite is shown, and
+    it drafts no more."""
+    scores = Rows.scores
 
     def broken(rows, logits, *rest):
         scored = scores(rows, logits, *rest)
         return scored if next(calls) < 3 else mx.full(scored.shape, value)
 
-    patch.setattr(Rows, "scores", broken)
-
-
-def assert_switched_off(kind, patch, value):
-    """The text is the target's, nothing that is not finite is shown, and it drafts no more."""
     architecture = kind.architectures[0 if math.isnan(value) else -1]  # short convolutions too
     model = kind.model(architecture, SMALL)
     for sampling in (GREEDY, Sampling(temperature=0.8, repeatable=True), SAMPLINGS["warm"]):
@@ -220,8 +208,9 @@ def assert_switched_off(kind, patch, value):
         )
         target, tokens = Decoder(model, block=BLOCK), list(SMALL_PROMPT)
         drafter = kind.drafter(target, architecture, 0)
-        with patch.context() as patched:
-            overflow(patched, value)
+        with monkeypatch.context() as patched:
+            patched.setattr(Rows, "scores", broken)
+            calls = count()
             run = write(target, drafter, Fixed(3), tokens, task(12, sampling=sampling))
         if sampling.greedy or sampling.repeatable:
             assert run.tokens == plain.tokens
@@ -232,13 +221,6 @@ def assert_switched_off(kind, patch, value):
         assert drafter.dropped == {drafter.name}
         if kind.is_exact(architecture):
             assert_as_fresh(target, tokens, Decoder(model, block=BLOCK))
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@every_kind
-def test_what_computes_nan_is_switched_off(kind, value, monkeypatch):
-    assert_switched_off(kind, monkeypatch, value)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLINGS["warm"]])

@@ -1,4 +1,5 @@
-"""Trees drafted level by level: the shape that was asked for, and the laws that are said."""
+"""Trees drafted level by level, from hidden states too: the shape that was asked for, and the laws
+that are said."""
 
 from dataclasses import replace
 from itertools import product
@@ -8,16 +9,24 @@ import numpy as np
 import pytest
 
 import engine.drafters.levels
+from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters.chain import DraftRequest
+from engine.drafters.eagle import load_eagle
 from engine.drafters.levels import by_depth, draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
+from models.drafters.folders import describe_drafter
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import GREEDY
+from tests.support.engine.heads import lively_drafter
+from tests.support.engine.helpers import GREEDY, read_prompt, up_to
 from tests.support.engine.markov import random_table
+from tests.support.engine.medusas import untrained_medusa
+from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
+from tests.support.engine.parity.drafters import EAGLES
+from tests.support.engine.tiny import shallow
 from tests.support.mostly_slow import mostly_slow
 
 VOCABULARY = 5
@@ -63,9 +72,6 @@ def without(q, tokens):
     left = q.copy()
     left[list(tokens)] = 0.0
     return left / left.sum()
-
-
-# Sampling
 
 
 @pytest.mark.parametrize(
@@ -132,9 +138,6 @@ def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
         assert levels == [0, 2, 2]
 
 
-# Greedy
-
-
 def best_paths(shape):
     """The worthiest texts, and their worths: as many as the shape has tokens, by trying all."""
     found = []
@@ -174,20 +177,73 @@ def test_where_the_drafter_is_sure_the_tree_is_a_chain():
     assert drafted.tokens.tolist() == [2, 2, 2]  # what has no chance at all is left out
 
 
-# Where the drafted tokens make no difference
-
-
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_one_law_for_a_depth(sampling):
     rows = TABLE[0, :3]
-    drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
-    ids, tree = drafted.tokens.tolist(), drafted.shape
-    q = distribution(scores(rows, None, sampling), sampling)
-    for token, parent in enumerate(tree.parents):
-        expected = np.array(q[tree.depths[token]])
-        if not sampling.greedy:
-            assert drafted.distributions is not None
-            before = [ids[i] for i in tree.children(parent) if i < token]
-            expected = without(expected.astype(np.float64), before)
-            assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
-        assert drafted.q[token].item() == pytest.approx(float(expected[ids[token]]), rel=1e-4)
+
+    def of_each(tokens, tree):
+        depths = tree.depths[len(tree) - tokens.size :] if tokens.size else [-1]
+        return rows[mx.array(depths) + 1]
+
+    of_depths = by_depth(lambda depth: rows[depth][None])
+    one, other = (draft(sampling, read=read) for read in (of_depths, of_each))
+    assert one.shape == other.shape
+    assert one.tokens.tolist() == other.tokens.tolist()
+    assert mx.allclose(one.q, other.q, rtol=1e-4)
+    assert sampling.greedy or mx.allclose(one.distributions, other.distributions, atol=1e-6)
+
+
+# --- From hidden states: each path has the laws that a chain along it would have
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+TALL = Tree((-1, -1, 0, 0, 1, 2, 2, 4, 3, 5, 7))
+
+
+def drafter_of(kind, folder):
+    if kind in EAGLES:
+        target = Decoder(EAGLES[kind].target_model())
+        path = EAGLES[kind].write(folder / "drafter")
+        return target, load_eagle(describe_drafter(path), target)
+    if kind in TARGETS:
+        target = Decoder(build_target(kind))
+        return target, mtp_drafter(target)
+    target = Decoder(shallow("llama"))
+    if kind == "Medusa":
+        return target, untrained_medusa(target, heads=TALL.height - 1)
+    return target, lively_drafter(target)
+
+
+def chain_along(drafter, path, sampling, patch):
+    """What each token of a chain would be drawn from if these were drawn before it."""
+    forced = iter(path)
+    with patch.context() as patched:
+        patched.setattr(
+            "engine.drafters.rows.Rows.tokens",
+            lambda self, rows: mx.array([next(forced)], dtype=mx.int32),
+        )
+        draft = drafter.propose(list(TOKENS), up_to(len(path)), sampling, KEY)
+    drafter.accept(())
+    return np.array(draft.distributions, dtype=np.float64)
+
+
+CASES = [(kind, "warm") for kind in ("head", "Medusa", *EAGLES, *TARGETS)]
+CASES += [("head", "penalized"), ("eagle3-window", "penalized")]  # by what is on the path
+QUICK = [(kind, "warm") for kind in ("head", "Medusa", "eagle3-window", "qwen3_5")]
+
+
+@pytest.mark.parametrize(("kind", "how"), mostly_slow(CASES, quick=[*QUICK, ("head", "penalized")]))
+def test_each_path_has_a_chains_laws(kind, how, tmp_path, monkeypatch):
+    """Without the alternatives before a token."""
+    sampling = {"warm": WARM, "penalized": PENALIZED}[how]
+    target, drafter = drafter_of(kind, tmp_path)
+    read_prompt(target, drafter, TOKENS)
+    draft = drafter.propose(TOKENS, DraftChoice(TALL.height, tree=TALL), sampling, KEY)
+    drafter.accept(())
+    ids, tree = draft.tokens.tolist(), draft.shape
+    assert tree == TALL.no_higher(TALL.height - (kind == "Medusa"))
+    for path in tree.paths:
+        rows = chain_along(drafter, [ids[i] for i in path], sampling, monkeypatch)
+        for token, q in zip(path, rows, strict=True):
+            q[[ids[i] for i in tree.children(tree.parents[token]) if i < token]] = 0.0
+            np.testing.assert_allclose(draft.distributions[token], q / q.sum(), rtol=0, atol=1e-4)

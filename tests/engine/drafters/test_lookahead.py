@@ -30,22 +30,16 @@ def propose(drafter, tokens, choice):
     return draft.tokens.tolist(), draft.shape.parents
 
 
-def test_a_column_stands_behind_the_first_tokens_of_those_before_it():
+def test_what_was_seen_after_a_column_is_an_n_gram():
+    """A column stands after the first tokens of those before it."""
     drafter = LookaheadDrafter(window=2, size=3, most=2)
     # At first the window repeats the text: (1, 2) and (2, 3), which is one chain.
     assert propose(drafter, [1, 2, 3], tree_of(20)) == ([1, 2, 3], (-1, 0, 1))
     drafter.learn([3, 1, 2, 3], [[4], [50], [6], [7]])
-    # Now (2, 6), and (3, 7) behind the 2.
+    # Now (2, 6), and (3, 7) after the 2.
     assert propose(drafter, [1, 2, 3, 4], tree_of(20)) == ([2, 6, 3, 7], (-1, 0, 0, 2))
-
-
-def test_what_was_seen_behind_a_column_is_an_n_gram():
-    drafter = LookaheadDrafter(window=2, size=3, most=2)
-    propose(drafter, [1, 2, 3], tree_of(20))
-    drafter.learn([3, 1, 2, 3], [[4], [50], [6], [7]])
-    propose(drafter, [1, 2, 3, 4], tree_of(20))
     drafter.learn([4, 2, 6, 3, 7], [[3], [50], [10], [51], [12]])
-    # Behind a 3 came 7 and 12, and in the text 4 and 3; the window is (6, 10) and (7, 12).
+    # After a 3 came 7 and 12, and in the text 4 and 3; the window is (6, 10) and (7, 12).
     drafted = propose(drafter, [1, 2, 3, 4, 3], tree_of(20))
     assert drafted == ([4, 3, 7, 12, 6, 10, 7, 12], (-1, 0, -1, 2, -1, 4, 4, 6))
 
@@ -137,9 +131,6 @@ def test_any_sequence_leaves_it_sound(steps, sizes):
     drafter.rewind(0)
     fresh = LookaheadDrafter(*sizes)
     assert propose(drafter, tokens, tree_of(40)) == propose(fresh, tokens, tree_of(40))
-
-
-# Through the loop
 
 
 def test_what_is_harvested_from_its_row_saves_passes():

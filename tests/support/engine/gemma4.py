@@ -46,10 +46,7 @@ def untrained(kind, *, seed=0, vocabulary=64):
     return assistant
 
 
-def drafter_by(assistant, target):
-    return AssistantDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")
-
-
 def assistant_drafter(target, kind, *, seed=0):
     """An untrained one."""
-    return drafter_by(untrained(kind, seed=seed, vocabulary=target.vocabulary), target)
+    assistant = untrained(kind, seed=seed, vocabulary=target.vocabulary)
+    return AssistantDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")

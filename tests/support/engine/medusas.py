@@ -1,5 +1,7 @@
 """Medusa heads for tests: random ones, which say different things, for any tiny model."""
 
+import json
+
 import mlx.core as mx
 from mlx.utils import tree_map
 
@@ -21,6 +23,24 @@ def medusa_network(width, *, heads=3, layers=1, rows=64, seed=7):
     )
     mx.eval(network.parameters())
     return network
+
+
+def write_medusa(folder, network, *, layers=1, once=False, prefix="", d2t=None, **said):
+    """Write heads as FasterDecoding's code saves them; with `once` without repetitions. `said`:
+    other entries of config.json."""
+    tensors = {}
+    for k, head in enumerate(network.heads):
+        for i in range(1 if once else layers):
+            tensors[f"{prefix}{k}.{i}.linear.weight"] = head.blocks[0].linear.weight
+            tensors[f"{prefix}{k}.{i}.linear.bias"] = head.blocks[0].linear.bias
+        tensors[f"{prefix}{k}.{layers}.weight"] = head.output.weight
+    folder.mkdir(exist_ok=True)
+    if d2t is not None:
+        tensors["d2t"] = d2t
+    mx.save_safetensors(str(folder / "medusa_lm_head.safetensors"), tensors)
+    config = {"medusa_num_heads": 3, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
+    (folder / "config.json").write_text(json.dumps(config | said))
+    return folder
 
 
 def untrained_medusa(target, *, heads=3, every=1, seed=7):
