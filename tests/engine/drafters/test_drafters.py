@@ -73,10 +73,12 @@ MASK = 63
 def test_a_mask_gives_the_token_after_it(length):
     """As one pass over everything gives it, without a cache."""
     model, tokens = build("llama", seed=1, layers=2), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
-    drafter = ParallelDrafter(Decoder(model), vocabulary=64, mask=MASK)
+    reader = Decoder(model)
+    drafter = ParallelDrafter(reader, vocabulary=64, mask=MASK)
     assert list(drafter.prepare(tokens))
     logits = model(mx.array([[*tokens, *[MASK] * (length - 1)]]))[0, -length:]
     assert proposed(drafter, tokens, length) == mx.argmax(logits, axis=-1).tolist()
+    assert reader.length == len(tokens)  # the masks are not part of the text
 
 
 # --- early exit

@@ -180,17 +180,16 @@ def test_where_the_drafter_is_sure_the_tree_is_a_chain():
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_one_law_for_a_depth(sampling):
     rows = TABLE[0, :3]
-
-    def of_each(tokens, tree):
-        depths = tree.depths[len(tree) - tokens.size :] if tokens.size else [-1]
-        return rows[mx.array(depths) + 1]
-
-    of_depths = by_depth(lambda depth: rows[depth][None])
-    one, other = (draft(sampling, read=read) for read in (of_depths, of_each))
-    assert one.shape == other.shape
-    assert one.tokens.tolist() == other.tokens.tolist()
-    assert mx.allclose(one.q, other.q, rtol=1e-4)
-    assert sampling.greedy or mx.allclose(one.distributions, other.distributions, atol=1e-6)
+    drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
+    ids, tree = drafted.tokens.tolist(), drafted.shape
+    q = distribution(scores(rows, None, sampling), sampling)
+    for token, parent in enumerate(tree.parents):
+        expected = np.array(q[tree.depths[token]])
+        if not sampling.greedy:
+            before = [ids[i] for i in tree.children(parent) if i < token]
+            expected = without(expected.astype(np.float64), before)
+            assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
+        assert drafted.q[token].item() == pytest.approx(float(expected[ids[token]]), rel=1e-4)
 
 
 # --- From hidden states: each path has the laws that a chain along it would have
