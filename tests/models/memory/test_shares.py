@@ -1,5 +1,4 @@
-"""How several machines share a target, by the figures. The slow test that measures what ranks hold
-is in tests/engine/cluster/test_rank_room.py."""
+"""How several machines share a target, by the figures."""
 
 from dataclasses import replace
 from itertools import pairwise
