@@ -140,6 +140,10 @@ def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took():
     assert against_plain(steady) == pytest.approx(1.25)
     changing = replace(answer, reference_seconds=(0.05, 0.1, 0.15, 0.1, 0.16, 0.05, 0.05, 0.15))
     assert against_plain(changing) is NoRatio.NOT_COMPARABLE
+    # It is at most the tokens of a pass, times the share of the time outside drafting.
+    quick = replace(answer, decode_seconds=0.95)
+    assert against_plain(quick, 0.1) == pytest.approx(2.0)
+    assert against_plain(replace(quick, draft_seconds=0.19), 0.1) is NoRatio.NOT_COMPARABLE
     # A hiccup changes little.
     steady = (0.02,) * 20
     answer = Stats(
