@@ -145,7 +145,7 @@ def test_a_device_that_rounds_by_rows_is_told_of_with_the_first_layer(target, tm
 
 
 def test_a_device_that_does_not_round_is_exact_by_itself(target, tmp_path):
-    with computing_as(GPU), ticking():
+    with computing_as(GPU), ticking(depths=(9, 30)):
         found = settle(target, "auto", store=CalibrationStore(tmp_path))
     assert (found.rows, found.cost, found.why) == (MOST, 1.0, "")
     assert found.how.endswith("by MLX's own kernels")
