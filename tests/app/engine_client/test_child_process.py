@@ -109,8 +109,9 @@ def test_it_tells_how_it_ended(code, end, complaint, run, until):
     assert heard.complained[:1] == complaint
 
 
-def test_a_program_that_is_missing(run, until):
-    heard = run("", program="/no/such/program")
+@pytest.mark.parametrize("program", ["/no/such/program", ""])  # Qt says the second while it starts
+def test_a_program_that_is_missing(program, run, until):
+    heard = run("", program=program)
     assert heard.ends == []
     until(lambda: heard.ends)
     ((reason, status),) = heard.ends
