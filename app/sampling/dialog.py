@@ -146,6 +146,7 @@ class SamplingDialog(Dialog):
         self.show_request(self._shown)
 
     def _arrange(self) -> None:
+        self._preset.setPlaceholderText("Custom values")
         self._seed.setPlaceholderText("random")
         self._seed.setToolTip("The same seed gives the same answer to the same question")
         self._seed.setMaxLength(20)
@@ -310,15 +311,14 @@ class SamplingDialog(Dialog):
             request = self.request()
         except Problem as problem:
             self._line.say(str(problem), "warning")
-            self._ok.setEnabled(False)
-            self._save.setEnabled(False)
+            self._preset.set_value("")
+            for button in (self._ok, self._save, self._remove):
+                button.setEnabled(False)
             return
         self._shown = request
         sampling = _preset_sampling(request.sampling or self._models_default)
         follows = self._follows and sampling == self._models_default
         preset = find_preset(None if follows else sampling, (*BUILT_IN, *self._own))
-        if preset is None:
-            self._preset.setPlaceholderText("Custom values")
         self._preset.set_value(preset.name if preset else "")
         self._remove.setEnabled(preset is not None and preset not in BUILT_IN)
         self._ok.setEnabled(True)

@@ -126,7 +126,8 @@ def test_every_number_has_a_field(opened):
     ("field", "text"),
     [("Seed", "12x"), ("Seed", "99999999999999999999"), ("Temperature", "0.0005")],
 )
-def test_invalid_values_are_explained(opened, field, text):
+def test_invalid_values_are_explained_and_a_preset_takes_their_place(opened, field, text):
+    pick(opened.preset, "Exact (greedy)")
     if field == "Seed":
         opened.field(QLineEdit, field).setText(text)
     else:
