@@ -279,6 +279,8 @@ def test_after_a_rewind_it_is_as_fresh(kept, answers, steps):
 
 def test_what_is_nearer_goes_first(kept):
     """Another conversation begins with the earlier answers alone."""
+    two = kept(list(range(20, 60)), list(range(70, 90)))
+    assert propose(SuffixDrafter(two), [1, *range(22, 28)], 100) == list(range(28, 60)), "its end"
     earlier = kept([20, 21, 22, 23, 24, 25, 26, 27, 28])
     here = [22, 23, 24, 40, 41, 0]
     assert propose(SuffixDrafter(earlier), [*here, 23, 24], 2) == [40, 41]

@@ -270,8 +270,8 @@ def test_a_long_text_token_by_token(writings, drafter, written):
         assert text.settled > 100
         assert text.tokens == theirs.tokens(LONG)
         assert len(text.tokens) < len(LONG) / 1.5
-    for count in range(len(tokens), 0, -7):
-        text.rewind(count)
+    for count in (*range(len(tokens), len(tokens) - 90, -1), *range(len(tokens) - 90, 0, -7)):
+        text.rewind(count)  # each token of a stretch, then some
         assert state(text) == state(followed(ours, theirs, tokens[:count]))
 
 
