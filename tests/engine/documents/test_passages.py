@@ -133,6 +133,7 @@ def test_a_question_finds_its_passage():
         ("What is this about?", CONTRACT, None),
         ("", CONTRACT, None),
         ("Which notice period?", TOGETHER, 1),  # words that stand together count more
+        ("Which no\u00adtice period?", TOGETHER, 1),  # also where one has a soft hyphen
         ('Who wrote "a notice on the door"?', TOGETHER, 0),
         ("costs?", SHEETS, 1),  # a section's name
     ):
