@@ -1,4 +1,4 @@
-"""The engine killed in mid-stream, and a disk that is full, as a person at the window sees it."""
+"""The engine killed in mid-stream, and a disk that is full, as the user sees it."""
 
 import os
 import random
