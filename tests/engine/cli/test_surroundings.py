@@ -135,7 +135,7 @@ QUICK = [
             (("generate", "--target", MODEL, "--prompt", "x", *SHORT), {}, "<&-", 0, "tokens/s"),
             (COMMANDS["generate"], {"PYTHONIOENCODING": "ascii"}, "", 0, "tokens/s"),
             (COMMANDS["generate"], {}, "<&-", 2, "The prompt is empty"),
-            (COMMANDS["generate"], {"TMPDIR": "/nope"}, "", 2, "TMPDIR"),
+            ((*COMMANDS["generate"], "--drafter", "none"), {"TMPDIR": "/nope"}, "", 2, "TMPDIR"),
             (COMMANDS["generate"], {}, "2>/dev/full", 0, ""),
         ],
         quick=QUICK,
