@@ -117,6 +117,10 @@ def test_a_private_copy_goes_with_the_last_attachment(store, original, monkeypat
     assert copy.parent.stat().st_mode & 0o077 == 0
     store.detach(one, 1).result()
     assert copy.exists()
+    temporary = store.create_temporary().result().id
+    store.attach(temporary, document()).result()
+    store.detach(temporary, 1).result()
+    assert copy.exists()
 
     @contextmanager
     def full(connection):

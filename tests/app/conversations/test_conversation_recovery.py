@@ -48,7 +48,18 @@ def spoil(path, *, share=1.0):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("kind", ["pages", "first page", "cut", "text", "table", "backup too"])
+def leave_log(path):
+    """A log with a change that the file lacks, as a crash leaves it."""
+    with raw(path) as connection:
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE conversations SET title = 'of the lost file'")
+    assert path.with_name(f"{path.name}-wal").stat().st_size
+
+
+@pytest.mark.parametrize(
+    "kind", ["pages", "first page", "cut", "text", "table", "log", "backup too"]
+)
 def test_the_newest_sound_backup_is_restored(path, clock, kind):
     before = fill(path, clock)
     data = path.read_bytes()
@@ -64,6 +75,9 @@ def test_the_newest_sound_backup_is_restored(path, clock, kind):
         case "table":
             with raw(path) as connection:
                 connection.execute("DROP TABLE traces")
+        case "log":
+            leave_log(path)
+            spoil(path)
         case "backup too":
             newest, _ = backups(backups_of(path))
             spoil(newest.path)
@@ -94,16 +108,12 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
 @pytest.mark.parametrize("way", ["lost", "emptied", "put aside"])
 def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, way):
     before = fill(path, clock)
-    with raw(path) as connection:
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("UPDATE conversations SET title = 'of the lost file'")
+    leave_log(path)
     path.unlink()
     if way == "emptied":
         path.touch()
     if way == "put aside":  # and killed before the backup was in its place
         path.with_name(f"{path.name}.restoring").write_bytes(b"half")
-    assert path.with_name(f"{path.name}-wal").stat().st_size
     with Store.open(path) as store:
         assert "missing" in store.notice
     assert titles(path) == before[1:]

@@ -87,6 +87,7 @@ def test_a_line_that_quotes_a_message_is_left_out(text, line, kept, log):
     ],
 )
 def test_nothing_that_a_prompt_says_is_written(prompt, log):
+    log.complaint(b"a line before it")
     log.hide(texts_of(prompt))
     log.complaint(f"ValueError: {SECRET}".encode())
     assert SECRET not in written(log)

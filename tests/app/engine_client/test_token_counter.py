@@ -33,7 +33,7 @@ def real(*texts):
     )
 
 
-def test_texts_are_counted(qtbot, counter, counted):
+def test_texts_are_counted(qtbot, counter, counted, tmp_path, monkeypatch):
     counter.use(MODEL)
     counter.count(("Once upon a time", "", "there was"))
     counter.count(("Once upon a time", "", "there was a girl"))
@@ -43,6 +43,10 @@ def test_texts_are_counted(qtbot, counter, counted):
     counter.count(("Once upon a time",))
     qtbot.waitUntil(lambda: len(counted) == 2)
     assert counted[1] == real("Once upon a time")
+    monkeypatch.setattr("app.engine_client.token_counter.load_count", lambda _: len)
+    counter.use(tmp_path)
+    qtbot.waitUntil(lambda: len(counted) == 3)
+    assert counted[2] == len("Once upon a time") + AROUND_A_MESSAGE, "as another model counts"
 
 
 def test_an_answer_that_is_written_is_counted_while_it_grows(qtbot, counter, counted):

@@ -178,18 +178,23 @@ def test_a_table_grows_by_its_rows(formats):
 
 def test_what_later_text_decides_is_shown_then_and_undone_when_it_is_cut(formats):
     begin = "See [it][a].\n\n<details>\n<summary>More</summary>\n\nhidden\n"
-    end = "\n</details>\n\nafter\n\n[a]: https://b.c/d\n"
+    end = "\n</details>\n\nafter\n\n[a]: https://b.c/d\n\n[a]: https://no.no\n"
     made, at_first = empty(formats), ["See [it][a].", "\u25be More", "hidden"]
+    defined = ("a: https://b.c/d", "a: https://no.no")  # the first counts
     write(made, *begin)
     assert lines(made) == at_first
     for _ in range(2):
         write(made, *end)
-        assert lines(made) == ["See it.", "\u25b8 More", "after", "a: https://b.c/d"]
+        assert lines(made) == ["See it.", "\u25b8 More", "after", *defined]
         assert made.document.find("it").charFormat().anchorHref() == "https://b.c/d"
         assert content(made.document) == content(at_once(begin + end, formats).document)
         made.cut(len(begin))
         assert lines(made) == at_first
         assert content(made.document) == content(at_once(begin, formats).document)
+    long = begin + f"\n{'more ' * 200}\n" * 6  # in several parts, and without a definition
+    ended = at_once(f"{long}\n</details>\n{'\nafter\n' * 9}", formats)
+    ended.cut(len(long))
+    assert lines(ended)[1:3] == at_first[1:]
     write(made, end)
     assert made.hides(begin.index("hidden"))
     made.reveal(begin.index("hidden"))
