@@ -11,7 +11,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.conversation.text import AnswerText, StopStrings, TextStream, TokenTexts
+from engine.replies.reading import ReplyReader
+from engine.replies.syntax import syntax_of
 from models.errors import Problem
+from tests.engine.replies.reading import TOOLS
 from tests.support.engine.shares import clipped, shares
 
 SENTENCE = "Grüße, 世界! 👩‍👧 naïve  café"
@@ -191,6 +194,12 @@ def test_a_token_waits_for_all_of_its_text():
     assert answer.push([bang, he]) == ("", [], ())
     assert answer.finish() == ("<t", [2, 0, 0, 0], ())
     assert answer.cut == "ool>!!he"
+    # A call that comes with a stop string, after it, is none.
+    call = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'
+    answer = AnswerText(tokenizer, ["."], reader=ReplyReader(syntax_of(""), tools=TOOLS))
+    answer.push(tokenizer.encode(f"{call}Yes.{call}"))
+    answer.finish()
+    assert {piece.index for piece in answer.calls()} == {0}
 
 
 BYTE_LEVEL = {
