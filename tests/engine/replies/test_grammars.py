@@ -4,6 +4,7 @@ passes is read as calls of these tools."""
 import json
 import random
 import re
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
@@ -325,20 +326,22 @@ def _nested(depth):
     return schema
 
 
+LIMITED = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
+
+
 def test_what_a_reply_cannot_be_held_to_is_refused():
     marked = ("qwen xml", "glm", "gemma")
-    limited = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
     deep = (Tool("f", _nested(5000), strict=True),)
     for name, tools, schema in (
         ("none", FREE, None),  # it is not known how its calls look
-        *((name, (Tool("f", limited, strict=True),), None) for name in marked),
+        *((name, (Tool("f", LIMITED, strict=True),), None) for name in marked),
         *(("hermes", FREE, Grammar("json schema", source)) for source in ("{", "[1]", "NaN")),
         *((name, deep, None) for name in ("hermes", "qwen xml", "lfm", "gemma")),
     ):
         with pytest.raises(Problem):
             grammar_for(ReplySyntax(name), tools, choice="required", form=schema)
     for name in marked:
-        assert grammar_for(ReplySyntax(name), (Tool("f", limited),), choice="required")
+        assert grammar_for(ReplySyntax(name), (Tool("f", LIMITED),), choice="required")
     for name, tools, choice in (
         ("hermes", FREE, "auto"),
         ("hermes", (), "required"),
@@ -392,6 +395,9 @@ def test_a_schema_is_held_as_far_as_a_family_can(any_family, name):
         for strict in (True, False):
             choice = "auto" if nested else "required"
             assert (grammar_of(parameters, strict=strict, choice=choice) is None) == nested
+    with suppress(Problem):
+        limited = grammar_for(syntax, (Tool("open", LIMITED, strict=True),), choice="required")
+        assert not any_family.passes(limited, write_call(name, "open", {"a": "y"}))
     if nested:
         text = write_call(name, "open", {"a": "x"})
         assert read(syntax, [text], tools=(Tool("open", NO_SCHEMAS[0]),)).calls

@@ -145,7 +145,7 @@ def test_arguments_come_as_they_are_written_but_for_their_end():
 
 def test_the_schema_says_what_a_raw_value_is():
     for schema, text, value in rows_of("values.jsonl"):
-        defined = {"word": {"type": "string"}}
+        defined = {"word": {"type": "string"}, "round": {"$ref": "#/$defs/round"}}
         tool = Tool("f", {"type": "object", "properties": {"a": schema}, "$defs": defined})
         reply = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
         (call,) = read(SYNTAXES["glm"], reply, tools=(tool,)).calls
@@ -154,9 +154,13 @@ def test_the_schema_says_what_a_raw_value_is():
 
 
 def test_deep_and_long_arguments():
-    deep = '<tool_call>{"name": "get_time", "arguments": ' + '{"a":' * 100_000
-    reply = read(SYNTAXES["hermes"], [deep])
-    assert (reply.calls, reply.content) == ([], deep)
+    for family, begun, deeper in (
+        ("hermes", '<tool_call>{"name": "get_time", "arguments": ', '{"a":'),
+        ("lfm", "<|tool_call_start|>[get_time(zone=", "["),
+    ):
+        deep = begun + deeper * 100_000
+        reply = read(SYNTAXES[family], [deep])
+        assert (reply.calls, reply.content) == ([], deep)
     long = json.dumps({"name": "get_time", "arguments": {"zone": "x" * 1_000_000}})
     reply = read(SYNTAXES["hermes"], [f"<tool_call>{long}</tool_call>"])
     assert reply.calls == [("get_time", {"zone": "x" * 1_000_000})]

@@ -6,6 +6,7 @@ from engine.replies.schemas import complaint_about, loosened, meaningful, proble
 
 RECORD = {"type": "object", "additionalProperties": {"type": "integer"}}
 PATH = {"type": "string", "maxLength": 12}
+BOTH = {"anyOf": [PATH], "oneOf": [{"type": "string"}, {"type": "integer"}]}
 NAMED = {"type": "object", "properties": {f"{'a' * 40}!": {"type": "integer"}}}
 PATTERNS = NAMED | {"patternProperties": {r"\p{N}": {}, "^(a+)+$": {}}}
 
@@ -58,6 +59,7 @@ def test_what_cannot_be_held_is_left_out_and_the_rest_is_held():
         ({"type": "string", "not": {"const": "a"}}, {"type": "string"}),
         (RECORD | {"propertyNames": {"pattern": "^a"}}, RECORD),
         (PATH | {"pattern": "(?=a)b"}, PATH),
+        (BOTH | {"uniqueItems": True}, BOTH),
         (PATTERNS | {"uniqueItems": True}, PATTERNS),  # for Python unreadable, or endless
         (
             {"oneOf": [PATH, {"type": "string"}], "uniqueItems": True},

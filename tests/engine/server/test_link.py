@@ -27,12 +27,12 @@ def prompt(*says, **more):
 
 async def test_how_to_think_holds_where_a_request_does_not_say():
     async with scripted(thinking="low", thinking_budget=9) as (link, host):
-        for request in (Request(), Request(thinking="off", thinking_budget=5)):
+        for request in (Request(), Request(thinking="off", thinking_budget=0)):
             async with link.generate(HELLO, request) as events:
                 assert [event async for event in events]
             await link.count(HELLO, request.thinking)
         asked = [command.request for command in host.taken if isinstance(command, Generate)]
-        assert [(one.thinking, one.thinking_budget) for one in asked] == [("low", 9), ("off", 5)]
+        assert [(one.thinking, one.thinking_budget) for one in asked] == [("low", 9), ("off", 0)]
         assert all(one.keep_instructions for one in asked)
         counted = [command for command in host.taken if isinstance(command, Count)]
         assert [one.thinking for one in counted] == ["low", "off"]

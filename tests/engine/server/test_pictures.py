@@ -301,6 +301,7 @@ def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation():
     call = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
     parts = (
         {"type": "document", "source": PLAIN},
+        {"type": "document", "source": PLAIN, "title": "Again"},
         block(BROKEN),
         {"type": "search_result", "title": "Sizes", "content": PARTS},
     )
@@ -309,5 +310,6 @@ def test_a_file_in_a_result_is_read_and_a_broken_one_ends_no_conversation():
     response, messages = sent("/v1/messages", {"messages": said, "max_tokens": 9})
     assert response.status_code == 200, response.text
     assert messages[-1].role == "tool"
-    assert messages[-1].content.count(TEXT.strip()) == 2
+    assert messages[-1].content.count(TEXT.strip()) == 3
+    assert "[Document: Again.txt]" in messages[-1].content
     assert "HEIC" in messages[-1].content

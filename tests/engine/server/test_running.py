@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,7 +55,7 @@ class Window:
 
 
 @asynccontextmanager
-async def attached(monkeypatch, port=0):
+async def attached(monkeypatch, port=0, loads=()):
     """A window, and the server that is attached to it."""
     ours, theirs = socket.socketpair()
     streams = await asyncio.open_connection(sock=theirs)
@@ -66,15 +67,19 @@ async def attached(monkeypatch, port=0):
     window = Window(*await asyncio.open_connection(sock=ours))
     taking = asyncio.create_task(window.take())
     try:
-        yield window, asyncio.create_task(serve_attached(Place(port=port), Offers()))
+        offers = Offers(loads=dict(loads))
+        yield window, asyncio.create_task(serve_attached(Place(port=port), offers))
     finally:
         streams[1].close()
         await taking
         window.writer.close()
 
 
-async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does(monkeypatch):
-    async with attached(monkeypatch) as (window, serving):
+async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does(monkeypatch, capfd):
+    quoting = (sys.executable, "-c", "import sys; sys.exit('Once upon a time')")
+    monkeypatch.setattr("engine.server.child.host_command", lambda target: quoting)
+    loads = {"other": Load("other", "/other")}
+    async with attached(monkeypatch, loads=loads) as (window, serving):
         address = await window.until("address")
         async with AsyncClient(base_url=address) as client:
             assert (await client.get("/health")).status_code == 503
@@ -94,6 +99,8 @@ async def test_attached_it_uses_the_windows_engine_and_tells_what_it_does(monkey
                 send(window.writer, step)
             answer = (await asked).json()
             assert answer["choices"][0]["message"]["content"] == "Hello"
+            died = await client.post(CHAT, json=BODY | {"model": "other"})
+            assert (died.status_code, capfd.readouterr().err) == (503, "")
         window.writer.write_eof()
         await serving
     assert not any(isinstance(command, Cancel) for command in window.taken)

@@ -31,6 +31,7 @@ class Hurried(TimedProtocol):
 ENDLESS = saying(*["more "] * 100_000, delay=0.001)
 FLOOD = saying(*["x" * 100_000] * 100_000)
 MUCH = saying(*["x" * 100_000] * 200)
+LITTLE = saying("x" * 60_000)  # waits whole in the server's own buffer
 PLAN = json.dumps({"say": ["word "] * 40, "delay": 0.005})
 
 
@@ -176,11 +177,18 @@ async def test_a_client_that_leaves_ends_its_generation(stream):
         assert sum(isinstance(command, Cancel) for command in server.host.taken) == 2
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream):
-    async with listening(FLOOD if stream else MUCH, protocol=Hurried) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+@pytest.mark.quick(2)
+@pytest.mark.parametrize(("play", "stream"), [(FLOOD, True), (LITTLE, False), (MUCH, False)])
+async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(play, stream):
+    async with listening(play, protocol=Hurried) as server:
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        narrow.connect(("127.0.0.1", server.port))
+        reader, writer = await asyncio.open_connection(sock=narrow, limit=1024)
+        await until(lambda: server.serving.transports)
+        (transport,) = server.serving.transports
+        theirs = transport.get_extra_info("socket")
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         writer.write(server.request({**HELLO, "stream": stream}))
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
