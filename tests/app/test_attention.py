@@ -1,4 +1,4 @@
-"""Whoever looks elsewhere is told when an answer ends, and nobody else is; notices offer remedies,
+"""Whoever looks elsewhere is told when an answer ends, and no one else is; notices offer remedies,
 warnings come first, and nothing piles up."""
 
 from types import SimpleNamespace

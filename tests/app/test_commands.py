@@ -1,5 +1,5 @@
 """Processes: commands on models, run as children, with their lines, ends and deaths; and the
-window's own, whose garbage is collected while nobody waits, and which a copied text outlasts."""
+window's own, whose garbage is collected while no one waits, and which a copied text outlasts."""
 
 import gc
 import subprocess

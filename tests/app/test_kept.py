@@ -1,5 +1,5 @@
 """What is kept of documents and of earlier answers is the user's choice, and can be deleted; the
-window waits for nobody meanwhile."""
+window waits for no one meanwhile."""
 
 from contextlib import nullcontext
 from unittest import mock

@@ -58,7 +58,7 @@ def test_the_window_menu_lists_the_windows(made, qtbot):
     qtbot.addWidget(hidden)
     other.show()
     (menu,) = (each.menu() for each in made.window.menuBar().actions() if "indow" in each.text())
-    for _ in range(2):  # each time anew
+    for _ in range(2):  # each time again
         menu.aboutToShow.emit()
         listed = {a.text(): a for a in menu.actions() if a.isCheckable()}
         assert list(listed) == ["Accra", "Vienna"]

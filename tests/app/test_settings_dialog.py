@@ -1,4 +1,4 @@
-"""Every setting applies at once, and is there again when the dialog is opened anew."""
+"""Every setting applies at once, and is there again when the dialog is opened again."""
 
 from dataclasses import replace
 

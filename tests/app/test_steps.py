@@ -88,7 +88,7 @@ def test_what_comes_after_the_end_is_dropped_and_nothing_more_is_asked_for(qtbot
     late.set_result(5)
     qtbot.wait(10)
     assert before == seen == (["closed"] if end is Stepper.close else [])
-    assert caplog.text == "", "no future tells of an error that nobody made"
+    assert caplog.text == "", "no future has an error that did not occur"
 
 
 def test_a_future_that_ends_while_a_stepper_goes_reports_nothing():

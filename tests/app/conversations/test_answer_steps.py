@@ -126,7 +126,7 @@ def test_they_are_derived_from_the_events():
     assert found.decode_seconds == pytest.approx(0.022)
     assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
     assert found.tokens_per_second == pytest.approx(4 / 0.022)
-    held = (*round_of(1)[:2], Text("g", ""))  # half a character is no text yet
+    held = (*round_of(1)[:2], Text("g", ""))  # half a character is not yet text
     later = figures_of((*READ, *held, *round_of(2)))
     assert later.first_token_seconds == pytest.approx(0.25 + 0.022)
     assert figures_of((*READ, *held)).first_token_seconds is None

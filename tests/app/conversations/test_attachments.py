@@ -1,4 +1,4 @@
-"""Documents are kept with what was sent of them, and go when nobody refers to them any more."""
+"""Documents are kept with what was sent of them, and go when no one refers to them any more."""
 
 import hashlib
 import json

@@ -107,7 +107,7 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     assert names(question(window)) == ["plan.txt, whole"]
     send(window, "Anything else?")
     until(answered(window, 4))
-    assert seen[1].lines[0] == line, "it is never made anew"
+    assert seen[1].lines[0] == line, "it is never made again"
     (digest,) = [document.digest for document in sent(window).documents]
     assert [one.request.keep_as for one in seen] == [(digest,), (digest,)]
     window.composer.files_given.emit([file])

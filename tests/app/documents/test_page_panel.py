@@ -101,7 +101,7 @@ def test_without_pages_the_text_is_shown_and_marked_of_a_very_long_one_a_part(qt
 
 
 def test_where_a_page_cannot_be_drawn_or_is_late_the_text_is_shown(panel, drawer, qtbot):
-    drawer.problem = Problem("The file is damaged.", "Save it anew.")
+    drawer.problem = Problem("The file is damaged.", "Save it again.")
     panel.show_span(span_of(WORDS), DOCUMENTS)
     qtbot.waitUntil(panel.text.isVisible)
     assert "The file is damaged." in panel.remark.text()

@@ -74,7 +74,7 @@ def test_a_picture_and_a_pdf_are_sent_shown_and_deleted(window, until, photograp
     dialog.reject()
     send(window, "And its colour?")
     until(answered(window, 4))
-    assert seen[1].lines[0] == asked, "it is never made anew"
+    assert seen[1].lines[0] == asked, "it is never made again"
     window.conversation.delete_document(1)
     until(lambda: copies(window) == [copy])
     until(lambda: window.conversation.branch[0].pictures(window.store.attachments) == ())

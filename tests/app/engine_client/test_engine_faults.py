@@ -102,7 +102,7 @@ def test_a_process_that_led_macs_is_replaced_for_others_and_only_questions_fail(
     assert heard.engine.pid != first
     assert [type(answer) for answer in told] == [Failed]
     assert not heard.all("died")
-    assert not heard.all("failed"), "they are not done, which is no failure"
+    assert not heard.all("failed"), "they are not done, and have not failed"
     assert heard.names().count("unloaded") == 1
 
 

@@ -247,7 +247,7 @@ LONG_CODE = "```python\n" + "value = other(1, 2)  # why\n" * 120 + "```\n"
 
 
 def test_code_is_coloured_to_its_end_while_a_second_block_is_written_and_when_written_anew(formats):
-    """A tail that was written anew used to end the colouring of the block before; rejected tokens
+    """A tail that was written again used to end the colouring of the block before; rejected tokens
     in a long block rewind it to its middle."""
     growing = empty(formats)
     growing.append(LONG_CODE)
@@ -372,7 +372,7 @@ def test_reasoning_has_a_header_that_is_a_link_and_stays_in_sight_where_it_was_c
     until(lambda: "first this" in view.toPlainText())
     assert asked == []
     whole = written_text(view.document(), 0, view.document().characterCount())
-    assert "Thinking" not in whole  # which nobody wrote
+    assert "Thinking" not in whole  # which no one wrote
     assert "first this" in show(THOUGHT).toPlainText()
 
 

@@ -1,5 +1,5 @@
 """What was read of a document, also with pictures, and kept on disk: answers and caches are as if
-it were read anew."""
+it were read again."""
 
 import copy
 import itertools
@@ -127,14 +127,14 @@ BEGINNING = (1 + len(SYSTEM.content) + 1) // ROWS  # in whole blocks, with the r
 
 
 def ask(session, *said, system=SYSTEM, tools=""):
-    """As `answer`, for a chat behind instructions."""
+    """As `answer`, for a chat after instructions."""
     roles = itertools.cycle(("user", "assistant"))
     messages = [system, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]
     prompt = replace(chat(messages), tools=tools)
     return answer(session, (), INSTRUCTED, said=prompt)
 
 
-# Exactly what reading it anew would give
+# Exactly what reading it again would give
 
 
 @pytest.mark.quick(1)

@@ -94,7 +94,7 @@ def answers(events):
 
 
 def alone(make, jobs):
-    """What each job gets from a session that nobody else uses."""
+    """What each job gets from a session that no one else uses."""
     told = {}
     for each in jobs:
         answer = make().answer(each.prompt.messages, each.request, generation=each.generation)

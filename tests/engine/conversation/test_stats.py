@@ -90,7 +90,7 @@ def test_the_laws_hold_for_any_prefix_and_rounds_agree_with_the_figures(events):
 
 
 def test_a_run_by_hand():
-    """A plain pass that nothing ran beside is no reference."""
+    """A plain pass is not a reference if nothing ran beside it."""
     stats = tally(
         [
             Prefill("g", 100, 100, 60, 0.5),

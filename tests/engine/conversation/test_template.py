@@ -1,4 +1,4 @@
-"""Chat templates that came with a model: what they may take, what they are given, and that nobody's
+"""Chat templates that came with a model: what they may take, what they are given, and that no one's
 text becomes a special token by them."""
 
 import json

@@ -285,7 +285,7 @@ def test_the_end_is_allowed_where_the_grammar_is_complete(grammars):
     found = rows(constraint, [*b"a12", END, 4])
     assert [row[END] for row in found] == [False, True, False, True, True, True]
     assert ids(found[3]) == [END]
-    assert all(found[4])  # behind the end
+    assert all(found[4])  # after the end
     assert all(found[5])
     assert constraint.allowed([*b"a12", END, 4]) == 4
     assert constraint.allowed([*b"a1", END]) == 2

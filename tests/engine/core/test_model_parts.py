@@ -104,7 +104,7 @@ def test_a_model_computes_with_the_parts_that_are_found(kind):
 
 
 class Odd(nn.Module):
-    """A model whose layers have a name that nobody knows."""
+    """A model whose layers have a name that no one knows."""
 
     def __init__(self, **parts):
         super().__init__()
@@ -144,7 +144,7 @@ def test_what_a_model_does_not_have_is_refused(what):
 
 
 def straight(model, tokens):
-    """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
+    """The states after `LAYERS`, of one pass: (tokens, layers, width)."""
     hook = TapHook(model, LAYERS)
     with hook.open():
         model(mx.array([tokens]))
@@ -290,7 +290,7 @@ def test_states_that_are_moved_to_the_first_held_position_stay():
     states.move([21, 23], 20)
     assert (states.first, states.end) == (20, 22)
     assert mx.array_equal(states.between(20, 22)[:, 0], rows[0, mx.array([1, 3])])
-    states.move([20, 21], 19)  # which nobody has seen
+    states.move([20, 21], 19)  # which no one has seen
     assert states.first == states.end == 19
     states.append(19, [rows])
     states.append(27, [rows])

@@ -272,7 +272,7 @@ VIEWS = frozenset(
 
 
 def kernels(*arrays):
-    """The primitives behind `arrays`, which are not evaluated yet, less those that are `VIEWS`."""
+    """The primitives that make `arrays`, not evaluated yet, less those that are `VIEWS`."""
     with tempfile.TemporaryDirectory() as folder:
         graph = Path(folder, "graph.dot")
         mx.export_to_dot(str(graph), *arrays)

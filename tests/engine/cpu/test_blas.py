@@ -393,7 +393,7 @@ def test_a_narrow_matrix_is_read_from_where_it_is_kept_until_its_memory_is_free(
     assert ours.ctypes.data == np.array(weight, copy=False).ctypes.data
     before = few_rows.of(left, ours, zeros, 1)
     numbers = ours.copy()
-    ours[:] = 0.0  # which nobody may do
+    ours[:] = 0.0  # which no one may do
     assert np.array_equal(few_rows.of(left, ours, zeros, 1), before)
     part = left[:, :144], ours[:, :144]  # another matrix in the same place
     assert np.array_equal(few_rows.of(*part, zeros, 1), zeros)

@@ -31,7 +31,7 @@ from tests.support.mostly_slow import mostly_slow
 
 
 class Killed(BaseException):
-    """What nobody handles: as far as that is possible in a process, an end as by kill -9."""
+    """What no one handles: as far as that is possible in a process, an end as by kill -9."""
 
 
 @pytest.fixture(scope="module")

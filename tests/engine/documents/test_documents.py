@@ -89,7 +89,7 @@ def test_how_much_it_is_and_what_it_lacks():
         (shown("page", ()), ""),
     ):
         assert size_in_words(one) == words
-    # What nobody will read is a line each.
+    # What no one will read is a line each.
     assert lacks(shown("page", ("",))) == ()
     lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
     assert lines[0] == "2 of 7 pages have no text: 3, 7."

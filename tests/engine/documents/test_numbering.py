@@ -58,7 +58,7 @@ LIST_STYLE = (
 OF_STYLE = '<w:numStyleLink w:val="L"/>'
 BULLETS = numbered_level(0, "", kind="none")
 SHOWN = (
-    # Levels count, and begin anew.
+    # Levels count, and begin again.
     (
         items(0, 2, 2, 1, 2, 0, 1),
         numbering_of(CONTRACT),
@@ -77,7 +77,7 @@ SHOWN = (
         numbering_of(ANEW_AFTER_FIRST),
         "1. x; 1. x; 1) x; 2. x; 2) x; 2. x; 1) x",
     ),
-    # Lists of one kind count together, unless one starts anew.
+    # Lists of one kind count together, unless one starts again.
     (
         items(0) + items(0, of=2) + items(0, 0, 1, of=3) + items(0),
         numbering_of(CONTRACT, uses=used_list(2, 1) + used_list(3, 1, AGAIN)),

@@ -1,4 +1,4 @@
-"""The text of PDFs, what of it nobody sees, and boxes that surround just what they should."""
+"""The text of PDFs, what of it no one sees, and boxes that surround just what they should."""
 
 from io import BytesIO
 from itertools import product

@@ -152,7 +152,7 @@ def test_what_comes_after_a_fall_is_not_judged_and_a_tree_that_is_a_chain_counts
 
 
 def test_neighbours_share_strength():
-    # Of position 3 little is known by itself, and one fall there sways nobody.
+    # Of position 3 little is known by itself, and one fall there sways no one.
     acceptance = Acceptance()
     for _ in range(30):
         observe(acceptance, "head", proposed=2, accepted=2)

@@ -1,4 +1,4 @@
-"""Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
+"""Measuring a pair: what comes out, what it may take, and that nothing stays of it."""
 
 import random
 from functools import partial
@@ -136,7 +136,7 @@ def test_the_models_hold_what_they_held_before(architecture, kind, count):
     tokens = tokens or PROMPT
     list(target.prefill(tokens))
     assert_as_fresh(target, tokens, decoder(model))
-    if kind == "cascade":  # what was made up began like this; nobody remembers
+    if kind == "cascade":  # what was made up began like this; no one remembers
         assert [each.drafter for each in drafter.candidates([3, 10])] == ["model"]
 
 

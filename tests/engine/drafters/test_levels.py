@@ -62,7 +62,7 @@ def draft(sampling=WARM, *, shape=SHAPE, seed=0, read=None):
 
 
 def law(text, sampling):
-    """The probability of each token behind `text`, which begins with the prompt."""
+    """The probability of each token after `text`, which begins with the prompt."""
     history = History(list(text), sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
     scored = scores(TABLE[text[-2], text[-1]][None], history, sampling)
     return np.array(distribution(scored, sampling)[0], dtype=np.float64)

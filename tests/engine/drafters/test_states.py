@@ -104,7 +104,7 @@ def test_a_head_says_what_its_network_says_and_what_is_in_the_text_without_a_row
 
 
 def test_an_assistant_reads_all_that_the_target_has_not_read():
-    """From one position: then the drafted tokens are what it would draft behind the first."""
+    """From one position: then the drafted tokens are what it would draft after the first."""
     target = Decoder(gemma4.build_target("large"), block=BLOCK)
     drafter = gemma4.assistant_drafter(target, "large")
     list(target.prefill(TOKENS))

@@ -124,7 +124,7 @@ def written(responses):
 
 
 def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
-    """Here a fault, which judges drafts by the rows behind theirs."""
+    """Here a fault, which judges drafts by the rows after theirs."""
     compare = engine.core.judging._compare
     race = replace(generate("g", max_tokens=30), race=True)
     load = Load("1", str(folder), drafter="early-exit", draft_length="3")

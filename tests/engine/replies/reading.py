@@ -128,7 +128,7 @@ TEMPLATES = Path(__file__).parents[2] / "data" / "templates"
 
 @dataclass(frozen=True)
 class Case:
-    """A template, and what stands before and behind a reply in it.
+    """A template, and what stands before and after a reply in it.
 
     `not_in_text`: what a text among the arguments cannot say, as the template escapes nothing.
     """

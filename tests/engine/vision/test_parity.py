@@ -1,5 +1,5 @@
 """Our towers make the rows that other people's programs made of the same weights and pictures, and
-mlx-lm's models the logits behind them.
+mlx-lm's models the logits after them.
 
 What those programs gave is kept: see `tests.support.engine.parity.subjects`.
 """

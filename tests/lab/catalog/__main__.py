@@ -2,7 +2,7 @@
 
 `python -m tests.lab.catalog` prints three tables: the choices on each machine beside those of other
 programs, the errors against published speeds that are no input of the catalog, and the entries that
-nobody looked at for half a year. `--hub` also asks the hub for every name, which needs a network.
+no one looked at for half a year. `--hub` also asks the hub for every name, which needs a network.
 """
 
 import argparse

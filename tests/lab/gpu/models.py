@@ -17,7 +17,7 @@ from engine.conversation.loading import LoadedModel
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 
-_FADING = 0.03  # what the layers behind the first ones add, of what they would
+_FADING = 0.03  # what the layers after the first ones add, of what they would
 _GROUP_SIZE = 64
 _LAST_IN_A_BLOCK = ("o_proj", "down_proj")
 

@@ -96,7 +96,7 @@ class Conditions:
 
     def steps_of(self, tree: Tree) -> float:
         """What drafting a tree costs, in steps of a chain: assumed to read, level by level, all
-        tokens at once that have others behind them, with rows that cost what the target's do."""
+        tokens at once that have others after them, with rows that cost what the target's do."""
         return tree_steps(tree, [self.curve.cost(rows) for rows in range(1, len(tree) + 1)])
 
     def draft_seconds(

@@ -181,7 +181,7 @@ class _Pair:
     def _place(
         self, tokens: list[int], sampling: Sampling, longest: int, key: mx.array
     ) -> tuple[list[RecordedDraft | None], int]:
-        """What each drafter proposes behind `tokens`, verified; and the token to commit.
+        """What each drafter proposes after `tokens`, verified; and the token to commit.
 
         That is the first token of the last round: any round's first token has the target's
         distribution.
@@ -222,7 +222,7 @@ class _Pair:
         sampling: Sampling,
         key: mx.array,
     ) -> tuple[int, int]:
-        """How many stand, and the token behind them: token by token, so that what is accepted of a
+        """How many stand, and the token after them: token by token, so that what is accepted of a
         chain does not depend on its length."""
         scored = self._scores(tokens, draft.tokens, sampling)
         p = distribution(scored, sampling)

@@ -22,7 +22,7 @@ ALTERNATIVES = 8  # as many as engine's heads propose for a place
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Answers to be written one after another, behind `start` of an episode's `total` tokens."""
+    """Answers to be written one after another, after `start` of an episode's `total` tokens."""
 
     answers: tuple[AnswerTrace, ...]
     start: int

@@ -32,7 +32,7 @@ class RecordedDraft:
 
     `q`: the drafter's probability of each token. `match`: how many tokens a lookup matched.
     `ranks`: of a drafter that proposes trees, the path that the answer takes through any of them:
-    the number of each of its next tokens among the drafter's alternatives behind those before it,
+    the number of each of its next tokens among the drafter's alternatives after those before it,
     up to the first token that is none of them. None where it was not recorded.
     """
 

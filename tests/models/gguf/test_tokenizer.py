@@ -128,7 +128,7 @@ def test_the_beginning_of_text_and_the_padding_of_the_table():
         tokens = Tokenizer.from_str(files["tokenizer.json"]).encode("a").tokens
         assert tokens == (["<|im_start|>", "a"] if adds else ["a"])
         assert json.loads(files["tokenizer_config.json"])["add_bos_token"] is adds
-    metadata["tokenizer.ggml.tokens"] = [*TOKENS, "[PAD0]", "[PAD0]"]  # which is no token
+    metadata["tokenizer.ggml.tokens"] = [*TOKENS, "[PAD0]", "[PAD0]"]  # which is not a token
     metadata["tokenizer.ggml.token_type"] = [*metadata["tokenizer.ggml.token_type"], 5, 5]
     tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
     assert tokenizer.token_to_id("[PAD0]") is None

@@ -186,7 +186,7 @@ def test_a_stopped_download_goes_on_where_it_was(client):
 
     with pytest.raises(Stopped):
         client.fetch(cancelled=cancelled, wait_seconds=600.0)
-    assert len(server.requests("/cdn/")) <= 3  # each at most once: nobody tried again
+    assert len(server.requests("/cdn/")) <= 3  # each at most once: no one tried again
     assert not client.snapshot.exists()
     came = client.left_bytes()
     total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)

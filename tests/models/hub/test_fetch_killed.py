@@ -64,7 +64,7 @@ def kill_after(client, hold_after):
     """Let so many bytes through, wait until they are on the disk, and kill."""
     server = client.server
     server.hold_after = hold_after
-    before = server.sent_bytes - came_bytes(client)  # the configs, which nobody keeps
+    before = server.sent_bytes - came_bytes(client)  # the configs, which no one keeps
     process = start(client)
     try:
         assert server.held.wait(PATIENCE_SECONDS)

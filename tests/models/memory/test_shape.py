@@ -1,4 +1,4 @@
-"""Configs as the families publish them, and as nobody should."""
+"""Configs as the families publish them, and as no one should."""
 
 import json
 from collections import Counter

@@ -66,7 +66,7 @@ def test_texts_come_along_or_are_the_repositorys_and_older_ones_go(tmp_path):
     assert texts(tmp_path, "old-1.0") == set()
     index = (tmp_path / licences.FOLDER / "index.txt").read_text()
     assert "\nthing 1.0: MIT\n" in index
-    for licence in ("MIT", "Apache-2.0 AND MIT", "GPL-2.0-only"):  # whose text nobody has
+    for licence in ("MIT", "Apache-2.0 AND MIT", "GPL-2.0-only"):  # whose text no one has
         with pytest.raises(Problem, match="without the text"):
             licences.collect(tmp_path, components=[replace(PLAIN, licence=licence)])
 

@@ -85,7 +85,7 @@ def test_what_was_changed_after_signing_is_found(subtests):
             damaged = bytearray(data)
             damaged[place] = value
             if damaged != data:
-                with contextlib.suppress(ValueError):  # some bytes matter to nobody
+                with contextlib.suppress(ValueError):  # some bytes matter to no one
                     code_signature.check(bytes(damaged), MINE)
 
 

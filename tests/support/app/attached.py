@@ -15,7 +15,7 @@ def text_document(name, text, **more):
 
 class Reader:
     """Gives back what files hold, as `Read` does. Attributes: `read`, the names of those that were
-    read; `cancelled`, of those that nobody waits for; `go_on`, which files called "slow" wait for.
+    read; `cancelled`, of those that no one waits for; `go_on`, which files called "slow" wait for.
 
     A file called "broken" cannot be read.
     """

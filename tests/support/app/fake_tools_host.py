@@ -10,7 +10,7 @@ print:word        write this line    exit:n, kill, hang     end in that way, or 
 
 It serves each server as running with the tools `read` and `write`, described with the word, but
 one whose command is "broken" as failed; a call returns its arguments. Its arguments may say how:
-{"do": "kill"}, "hang", "twice" (two results) or "stranger" (a result that nobody asked for, first).
+{"do": "kill"}, "hang", "twice" (two results) or "stranger" (a result that no one asked for, first).
 
 Writes the language of `engine.tools.protocol` by hand, as `fake_host` does.
 """

@@ -96,7 +96,7 @@ def pdf(*pages, encrypted=False, catalog="", more=(), odd="D83DDE00"):
     return _file(objects, locked)
 
 
-_LOCK = (  # of a password that nobody knows
+_LOCK = (  # of a password that no one knows
     f"<< /Filter /Standard /V 1 /R 2 /P -4 /O <{'5A' * 32}> /U <{'A5' * 32}> >>"
 )
 

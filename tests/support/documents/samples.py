@@ -27,7 +27,7 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class OfficeSample:
     """Of an office program, a book or a page; all that is `read` of it. `hidden`: characters that
-    nobody sees, which are dropped whatever the kind."""
+    no one sees, which are dropped whatever the kind."""
 
     name: str
     data: bytes

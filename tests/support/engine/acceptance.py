@@ -33,7 +33,7 @@ by_token = AcceptanceRule(_judge_tokens, _token_ends)
 
 class Verdict(NamedTuple):
     """A round's verdict. `accepted`: (), the last accepted token, counted from 1, and 0 for none.
-    `next`: (), the target's own token behind it. `chance`: (n,), as `AcceptanceRule.ends` has it.
+    `next`: (), the target's own token after it. `chance`: (n,), as `AcceptanceRule.ends` has it.
     """
 
     accepted: mx.array

@@ -86,7 +86,7 @@ def _lively(path, weight):
 
 
 def logits_of(network):
-    """A block's, behind a made-up context of states 32 wide."""
+    """A block's, after a made-up context of states 32 wide."""
     context = network.make_cache()
     shape = (1, 6, len(network.taps), 32)
     network.extend(mx.random.normal(shape, key=mx.random.key(0)), 0, context)

@@ -15,7 +15,7 @@ Row = NDArray[np.float64]
 class Branching(Drafter):
     """Draws alternatives without replacement from a table, as for `markov.Markov`.
 
-    Where no token is left for an alternative it is not proposed, nor what should stand behind it.
+    Where no token is left for an alternative it is not proposed, nor what should stand after it.
     `guesses`: the first alternative is not drawn, but a guess that it is certain of.
     """
 
@@ -60,7 +60,7 @@ class Branching(Drafter):
         )
 
     def _rows(self, tokens, paths, drafted, sampling):
-        """Return the table's distribution behind each path of drafted tokens."""
+        """Return the table's distribution after each path of drafted tokens."""
         texts = [[*tokens, *(drafted[i] for i in path)] for path in paths]
         last_but_one, last = zip(*(text[-2:] for text in texts), strict=True)
         ids = mx.array([drafted.get(i, 0) for i in range(max(drafted, default=-1) + 1)] or [0])
@@ -70,7 +70,7 @@ class Branching(Drafter):
         return list(np.array(rows, dtype=np.float64))
 
     def _left(self, row, before, *, greedy):
-        """Return the distribution of an alternative behind those `before` it."""
+        """Return the distribution of an alternative after those `before` it."""
         left = row.copy()
         left[before] = 0.0
         if greedy and left.any():

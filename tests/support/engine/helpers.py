@@ -86,7 +86,7 @@ def task(count, *, ends=(), sampling=GREEDY, seed=0):
 
 
 def write(target, drafter, policy, tokens, to_do):
-    """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
+    """Write after `tokens`, in place, as a session does; checks the laws of the loop."""
     prompt = len(tokens)
     read_prompt(target, drafter, tokens)
     run, guess = Run(), None
@@ -111,7 +111,7 @@ def write(target, drafter, policy, tokens, to_do):
         guess = None
     assert guess is None, "a guess without a verdict"
     assert len(run.tokens) <= to_do.max_tokens
-    assert not any(token in to_do.ends for token in run.tokens[:-1]), "behind the end"
+    assert not any(token in to_do.ends for token in run.tokens[:-1]), "after the end"
     if len(run.tokens) < to_do.max_tokens:
         assert run.tokens[-1] in to_do.ends, "too short"
     return run
@@ -173,7 +173,7 @@ def next_logits(of, token):
 
 
 def contents(layer):
-    """The arrays of a cache, without what lies behind its end."""
+    """The arrays of a cache, without what lies after its end."""
     if isinstance(layer, ArraysCache):
         return [array for array in layer.cache if array is not None]
     held = layer.offset - getattr(layer, "base", 0)

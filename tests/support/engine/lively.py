@@ -36,12 +36,12 @@ def lively_head():
 
 
 def sayable(tokens):
-    """Return the tokens of a borrowing head's rows behind a text of `tokens`."""
+    """Return the tokens of a borrowing head's rows after a text of `tokens`."""
     return [*KEPT, *sorted({*tokens} - {*KEPT})]
 
 
 def logits_behind(tokens, head, table, state):
-    """(rows,): of the last `state`, for what can be said behind a text of `tokens`."""
+    """(rows,): of the last `state`, for what can be said after a text of `tokens`."""
     more = mx.array(sayable(tokens)[len(KEPT) :], dtype=mx.int32)
     logits = head.logits(state, table(more) + head.moved)[0, -1]
     return logits

@@ -52,7 +52,7 @@ def picture(folder, number, *, across=3, down=2):
 class NoiseTower(Tower):
     """Rows that are random projections of a picture's patches.
 
-    `deep`: the number of layers behind which rows are added; `parts`: rows are in so many parts,
+    `deep`: the number of layers after which rows are added; `parts`: rows are in so many parts,
     with letters between them. `seen`: how many pictures were embedded.
     """
 

@@ -9,7 +9,7 @@ from engine.drafters import NoDrafter
 from engine.near_ties import Fork
 from tests.support.engine.helpers import task, write
 
-MOST_TIES = 8  # in one text, behind each of which it is compared anew
+MOST_TIES = 8  # in one text, after each of which it is compared again
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def first_fork(plain, written, *, margins, roundings):
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A plain text behind a prompt, and the margin by which each token came first. Single passes,
+    """A plain text after a prompt, and the margin by which each token came first. Single passes,
     made again, put another token first at `unrepeated` places."""
 
     text: list[int]
@@ -49,7 +49,7 @@ class PlainText:
 
 
 class PlainTexts:
-    """Writes one target's plain text behind any prompt, each once.
+    """Writes one target's plain text after any prompt, each once.
 
     `decoder` makes a new decoder. The device's rounding is measured with passes over each of
     `rows`.
@@ -60,7 +60,7 @@ class PlainTexts:
         self._plain = {}
 
     def plain(self, prompt, count):
-        """Return the plain text of `count` tokens behind `prompt`."""
+        """Return the plain text of `count` tokens after `prompt`."""
         key = (*prompt, count)
         if key not in self._plain:
             text = write(self._decoder(), NoDrafter(), Fixed(0), list(prompt), task(count)).tokens
@@ -76,8 +76,8 @@ class PlainTexts:
         return [self._rounding(prompt, text, single, rows) for rows in self._rows]
 
     def forks(self, prompt, written, roundings):
-        """Yield the places where a text differs from the plain one; behind a near tie it is
-        compared with what plain decoding would write there, and behind a real difference no
+        """Yield the places where a text differs from the plain one; after a near tie it is
+        compared with what plain decoding would write there, and after a real difference no
         further."""
         for _ in range(MOST_TIES):
             plain = self.plain(prompt, len(written))
@@ -95,7 +95,7 @@ class PlainTexts:
         return Rounding(rows, len(text), difference, _count(mx.argmax(block, -1), text))
 
     def _read(self, prompt, text, rows):
-        """The logits behind the prompt and each token of the text but the last, (n, vocabulary),
+        """The logits after the prompt and each token of the text but the last, (n, vocabulary),
         read by so many rows."""
         decoder, tokens, logits = self._decoder(), [*prompt, *text], []
         for _ in decoder.prefill(list(prompt)):

@@ -128,7 +128,7 @@ def started(size):
 
 
 def free_ports(count):
-    """Ports on loopback that nobody listens on."""
+    """Ports on loopback that no one listens on."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -19,4 +19,4 @@ async def served(*arguments):
         if process.returncode is None:
             process.kill()
         await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # with the pipes nobody has read
+        process._transport.close()  # type: ignore[attr-defined]  # with the pipes no one has read

@@ -146,7 +146,7 @@ def check_laws(events, tokenizer, *, whole=True, end=END):
                 assert event.delta or any(event is last for last in events[-2:]), "nothing"
             case _:
                 assert draft is None, "something between a draft and its verdict"
-    assert end not in committed[:-1], "something behind the end"
+    assert end not in committed[:-1], "something after the end"
     if not whole:
         return
     assert draft is None, "a draft without a verdict"

@@ -21,7 +21,7 @@ Guessing = Callable[["World", tuple[int, ...], tuple[int, ...]], Rows]
 
 @dataclass(frozen=True)
 class World:
-    """`p` and `q`: the target's and the drafter's rows behind 0, 1, ... tokens: (vocabulary,),
+    """`p` and `q`: the target's and the drafter's rows after 0, 1, ... tokens: (vocabulary,),
     (vocabulary, vocabulary), ..."""
 
     p: tuple[Rows, ...]

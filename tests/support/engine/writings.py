@@ -21,7 +21,7 @@ _LINES = (
 
 
 def listed(folder, vocabulary, *, merges=(), special=()):
-    """Byte-level, with these tokens; the `special` ones come behind them."""
+    """Byte-level, with these tokens; the `special` ones come after them."""
     tokenizer = Tokenizer(BPE(vocab=dict(vocabulary), merges=list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()

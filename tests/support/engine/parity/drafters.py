@@ -35,7 +35,7 @@ TAPS = (2, 5, 7)  # as numbered here: in `target_layer_ids` they are one less
 
 """Append states (n, taps * width) from a position on."""
 Draft = Callable[[int, int], Arrays]
-"""Draft a block behind this token at this position: its logits, and the greedy tokens."""
+"""Draft a block after this token at this position: its logits, and the greedy tokens."""
 
 
 def walked(subject, begin):
@@ -171,7 +171,7 @@ def of_rows(subject):
 
 
 def of_assistants(subject):
-    """Logits and tokens of drafts behind fewer tokens than the window has, and behind more."""
+    """Logits and tokens of drafts after fewer tokens than the window has, and after more."""
     target = Decoder(subject.target_model(), block=4)
     with TemporaryDirectory() as folder:
         drafter = load_gemma_assistant(describe_drafter(subject.write(Path(folder))), target)

@@ -48,7 +48,7 @@ TARGET = {
 }
 
 target_reads_as_mlx_does = patch("engine.cpu.backend.CpuBackend.stand_ins", lambda *_: {})
-"""Decorates what reads the target: only the networks behind it are compared, not its rounding."""
+"""Decorates what reads the target: only the networks after it are compared, not its rounding."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def seeded(config, *, seed=0):
 
 def hidden_states(model, tokens):
     """As transformers numbers them: [0] is what the first layer is given, [k] what comes of the
-    k-th, (n, width) each; the last one is behind the final norm. Of a Llama, layer by layer."""
+    k-th, (n, width) each; the last one is after the final norm. Of a Llama, layer by layer."""
     inner = model.model
     state = inner.embed_tokens(mx.array([tokens]))
     states = [state]

@@ -131,7 +131,7 @@ def saved(pixels, folder):
 
 
 def of_whole(subject):
-    """Logits behind all pictures, by mlx-lm's text half and our tower, through our decoder."""
+    """Logits after all pictures, by mlx-lm's text half and our tower, through our decoder."""
     assert isinstance(subject, Whole)
     with TemporaryDirectory() as name:
         folder = subject.write(Path(name))
