@@ -8,10 +8,9 @@ from rich.console import Console
 
 from models.errors import Problem
 from models.starter import ensure_starter
-from tests.lab.clients.environments import CLIENTS, prepare
-from tests.lab.clients.scenario import Outcome, Served, play
-from tests.lab.clients.seeing import write_seeing_folder
+from tests.lab.clients.environments import CLIENTS, Outcome, Served, play, prepare
 from tests.lab.clients.servers import model_name, serving
+from tests.support.engine.seeing_folders import write_seeing
 
 ENVIRONMENTS = Path(".cache/clients")
 
@@ -50,7 +49,7 @@ def _tried(client, server, environments):
         environment = prepare(client, environments)
         sees = server == "slipstream-sees"
         own = environments / "servers"
-        target = write_seeing_folder(own / "tiny-vl") if sees else ensure_starter().path
+        target = write_seeing("lfm2-vl", own / "tiny-vl") if sees else ensure_starter().path
         with serving(server, target.absolute(), own) as address:
             served = Served(address, model_name(address), sees)
             yield from play(client.scenario, environment, served)

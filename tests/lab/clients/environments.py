@@ -3,11 +3,14 @@
 Knows how pip and npm install; not what the clients do.
 """
 
+import json
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from models.errors import Problem
 
@@ -38,27 +41,10 @@ CLIENTS = (
     Client("anthropic", ("anthropic==2.12.0",), "anthropic_python.py", sees=True),
     Client("anthropic-node", ("@anthropic-ai/sdk@1.12.0",), "anthropic_node.cjs", npm=True),
     Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), "litellm_python.py", sees=True),
-    Client("instructor", ("instructor==1.17.0",), "instructor_python.py"),
     Client("ollama", ("ollama==0.6.3",), "ollama_python.py", sees=True),
     Client("ollama-node", ("ollama@0.6.4",), "ollama_node.cjs", npm=True),
-    Client("llm-ollama", ("llm==0.36", "llm-ollama==0.19.1"), "llm_ollama_command.py"),
-    Client("llm", ("llm==0.36",), "llm_command.py"),
-    Client("aider", ("aider-chat==0.86.2",), "aider_command.py"),
-    Client("inspect-ai", ("inspect-ai==0.3.285", "openai==3.54.0"), "inspect_command.py"),
-    Client("promptfoo", ("promptfoo@0.123.1", "node@22.23.3"), "promptfoo_command.py", npm=True),
-    Client(
-        "langchain", ("langchain-openai==1.7.4", "langchain-ollama==1.1.0"), "langchain_python.py"
-    ),
     Client("pydantic-ai", ("pydantic-ai-slim[openai]==2.68.0",), "pydantic_ai_python.py"),
-    Client("openai-agents", ("openai-agents==0.24.0",), "openai_agents_python.py"),
-    Client("smolagents", ("smolagents[openai]==1.26.0",), "smolagents_python.py"),
     Client("ai-sdk", _AI_SDK, "ai_sdk_node.cjs", npm=True),
-    Client(
-        "llama-index",
-        ("llama-index-llms-openai-like==0.8.1", "llama-index-llms-ollama==0.11.0"),
-        "llama_index_python.py",
-    ),
-    Client("dspy", ("dspy==3.4.1",), "dspy_python.py"),
     Client("codex", ("@openai/codex@0.171.0",), "codex_command.py", npm=True),
     Client("opencode", ("opencode-ai@1.18.33",), "opencode_command.py", npm=True),
 )
@@ -123,3 +109,79 @@ def _run(*command):
             f"{command[-1]} cannot be installed: {reason}",
             "Check the network connection, and which Python versions it supports.",
         ) from error
+
+
+# Scenarios are programs that run in a client's environment and print a line of JSON for each step
+
+SCENARIOS = Path(__file__).parent / "scenarios"
+_SECONDS = 900
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A step of a scenario; `why` is what went wrong, and empty where it passed."""
+
+    step: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What clients are pointed at: the server's address and its model. `sees`: it is a tiny one
+    that is only asked about pictures."""
+
+    address: str
+    model: str
+    sees: bool = False
+
+
+def play(scenario, environment, served):
+    """The outcome of each step, as it comes, and one more where the scenario breaks off."""
+    path = SCENARIOS / scenario
+    variables = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
+    variables |= _QUIET | {
+        "CLIENTS_SERVER": served.address,
+        "CLIENTS_MODEL": served.model,
+        "CLIENTS_SEES": "yes" if served.sees else "",
+        "CLIENTS_COMMANDS": str(environment.commands),
+        "NODE_PATH": str(environment.modules),
+        "PATH": f"{environment.commands}{os.pathsep}{os.environ['PATH']}",
+    }
+    with TemporaryDirectory() as folder:
+        errors = Path(folder) / "errors.txt"
+        work = Path(folder) / "work"
+        work.mkdir()
+        with (
+            errors.open("wb") as stderr,
+            subprocess.Popen(
+                ["timeout", str(_SECONDS), environment.interpreter(path), str(path)],
+                cwd=work,
+                env=variables | {"HOME": str(work)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            ) as process,
+        ):
+            for line in process.stdout:
+                if (outcome := _outcome(line)) is not None:
+                    yield outcome
+        if process.returncode != 0:
+            last = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            yield Outcome("to the end", " ".join(last[-3:]) or f"status {process.returncode}")
+
+
+def _outcome(line):
+    """None where it is something else that the client prints."""
+    try:
+        read = json.loads(line)
+        return Outcome(read["step"], read["why"])
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -1,6 +1,5 @@
 """Anthropic's own library for Python: messages, streamed, with tools, and counted."""
 
-import json
 from functools import partial
 
 import anthropic
@@ -57,38 +56,12 @@ def _():
     assert final.usage.output_tokens, final.usage
 
 
-@step("the events, in their order")
-def _():
-    kinds = [event.type for event in client.messages.create(**GREEDY, stream=True)]
-    kinds = [kind for kind in kinds if kind != "ping"]
-    same(kinds[:2], ["message_start", "content_block_start"])
-    same(kinds[-3:], ["content_block_stop", "message_delta", "message_stop"])
-    same(set(kinds[2:-3]), {"content_block_delta"})
-
-
-@step("system blocks, text blocks, and cache_control")
-def _():
-    block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
-    content = [{"type": "text", "text": QUESTION[0]["content"]}]
-    asked = {"system": [block], "messages": [{"role": "user", "content": content}]}
-    assert texts(client.messages.create(**GREEDY | asked))
-
-
 @step("counting is what the message takes")
 def _():
     counted = client.messages.count_tokens(model=MODEL, messages=QUESTION, system="Be brief.")
     usage = client.messages.create(**GREEDY, system="Be brief.").usage
     read = usage.input_tokens + (usage.cache_read_input_tokens or 0)
     same(counted.input_tokens, read + (usage.cache_creation_input_tokens or 0))
-
-
-@step("stop sequences")
-def _():
-    whole = texts(client.messages.create(**GREEDY))
-    stop = whole[len(whole) // 2 :][:3]
-    cut = client.messages.create(**GREEDY, stop_sequences=[stop])
-    same((cut.stop_reason, cut.stop_sequence), ("stop_sequence", stop))
-    same(texts(cut), whole[: whole.index(stop)])
 
 
 @step("a tool that must be called")
@@ -122,33 +95,12 @@ def _():
     assert texts(answer), answer
 
 
-@step("a schema")
-def _():
-    schema = {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 12}},
-        "required": ["city"],
-        "additionalProperties": False,
-    }
-    wanted = {"format": {"type": "json_schema", "schema": schema}}
-    whole = client.messages.create(**GREEDY | {"output_config": wanted, "max_tokens": 60})
-    same(list(json.loads(texts(whole))), ["city"])
-
-
 @step("what is wrong is refused, in words that the library reads")
 def _():
     for wrong in ({"messages": []}, {"max_tokens": 0}, {"extra_body": {"temperature": -1}}):
         ask = partial(client.messages.create, **GREEDY | wrong)
         body = refused(anthropic.BadRequestError, ask).body
         same((body["type"], body["error"]["type"]), ("error", "invalid_request_error"))
-
-
-@step("a prompt that is too long is refused in the words that agents look for")
-def _():
-    message = [{"role": "user", "content": "word " * 9_000}]
-    ask = partial(client.messages.create, **GREEDY | {"messages": message})
-    body = refused(anthropic.BadRequestError, ask).body
-    assert "prompt is too long" in body["error"]["message"], body
 
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}

@@ -1,7 +1,6 @@
 """Ollama's own library for Python: chats, texts, forms, tools, thinking, and the models here."""
 
 import json
-from urllib.request import urlopen
 
 import ollama
 from steps import (
@@ -11,7 +10,6 @@ from steps import (
     PNG,
     QUESTION,
     SERVER,
-    WEATHER,
     refused,
     same,
     step,
@@ -55,28 +53,6 @@ def _():
     assert client.generate(MODEL, "Once upon a", raw=True, options=GREEDY).response
 
 
-@step("a text, asked for with curl's kind of body, as in Ollama's documentation")
-def _():
-    asked = {"model": MODEL, "prompt": "Why?", "stream": False, "options": {"num_ctx": 5}}
-    body = json.dumps(asked).encode()  # of which urllib says what curl says
-    with urlopen(f"{SERVER}/api/generate", body, timeout=120) as answer:
-        told = json.load(answer)
-    assert told["response"]
-    assert told["eval_count"] <= 5
-
-
-@step("a seed repeats an answer, and a stop text ends it")
-def _():
-    options = {"temperature": 1, "seed": 7, "num_predict": 12}
-    first, second = (client.chat(MODEL, QUESTION, options=options) for _ in range(2))
-    same(first.message.content, second.message.content)
-    whole = client.chat(MODEL, QUESTION, options=GREEDY).message.content
-    stop = whole.split()[1]
-    ended = client.chat(MODEL, QUESTION, options={**GREEDY, "stop": [stop]})
-    assert stop not in ended.message.content
-    same(ended.done_reason, "stop")
-
-
 @step("JSON, and a schema")
 def _():
     answer = client.chat(MODEL, QUESTION, format=PERSON, options=LONGER).message.content
@@ -105,13 +81,6 @@ def _():
     assert client.chat(MODEL, said, tools=[weather], options=GREEDY).message.content
 
 
-@step("log probabilities")
-def _():
-    answer = client.chat(MODEL, QUESTION, options=GREEDY, logprobs=True, top_logprobs=2)
-    written = "".join(one.token for one in answer.logprobs)  # the token that ends it is among them
-    assert written.startswith(answer.message.content), written
-
-
 @step("what is not here is refused, in words that the library reads")
 def _():
     image = [{**QUESTION[0], "images": [b"\x89PNG"]}]
@@ -122,12 +91,6 @@ def _():
         (lambda: client.chat(MODEL, QUESTION, options={"mirostat": 2}), "mirostat"),
     ):
         assert word in str(refused(ollama.ResponseError, ask)), word
-
-
-@step("what is said of a tool is its schema")
-def _():
-    tool = {"type": "function", "function": WEATHER}
-    assert client.chat(MODEL, QUESTION, tools=[tool], options=GREEDY).done
 
 
 @step("pictures in a chat and beside a prompt", sees=True)

@@ -63,32 +63,6 @@ def _():
     same(chunks[-1].choices, [])
 
 
-@step("a chat, streamed by the helper")
-def _():
-    with client.chat.completions.stream(**GREEDY) as stream:
-        texts = [event.delta for event in stream if event.type == "content.delta"]
-        final = stream.get_final_completion()
-    same("".join(texts), ANSWER)
-    same(final.choices[0].message.content, ANSWER)
-
-
-@step("fields that are null, and content in parts")
-def _():
-    nothing = ("logprobs", "seed", "stop", "tools", "top_p", "user", "response_format", "n")
-    parts = [{"role": "user", "content": [{"type": "text", "text": QUESTION[0]["content"]}]}]
-    body = {**GREEDY, "messages": parts, **dict.fromkeys(nothing), "metadata": None}
-    answer = client.chat.completions.create(**GREEDY | {"messages": parts}, extra_body=body)
-    same(answer.choices[0].message.content, ANSWER)
-
-
-@step("stop strings")
-def _():
-    stop = ANSWER[len(ANSWER) // 2 :][:3]
-    cut = client.chat.completions.create(**GREEDY, stop=[stop, "never written"])
-    same(cut.choices[0].message.content, ANSWER[: ANSWER.index(stop)])
-    same(cut.choices[0].finish_reason, "stop")
-
-
 @step("log probabilities, whole and streamed")
 def _():
     options = {"logprobs": True, "top_logprobs": 3}
@@ -120,17 +94,6 @@ def _():
     assert isinstance(found, Person), found
 
 
-@step("any JSON object")
-def _():
-    options = {"response_format": {"type": "json_object"}, "max_tokens": 200}
-    message = [{"role": "user", "content": 'Write only this JSON: {"a": 1}'}]
-    whole = client.chat.completions.create(**GREEDY | options | {"messages": message})
-    if whole.choices[0].finish_reason == "stop":
-        json.loads(whole.choices[0].message.content)
-    else:
-        assert whole.choices[0].message.content.lstrip().startswith("{"), whole
-
-
 @step("a tool that is named must be called")
 def _():
     asked = {"tools": [TOOL], "max_tokens": 60}
@@ -152,22 +115,6 @@ def _():
         (streamed,) = stream.get_final_completion().choices[0].message.tool_calls
     same(streamed.function.name, call.function.name)
     same(json.loads(streamed.function.arguments), json.loads(call.function.arguments))
-
-
-@step("the result of a tool goes back")
-def _():
-    function = {"name": "weather", "arguments": '{"city": "Paris"}'}
-    messages = [
-        *QUESTION,
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-        },
-        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
-    ]
-    asked = {"messages": messages, "tools": [TOOL], "tool_choice": "none"}
-    assert client.chat.completions.create(**GREEDY | asked).choices[0].message.content
 
 
 @step("what is wrong is refused, in words that the library reads")
