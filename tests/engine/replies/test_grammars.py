@@ -21,6 +21,7 @@ from engine.replies.grammars import (
     grammar_of_reply,
     strict_where_possible,
 )
+from engine.replies.schemas import complaint_about, loosened, meaningful
 from engine.replies.syntax import ReasoningMarks, ReplySyntax, syntax_of
 from engine.replies.tools import Tool
 from engine.replies.writing import write_call
@@ -108,17 +109,18 @@ class Family(Held):
         return text.removeprefix("</think>")  # GLM's template tells the end alone
 
 
-SETS = [(case, True) for case in CASES] + [
-    (case, False) for case in CASES if case.name in ("lfm", "gemma", "function_gemma", "glm")
-]
+BY_NAME = {case.name: case for case in CASES}
+TEXT = ", all text"  # none of the marks is a special token
+OF_TEXT = [f"{name}{TEXT}" for name in ("lfm", "gemma", "function_gemma", "glm")]
 
 
 @pytest.fixture(
-    scope="module", params=SETS, ids=lambda one: f"{one[0].name}{'' if one[1] else ', all text'}"
+    scope="module", params=mostly_slow([*BY_NAME, *OF_TEXT], quick=[*BY_NAME, OF_TEXT[0]])
 )
 def family(request, tmp_path_factory):
-    case, special = request.param
-    return Family(case, tmp_path_factory.mktemp("tokenizer"), special=special)
+    name = request.param.removesuffix(TEXT)
+    folder = tmp_path_factory.mktemp("tokenizer")
+    return Family(BY_NAME[name], folder, special=name == request.param)
 
 
 def _ordered(given, case):
@@ -505,3 +507,78 @@ def test_a_call_without_its_marks_is_held_too(any_family):
     for written in ("```json\n[1]\n```", fenced.replace("get_weather", "get_whether"), "`a`"):
         assert (read(syntax, [written]).calls, read(syntax, [written]).content) == ([], written)
     assert read(syntax, [f"I write {right}"]).calls == []
+
+
+# Schemas: what says nothing is dropped, what cannot be held is refused or left out
+
+
+RECORD = {"type": "object", "additionalProperties": {"type": "integer"}}
+PATH = {"type": "string", "maxLength": 12}
+BOTH = {"anyOf": [PATH], "oneOf": [{"type": "string"}, {"type": "integer"}]}
+NAMED = {"type": "object", "properties": {f"{'a' * 40}!": {"type": "integer"}}}
+PATTERNS = NAMED | {"patternProperties": {r"\p{N}": {}, "^(a+)+$": {}}}
+
+
+def of(schema):
+    """A schema with another one in all places that schemas can stand in."""
+    return {
+        "type": "object",
+        "properties": {"format": schema, "list": {"type": "array", "items": schema}},
+        "$defs": {"pattern": schema},
+        "anyOf": [{"type": "object", "properties": {"a": schema}}],
+        "additionalProperties": schema,
+    }
+
+
+@pytest.mark.parametrize(
+    ("says_nothing", "rest"),
+    [
+        (RECORD | {"propertyNames": {"type": "string"}}, RECORD),
+        (RECORD | {"propertyNames": {"title": "Name"}}, RECORD),
+        (RECORD | {"propertyNames": True}, RECORD),
+        (PATH | {"format": "path"}, PATH),
+        (PATH | {"format": 5}, PATH),
+        ({"type": "array", "uniqueItems": False}, {"type": "array"}),
+        (RECORD | {"unevaluatedProperties": {}, "dependentRequired": {}}, RECORD),
+        (PATH | {"if": {"type": "string"}}, PATH),
+        (PATH | {"then": {"maxLength": 2}}, PATH),
+        (RECORD | {"properties": None, "required": None, "$defs": []}, RECORD),
+    ],
+)
+def test_what_says_nothing_is_dropped_wherever_it_stands(says_nothing, rest):
+    assert meaningful(of(says_nothing)) == of(rest)
+    assert meaningful(of(rest)) == of(rest)
+    assert complaint_about(says_nothing) == ""
+
+
+def test_what_says_something_stays():
+    for schema in (
+        {"type": "string", "format": "date-time"},
+        RECORD | {"propertyNames": {"pattern": "^a"}},
+        {"type": "array", "uniqueItems": True},
+        {"const": {"format": "path"}, "default": {"propertyNames": True}},
+        *({"const": None}, True, []),
+    ):
+        assert meaningful(schema) == schema
+
+
+def test_what_cannot_be_held_is_left_out_and_the_rest_is_held():
+    for schema, held in (
+        ({"type": "string", "not": {"const": "a"}}, {"type": "string"}),
+        (RECORD | {"propertyNames": {"pattern": "^a"}}, RECORD),
+        (PATH | {"pattern": "(?=a)b"}, PATH),
+        (BOTH | {"uniqueItems": True}, BOTH),
+        (PATTERNS | {"uniqueItems": True}, PATTERNS),  # for Python unreadable, or endless
+        (
+            {"oneOf": [PATH, {"type": "string"}], "uniqueItems": True},
+            {"anyOf": [PATH, {"type": "string"}]},
+        ),
+        (
+            NAMED | {"patternProperties": {"(?=a)b": {}}, "uniqueItems": True},
+            NAMED | {"patternProperties": {}},
+        ),
+    ):
+        assert complaint_about(of(schema))
+        assert loosened(of(schema)) == of(held)
+        assert not complaint_about(loosened(of(schema)))
+    assert loosened(of(PATH)) == of(PATH)
