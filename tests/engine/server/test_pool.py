@@ -4,6 +4,7 @@ no memory."""
 import asyncio
 import json
 import shutil
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -11,24 +12,123 @@ from threading import get_ident
 
 import pytest
 
-from engine.process.protocol import Generate, Load, Macs, Memory
-from engine.request import Prompt, Request
+from engine.events import Done, Failed, Text
+from engine.process.protocol import Cancel, Count, Generate, Load, Macs, Memory
+from engine.request import ChatMessage, Prompt, Request
 from engine.server import answers, models
+from engine.server.child import EngineChild
 from engine.server.errors import Refusal
-from engine.server.link import EngineLink
+from engine.server.link import EngineFailed, EngineLink
 from engine.server.pair import Room
 from engine.server.pool import Pair, Pool, keep_seconds
+from engine.server.service import Service
 from models.errors import Problem
 from models.memory.machine import Machine
-from tests.support.engine.asking import until
-from tests.support.engine.pooled import MB, ScriptedChild, pooled, sized
-from tests.support.engine.scripted_host import saying, scripted
+from models.records import Fit
+from tests.support.engine.asking import client_of, engine, until
+from tests.support.engine.scripted_host import (
+    LOST,
+    ScriptedHost,
+    joined,
+    newest_child,
+    saying,
+    script,
+    scripted,
+    told,
+)
 
 HANG = json.dumps({"say": ["a "], "then": "hang"})
 SLOWLY = saying(*["word "] * 40, delay=0.005)
 TORN = Problem("The weights are torn.", "Fetch them again.")
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 STORIES = str(Path(__file__).parents[2] / "data" / "stories260K")
+MB = 1_000_000
+
+
+class ScriptedChild(EngineChild):
+    """An engine in this event loop. Attributes: `lives`, how often it was started; `host`, the
+    newest; `gate`: it is loaded once this is set; `problem`: why it cannot be loaded."""
+
+    def __init__(self, link, load, *, play=told):
+        super().__init__(link, load)
+        self._play = play
+        self.link = link
+        self.host = ScriptedHost(play)
+        self.lives = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.problem = None
+
+    async def run(self, loaded):
+        self.lives += 1
+        await self.gate.wait()
+        if self.problem is not None:
+            raise self.problem
+        self.host = ScriptedHost(self._play)
+        async with joined(self.link, self.host):
+            await self.link.load(self.load)
+            loaded.set_result(None)
+            await asyncio.Event().wait()
+
+
+class MadeUpRoom(Room):
+    """A machine with `total` MB. A pair takes what `sizes` say of its model, in MB, and 100 kB for
+    its answers."""
+
+    def __init__(self, total, **sizes):
+        super().__init__()
+        self.total, self.sizes = total, sizes
+
+    async def taken(self, pair):
+        size = self.sizes.get(Path(pair.target).name)
+        return None if size is None else Fit("", "", 100, size * MB, 100_000, *[0] * 5, True, "")
+
+    async def require(self, pair, *, staying, leaving=()):
+        free = self.total * MB - sum(fit.needed_bytes for fit in staying)
+        needed = (await self.taken(pair)).needed_bytes
+        if needed > free:
+            raise Problem(f"It needs {needed}, and {free} are available.", "Choose a smaller one.")
+
+
+class Pooled:
+    """A pool, a client of its server, and its children by name."""
+
+    def __init__(self, pool, client, children):
+        self.pool, self.client, self.children = pool, client, children
+
+    async def asked(self, model, said="hello", **more):
+        """The response to a chat with a model."""
+        body = {"messages": [{"role": "user", "content": said}], **more}
+        named = {} if model is None else {"model": model}
+        return await self.client.post("/v1/chat/completions", json={**named, **body})
+
+    @property
+    def loaded(self):
+        """The models that are loaded now."""
+        return [each.name for each in self.pool.statuses if each.state == "loaded"]
+
+
+@asynccontextmanager
+async def pooled(
+    *names, room=None, play=told, window=None, aliases=None, keep_seconds=float("inf")
+):
+    """A server of these models, none of which is loaded; `window`: with its engine as the first."""
+    children = {}
+    pairs = [] if window is None else [Pair(window)]
+    for name in names:
+        link = EngineLink()
+        children[name] = ScriptedChild(link, Load(name, f"/models/{name}"), play=play)
+        pairs.append(Pair(link, children[name], name=name, keep_seconds=keep_seconds))
+    room = room or MadeUpRoom(0)
+    pool = Pool(pairs, aliases=aliases or {}, room=room, tick_seconds=0.01)
+    tending = asyncio.create_task(pool.tend())
+    try:
+        async with client_of(Service(pool)) as client:
+            yield Pooled(pool, client, children)
+    finally:
+        tending.cancel()
+        await asyncio.gather(tending, return_exceptions=True)
+        await pool.close()
 
 
 async def left(*tasks):
@@ -63,21 +163,6 @@ async def test_a_name_chooses_the_pair():
             assert "org/small" in refused.value.message
 
 
-async def test_two_models_are_asked_in_turn_and_at_once():
-    async with pooled("one", "two") as served:
-        assert served.loaded == []
-        for model in ("one", "two", "one"):
-            answer = await served.asked(model)
-            assert (answer.json()["model"], content(answer)) == (model, "You said: hello ")
-        answers = await asyncio.gather(*(served.asked(model) for model in ("two", "one") * 4))
-        assert [each.json()["model"] for each in answers] == ["two", "one"] * 4
-        assert served.loaded == ["one", "two"]
-        assert [child.lives for child in served.children.values()] == [1, 1]
-        for model, child in served.children.items():
-            asked = [each for each in child.host.taken if isinstance(each, Generate)]
-            assert len(asked) == {"one": 6, "two": 5}[model]
-
-
 async def test_all_endpoints_take_the_model(monkeypatch):
     read_in = []  # these threads: a slow disk holds no stream up
     monkeypatch.setattr(models, "context_of", lambda target: read_in.append(get_ident()))
@@ -108,7 +193,7 @@ async def test_all_endpoints_take_the_model(monkeypatch):
 
 
 async def test_the_least_recently_used_makes_room():
-    room = sized(100, one=40, two=40, three=40)
+    room = MadeUpRoom(100, one=40, two=40, three=40)
     async with pooled("one", "two", "three", room=room) as served:
         for model in ("one", "two", "one", "three"):
             assert content(await served.asked(model)) == "You said: hello "
@@ -131,7 +216,7 @@ async def test_the_least_recently_used_makes_room():
 
 
 async def test_one_that_is_too_large_is_refused_and_the_others_stay():
-    room = sized(100, one=40, two=40, huge=101)
+    room = MadeUpRoom(100, one=40, two=40, huge=101)
     async with pooled("one", "two", "huge", room=room, play=SLOWLY) as served:
         await served.asked("two")
         writing = asyncio.create_task(served.asked("one"))
@@ -148,7 +233,7 @@ async def test_one_that_is_too_large_is_refused_and_the_others_stay():
 
 
 async def test_while_others_are_in_use_a_load_is_refused_until_they_are_idle():
-    async with pooled("one", "two", room=sized(100, one=60, two=60)) as served:
+    async with pooled("one", "two", room=MadeUpRoom(100, one=60, two=60)) as served:
         writing = asyncio.create_task(served.asked("one", HANG))
         await until(lambda: served.children["one"].host.running)
         refused = await served.asked("two")
@@ -226,6 +311,7 @@ async def test_a_load_keeps_clients_waiting_and_disturbs_no_stream(monkeypatch):
         assert openai.text.endswith("data: [DONE]\n\n")
         assert anthropic.text.startswith("event: ping")
         assert "message_stop" in anthropic.text
+        assert [child.lives for child in served.children.values()] == [1, 1]
 
 
 async def test_a_load_that_fails_is_an_error_in_time(monkeypatch):
@@ -266,62 +352,8 @@ async def test_who_leaves_while_a_model_loads_leaves_nothing_behind():
         assert child.lives == 2
 
 
-class LateChild(ScriptedChild):
-    """An engine that ends once it may."""
-
-    def __init__(self, link, load):
-        super().__init__(link, load)
-        self.ending, self.may_end, self.over = asyncio.Event(), asyncio.Event(), False
-
-    async def run(self, loaded):
-        try:
-            await super().run(loaded)
-        finally:
-            self.ending.set()
-            await self.may_end.wait()
-            self.over = True
-
-
-async def test_a_server_that_ends_while_it_unloads_a_model_waits_for_its_engine():
-    child = LateChild(EngineLink(), Load("one", "/models/one"))
-    pair = Pair(child.link, child, name="one", keep_seconds=0.0)
-    pool = Pool([pair], tick_seconds=0.001)
-    tending = asyncio.create_task(pool.tend())
-    async with pool.using(pair):
-        pass
-    await child.ending.wait()
-    await left(tending)
-    child.may_end.set()
-    await pool.close()
-    assert child.over
-
-
-async def test_idle_models_leave_also_after_the_window_has_lost_its_own_meanwhile():
-    room, dying = sized(100, mine=30, one=30, two=30, large=75), {"say": [], "then": "die"}
-    async with (
-        scripted(target="/models/mine") as (link, _),
-        pooled("one", "two", "large", room=room, window=link) as served,
-    ):
-        await served.asked("one")
-        await served.asked("two")
-        reckon = room.require
-
-        async def lost_meanwhile(pair, **more):
-            try:
-                await reckon(pair, **more)
-            finally:
-                async with link.generate(Prompt(text=json.dumps(dying)), Request()) as events:
-                    assert [event async for event in events]
-
-        room.require = lost_meanwhile
-        await link.load(served.children["large"].load)
-        await until(lambda: "one" not in served.loaded)
-        await served.client.post("/api/generate", json={"model": "two", "keep_alive": 0})
-        await until(lambda: not served.loaded)
-
-
 async def test_the_windows_pair_is_one_of_them_and_has_precedence():
-    room = sized(100, mine=60, other=30, large=75)
+    room = MadeUpRoom(100, mine=60, other=30, large=75)
     async with (
         scripted(target="/models/mine") as (link, host),
         pooled("mine", "other", "large", room=room, window=link) as served,
@@ -381,3 +413,120 @@ async def test_what_is_not_known_is_not_refused_and_is_weighed_again(tmp_path):
     assert await taken(unknown, none) is None
     assert await taken(replace(STORY, macs=Macs("/hosts.json")), none) is None
     await Room(lambda: none).require(unknown, staying=[])
+
+
+# One engine, and the generations that run in it; as a child it is killed and started again
+
+
+ENDLESS = saying(*["more "] * 100_000)
+HELLO = Prompt(messages=(ChatMessage("user", "hello you"),))
+
+
+def prompt(*says, **more):
+    """What makes a scripted engine play this."""
+    return Prompt(text=json.dumps({"say": says, **more}))
+
+
+async def test_how_to_think_holds_where_a_request_does_not_say():
+    async with scripted(thinking="low", thinking_budget=9) as (link, host):
+        for request in (Request(), Request(thinking="off", thinking_budget=0)):
+            async with link.generate(HELLO, request) as events:
+                assert [event async for event in events]
+            await link.count(HELLO, request.thinking)
+        asked = [command.request for command in host.taken if isinstance(command, Generate)]
+        assert [(one.thinking, one.thinking_budget) for one in asked] == [("low", 9), ("off", 0)]
+        assert all(one.keep_instructions for one in asked)
+        counted = [command for command in host.taken if isinstance(command, Count)]
+        assert [one.thinking for one in counted] == ["low", "off"]
+
+
+async def test_to_leave_a_generation_cancels_it_and_it_is_forgotten():
+    async with scripted(ENDLESS) as (link, host):
+        async with link.generate(HELLO, Request()) as events:
+            await anext(events)
+        assert link.open == 1
+        await until(lambda: not link.open)
+        assert [c.id for c in host.taken if isinstance(c, Cancel)] == [events.id]
+
+
+async def test_the_death_of_the_engine_fails_what_is_open():
+    async with scripted() as (link, _):
+        async with link.generate(prompt("a", then="die"), Request()) as events:
+            last = [event async for event in events][-1]
+        assert isinstance(last, Failed)
+        assert (last.cause, link.loaded, link.open) == ("engine", None, 0)
+        async with link.generate(HELLO, Request()) as events:
+            assert [type(event) async for event in events] == [Failed]
+        with pytest.raises(EngineFailed):
+            await link.count(HELLO)
+
+
+async def test_what_nobody_reads_ends_and_does_not_hold_the_others_up(monkeypatch):
+    monkeypatch.setattr("engine.server.link._MOST_EVENTS", 500)
+
+    async with scripted(ENDLESS) as (link, _), link.generate(HELLO, Request()) as ignored:
+        await until(lambda: ignored.over)
+        assert isinstance([event async for event in ignored][-1], Failed)
+
+
+async def test_the_newest_remark_on_an_answer_is_kept_until_another_pair_is_loaded():
+    def remarked(command):
+        for step in script("Hello.", id=command.id):
+            yield replace(step, remark="It drafts no more.") if isinstance(step, Done) else step
+
+    async with scripted(remarked) as (link, _):
+        async with link.generate(HELLO, Request()) as events:
+            assert [event async for event in events]
+        assert link.remark == "It drafts no more."
+        await link.load(Load("other", "/models/other"))
+        assert link.remark == ""
+
+
+# As a child
+
+LONG = prompt("a", "b", then="hang")
+
+
+async def said(link, prompt):
+    async with link.generate(prompt, Request()) as events:
+        return "".join([event.delta async for event in events if isinstance(event, Text)])
+
+
+async def test_a_pair_that_cannot_be_loaded_and_a_program_that_is_no_engine_are_problems():
+    for options, remedy in (
+        ({"target": "nowhere"}, "Choose another."),
+        ({"command": ("sh", "-c", "echo hello; exec cat >&2")}, ""),
+    ):
+        with pytest.raises(Problem) as caught:
+            async with engine(**options):
+                pass
+        assert caught.value.remedy == remedy or not remedy
+
+
+async def test_an_engine_that_hangs_or_loses_a_mac_is_there_again():
+    async with engine(macs=Macs("/two.json"), hangs_seconds=1.0) as (link, deaths):
+        states = []
+        link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
+        lost = prompt("a", then="lose")
+        for number, asked in enumerate((lost, LONG), start=1):
+            before = newest_child()
+            async with link.generate(asked, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert ((last.message, last.remedy) == LOST) == (asked is lost)
+            assert last.cause == "engine"
+            await until(lambda: len(states) == number and link.loaded)  # noqa: B023
+            assert link.loaded.macs == Macs("/two.json")
+            assert await said(link, HELLO) == "You said: hello you "
+            assert newest_child() != before
+        assert states == [["ready", "ready"]] * 2
+        assert [LOST[0] in death for death in deaths] == [True, False]
+
+
+@pytest.mark.slow
+async def test_an_engine_that_is_slow_or_has_nothing_to_do_does_not_hang():
+    async with engine(hangs_seconds=2.0) as (link, deaths):
+        first = newest_child()
+        await asyncio.sleep(3.0)
+        assert await said(link, prompt(*"abcde", delay=0.6)) == "abcde"
+        assert (newest_child(), deaths) == (first, [])

@@ -1,16 +1,12 @@
 """The whole server as a process: with an engine of its own, and attached to another's."""
 
 import asyncio
-import re
-import shutil
 import signal
 import socket
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
-import psutil
 import pytest
 from httpx2 import AsyncClient
 
@@ -20,13 +16,11 @@ from engine.process.protocol import Cancel, Generate, Load, parse_command
 from engine.server import running
 from engine.server.pool import Offers
 from engine.server.running import Place, serve, serve_attached
-from engine.server.status import STATUSES, Board, ClientStatus, RequestStatus, ServerStatus
+from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
 from tests.support.engine.asking import run, until
 from tests.support.engine.scripted_host import LOADED, script, send
-from tests.support.engine.served import served
 
-STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "Once upon a time"}]}
 
@@ -120,27 +114,6 @@ async def test_attached_it_says_where_it_cannot_listen(monkeypatch):
     assert Place(host="::1").address == "http://[::1]:8737"
 
 
-REQUEST = RequestStatus("r", "/chat/completions", "curl")
-
-
-def test_requests_are_shown_until_they_are_over():
-    changes = []
-    board = Board(lambda: changes.append(1))
-    board.listens("http://127.0.0.1:1")
-    board.show(REQUEST)
-    assert (board.status.running, board.status.waiting) == (0, 1)
-    for _ in range(2):
-        board.progress("r", state="writing", prompt_tokens=7, tokens=2)
-    writing = replace(REQUEST, state="writing", prompt_tokens=7, tokens=2)
-    asked = (ClientStatus("curl", 1),)
-    assert board.status == ServerStatus("http://127.0.0.1:1", "", 1, 0, (writing,), asked)
-    for _ in range(2):
-        board.remove("r")
-    board.progress("r", tokens=9)
-    assert board.status == ServerStatus("http://127.0.0.1:1", clients=asked)
-    assert len(changes) == 4
-
-
 def test_it_ends_by_itself_where_its_terminal_closes():
     async def serving():
         loads, command = {"tiny": Load("tiny", "/models/tiny")}, ("sh", "-c", "cat >/dev/null")
@@ -156,38 +129,3 @@ def test_it_ends_by_itself_where_its_terminal_closes():
         run(serving())
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.slow
-def test_two_models_answer_in_turn_and_at_once_and_leave_when_idle(tmp_path):
-    shutil.copytree(STORIES, tmp_path / "twin")
-    pair = ("--target", str(STORIES), "--drafter", "lookup", "--draft-length", "4")
-    several = ("--allow", str(tmp_path / "twin"), "--keep", "2s", "--port", "0")
-
-    async def ask():
-        async with served(*pair, *several) as process:
-            line = (await process.stdout.readline()).decode()
-            (address,) = re.findall(r"http://127\.0\.0\.1:\d+", line)
-            async with AsyncClient(base_url=address, timeout=120) as client:
-
-                async def said(model):
-                    body = {**BODY, "model": model, "max_tokens": 20, "temperature": 0}
-                    answer = (await client.post(CHAT, json=body)).json()
-                    assert answer["model"] == model
-                    return str(answer["choices"][0]["message"]["content"])
-
-                async def loaded():
-                    listed = (await client.get("/v1/models")).json()["data"]
-                    return [each["id"] for each in listed if each["state"] == "loaded"]
-
-                models = ("twin", "stories260K")
-                texts = {await said(model) for model in models}
-                texts |= {*await asyncio.gather(*map(said, models * 3))}
-                while await loaded():
-                    await asyncio.sleep(0.1)
-                assert not psutil.Process(process.pid).children()
-                assert {*texts, await said("twin")} == texts
-                assert len(texts) == 1
-                assert await loaded() == ["twin"]
-
-    run(ask(), seconds=300)

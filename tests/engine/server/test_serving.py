@@ -1,12 +1,12 @@
-"""Connections: deadlines, limits, requests that are two, clients that vanish or do not read, also
-many at once while the engine dies."""
+"""Connections: deadlines, limits, clients that vanish or do not read, also many at once while the
+engine dies."""
 
 import asyncio
 import json
 import random
 import socket
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -14,8 +14,7 @@ import pytest
 from engine.process.protocol import Cancel
 from engine.request import Prompt
 from engine.server.exchange import LARGEST_BODY_BYTES
-from engine.server.serving import MOST_CONNECTIONS, TimedProtocol, bound
-from models.errors import Problem
+from engine.server.serving import MOST_CONNECTIONS, TimedProtocol
 from tests.support.engine.asking import engine, listening, run, serving, until
 from tests.support.engine.scripted_host import ScriptedHost, newest_child, saying
 
@@ -23,9 +22,9 @@ HELLO = {"messages": [{"role": "user", "content": "hello you"}]}
 
 
 class Hurried(TimedProtocol):
-    head_seconds = 0.2
-    body_seconds = 0.3
-    reading_seconds = 0.3
+    head_seconds = 0.15
+    body_seconds = 0.15
+    reading_seconds = 0.2
 
 
 ENDLESS = saying(*["more "] * 100_000, delay=0.001)
@@ -35,8 +34,8 @@ LITTLE = saying("x" * 60_000)  # waits whole in the server's own buffer
 PLAN = json.dumps({"say": ["word "] * 40, "delay": 0.005})
 
 
-async def until_idle(server):
-    await until(lambda: not (server.link.open or server.service.board.status.requests))
+def idle(server):
+    return not (server.link.open or server.service.board.status.requests)
 
 
 def head(server, *lines, method="POST", path="/v1/chat/completions"):
@@ -47,59 +46,6 @@ def head(server, *lines, method="POST", path="/v1/chat/completions"):
 
 
 CHUNKED = "Transfer-Encoding: chunked"
-
-
-async def test_an_answer_comes_over_a_connection_that_stays():
-    async with listening() as server, server.connected() as (reader, writer):
-        for _ in range(3):
-            writer.write(server.request(HELLO))
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200")
-            assert b"server:" not in head.lower()
-            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            answer = json.loads(await reader.readexactly(length))
-            assert answer["choices"][0]["message"]["content"] == "You said: hello you "
-
-
-async def test_a_body_may_come_in_chunks():
-    async with listening() as server:
-        body = json.dumps(HELLO).encode()
-        chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body)
-        begin = head(server, CHUNKED, "Connection: close")
-        assert (await server.said(begin + chunks + b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
-    async with listening(protocol=Hurried) as server:
-        for wrong in (b"zz\r\n", b"5\r\nhelloXX0\r\n\r\n", b"-5\r\nhello\r\n"):
-            answer = await server.said(head(server, CHUNKED) + wrong)
-            assert answer.startswith(b"HTTP/1.1 400"), wrong
-            assert code_in(answer) == "invalid_value"
-
-
-READ_IN_TWO_WAYS = [
-    "Content-Length: 5\r\nTransfer-Encoding: chunked",
-    "Content-Length: 5\r\nContent-Length: 6",
-    "Content-Length: 5, 5, 6",
-    "Content-Length: -1",
-    "Content-Length: +5",
-    "Content-Length: 0x5",
-    "Content-Length: 99999999999999999999999",
-    "Transfer-Encoding: gzip, chunked",
-    "Transfer-Encoding: identity",
-    " folded: yes",
-    "Bad Name: x",
-    "Name : x",
-    "X: a\rb",
-    "X: a\x00b",
-    "X: " + "y" * 70_000,
-]
-
-
-@pytest.mark.parametrize("line", READ_IN_TWO_WAYS, ids=[line[:40] for line in READ_IN_TWO_WAYS])
-async def test_what_two_servers_could_read_differently_is_refused(line):
-    async with listening(protocol=Hurried) as server:
-        second = head(server, method="GET", path="/health")
-        answer = await server.said(head(server, line) + b"0\r\n\r\n" + second)
-    assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 415")
-    assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def code_in(answer):
@@ -173,7 +119,7 @@ async def test_a_client_that_leaves_ends_its_generation(stream):
             if stream:
                 await reader.readuntil(b"more")
             await until(lambda: len(server.host.running) == 2)
-        await until_idle(server)
+        await until(lambda: idle(server))
         assert sum(isinstance(command, Cancel) for command in server.host.taken) == 2
 
 
@@ -193,22 +139,8 @@ async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(play, 
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
         assert (await server.link.count(Prompt(text="still here"))).tokens == 2
-        await until_idle(server)
-        await until(lambda: not server.serving.transports)
+        await until(lambda: idle(server) and not server.serving.transports)
         writer.transport.abort()
-
-
-def test_a_port_that_is_in_use_is_a_problem_with_a_remedy():
-    with ExitStack() as opened:
-        taken = bound("127.0.0.1", 0)  # both addresses of this machine
-        for one in taken:
-            opened.enter_context(one)
-        taken[0].listen()
-        (port,) = {one.getsockname()[1] for one in taken}
-        assert taken[0].family == socket.AF_INET
-        with pytest.raises(Problem, match=str(port)) as caught:
-            bound("127.0.0.1", port)
-        assert "--port" in caught.value.remedy
 
 
 # Many clients at once
@@ -233,17 +165,8 @@ def test_clients_that_vanish_leave_nothing_behind(clients):
             process = psutil.Process()
             tasks, files = len(asyncio.all_tasks()), process.num_fds()
             await asyncio.gather(*(vanish(server) for _ in range(clients)))
-            await until(
-                lambda: (
-                    not (
-                        server.link.open
-                        or server.host.running
-                        or server.service.board.status.requests
-                        or len(asyncio.all_tasks()) > tasks
-                        or process.num_fds() > files
-                    )
-                )
-            )
+            await until(lambda: idle(server) and not server.host.running)
+            await until(lambda: len(asyncio.all_tasks()) <= tasks and process.num_fds() <= files)
 
     run(ask(), seconds=120)
 

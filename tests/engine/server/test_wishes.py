@@ -14,7 +14,6 @@ from engine.server.anthropic import MessagesBody
 from engine.server.bodies import DEEPEST, names_of, read_body
 from engine.server.errors import Refusal
 from engine.server.fields import SamplingFields, sampling_in
-from engine.server.forms import FormFields, form_in
 from engine.server.ollama import GenerateBody, OllamaChatBody, Options, read_fields
 from engine.server.openai import ChatBody, CompletionBody
 from engine.server.responses import ResponsesBody
@@ -161,18 +160,6 @@ async def test_reasoning_is_left_out_where_that_is_wished(path, tmp_path):
                 assert ("Hidden" in text, "Shown" in text) == (not wish, True), text
 
 
-@pytest.mark.parametrize("path", CHATS[:-1])
-async def test_the_number_of_tools_and_the_size_of_a_form_are_the_models_matter(path):
-    tool = {"name": "f", "type": "function", "parameters": {"type": "object"}}
-    schema = {"enum": [f"the value with the number {number:09}" for number in range(2000)]}
-    form = {"guided_json": {"type": "object", "properties": {"a": schema}}}
-    tools, held = await outcomes(path, {"tools": [tool] * 259}, form)
-    assert len(json.loads(tools[0].tools)) in (1, 259)  # of one name: responses have one
-    assert len(held[1].grammar.source) > 70_000
-    with pytest.raises(Refusal, match="guided_json"):
-        form_in(read_body(FormFields, {"guided_json": {"description": "x" * (1 << 20)}}))
-
-
 def test_the_likeliest_token_is_not_penalized_by_default():
     default = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.1)
     loaded = replace(LOADED, sampling=default)
@@ -192,26 +179,19 @@ DATA = Path(__file__).parents[2] / "data"
 SOUND = json.loads((DATA / "server_bodies.json").read_text())
 NO_JSON = [
     b"",
-    b" ",
     b"{",
-    b"}",
-    b"nul",
-    b"\x00",
     b"\xff\xfe{}",
     b'{"messages": NaN}',
     b'{"temperature": Infinity}',
     b'{"temperature": 1e999}',
     b'{"messages": "\\ud800"}',
     b'{"a": 1} {"b": 2}',
-    b'{"a": 1,}',
-    b"{'a': 1}",
     b"[" * 100_000,
     b'{"a":' * 100_000,
     b"[" * DEEPEST + b"]" * DEEPEST + b" " + b"]",
     b'{"a": ' + b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1) + b"}",
     b"1" * 5000,
     b'{"seed": ' + b"9" * 5000 + b"}",
-    "{“a”: 1}".encode(),
 ]
 NO_OBJECT = [b"null", b"true", b"5", b'"text"', b"[]", b"[{}]"]
 
@@ -254,14 +234,11 @@ JUNK = [
     "\x00",
     "\U0010ffff" * 50,
     -1,
-    10**18,
     -(10**30),
     1e308,
-    0.5,
     True,
     [],
     {},
-    [[]],
     [None],
     {"type": "x"},
     {"": None},

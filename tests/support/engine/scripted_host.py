@@ -75,24 +75,15 @@ class Die(Exception):
 
 
 LOADED = Loaded(
-    "load",
-    "/models/tiny",
-    "auto",
-    "auto",
-    "float32",
-    4096,
-    260,
-    "",
+    *("load", "/models/tiny", "auto", "auto", "float32", 4096, 260, ""),
     protocol.Memory(),
     Sampling(),
     parallel=4,
     exact=Exactness(ANY_ROWS),
     macs=protocol.Macs(),
     thinking=(),
-    reasons=False,
-    fills_gaps=False,
-    sees=False,
     held_bytes=0,
+    **dict.fromkeys(("reasons", "fills_gaps", "sees"), False),
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."
@@ -102,7 +93,6 @@ def script(*texts, id, delay=0.0, then="stop", cut="", request=None, prompt_toke
     """An answer of these texts, a round and two tokens each: a drafted one, and the target's own,
     which has the text's last character."""
     yield Prefill(id, prompt_tokens, prompt_tokens, reused, 0.001)
-    stats = Stats()
     for round, text in enumerate(texts):
         if delay:
             yield delay
@@ -117,13 +107,7 @@ def script(*texts, id, delay=0.0, then="stop", cut="", request=None, prompt_toke
         )
         spans = (Span(round, 0, len(first)), Span(round, 1, len(last)))
         yield Text(id, text, spans)
-        stats = replace(
-            stats,
-            rounds=stats.rounds + 1,
-            proposed=stats.proposed + 1,
-            accepted=stats.accepted + 1,
-            bonuses=stats.bonuses + 1,
-        )
+    stats = Stats(**dict.fromkeys(("rounds", "proposed", "accepted", "bonuses"), len(texts)))
     if then == "lose":
         yield protocol.Ranks(RANKS)
         yield Failed(id, *LOST)
