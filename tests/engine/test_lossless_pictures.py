@@ -10,7 +10,6 @@ import pytest
 
 from engine.conversation.session import Session
 from engine.core.decoder import Decoder
-from engine.device import backend
 from engine.drafters.model import ModelDrafter
 from engine.request import ChatMessage, Request, Sampling, chat
 from tests.support.engine import gemma4, sessions
@@ -53,9 +52,7 @@ def model_of(architecture):
     return make(architecture, vocabulary=VOCABULARY)
 
 
-@functools.cache
-def noisy_of(architecture):
-    return noisy(model_of(architecture))
+noisy_of = functools.cache(lambda architecture: noisy(model_of(architecture)))
 
 
 def target_of(tokenizer, architecture):
@@ -75,38 +72,32 @@ def use(session, kind, length, *, script=()):
     return sessions.use(session, kind, name, length=length, **makers)
 
 
-DRAFTERS = (
-    *("lookup", "suffix", "lookahead", "early-exit", "head", "EAGLE-3"),
-    *("block", "model", "trees"),
-)
-LENGTHS = (1, 2, 3, 5, 8)
-
-
 def eagle(target):
     with TemporaryDirectory() as folder:
         return eagle_drafter("EAGLE-3", target, Path(folder), seed=3)
 
 
+DRAFTERS = (
+    *("lookup", "suffix", "lookahead", "early-exit", "head", "EAGLE-3"),
+    *("block", "model", "trees"),
+)
+MATRIX = [*itertools.product(TOWERS, DRAFTERS, (1, 2, 3, 5, 8))]
+ROWS = (2, 3, 5, 9)
+_PLAIN = {}
+
+
 def answer(session, messages):
-    """The events of an answer, and their laws checked."""
+    """The tokens of an answer, and its laws checked."""
     events = list(session.answer(messages, GREEDY))
     check_laws(events, session.target.tokenizer)
-    return events
-
-
-def check_caches(session):
-    fresh = Decoder(session.decoder.model, sights=session.decoder.sights)
-    assert_as_fresh(session.decoder, session._tokens, fresh)
-
-
-_PLAIN = {}
+    return tokens_of(events)
 
 
 def plainly(target, messages):
     """The answer of a session that has read nothing before, without drafts."""
-    key = target.folder.model_type, tuple(messages), backend()
+    key = target.folder.model_type, tuple(messages)
     if key not in _PLAIN:
-        _PLAIN[key] = tokens_of(answer(use(Session(target), "none", 0), messages))
+        _PLAIN[key] = answer(use(Session(target), "none", 0), messages)
     return _PLAIN[key]
 
 
@@ -128,68 +119,63 @@ def chats(pictures):
     ]
 
 
+def answers(session, pictures, kind, length, plain_of, *, first=None):
+    """Of each chat the prompt, the plain answer to it, and the one with drafts."""
+    use(session, "none" if kind == "trees" else kind, length)
+    for messages in chats(pictures)[:first]:
+        prompt = session.prepare(chat(messages), GREEDY).tokens
+        plain = plain_of(messages, prompt)
+        if kind == "trees":
+            use(session, kind, length, script=[*prompt, *plain])
+        yield prompt, plain, answer(session, messages)
+
+
 def differing(target, pictures, kind, length, *, first=None):
     """The numbers of the chats whose answers are not the plain ones."""
-    session, wrong = Session(target), []
-    use(session, "none" if kind == "trees" else kind, length)
-    for number, messages in enumerate(chats(pictures)[:first]):
-        plain = plainly(target, messages)
-        if kind == "trees":
-            prompt = session.prepare(chat(messages), GREEDY).tokens
-            use(session, kind, length, script=[*prompt, *plain])
-        if tokens_of(answer(session, messages)) != plain:
-            wrong.append(number)
-    check_caches(session)
+    session = Session(target)
+    told = answers(session, pictures, kind, length, lambda m, _: plainly(target, m), first=first)
+    wrong = [number for number, (_, plain, written) in enumerate(told) if written != plain]
+    fresh = Decoder(session.decoder.model, sights=session.decoder.sights)
+    assert_as_fresh(session.decoder, session.tokens, fresh)
     return wrong
 
 
-def matrix():
-    return list(itertools.product(TOWERS, DRAFTERS, LENGTHS))
-
-
 def test_no_divergence_in_a_part_of_the_matrix(tokenizer, pictures):
-    for architecture, kind, length in matrix()[11::97]:
-        target = target_of(tokenizer, architecture)
-        wrong = differing(target, pictures, kind, length, first=3)
+    for architecture, kind, length in MATRIX[11::97]:
+        wrong = differing(target_of(tokenizer, architecture), pictures, kind, length, first=3)
         assert wrong == [], (architecture, kind, length)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", TOWERS)
 def test_no_divergence_in_the_matrix(architecture, tokenizer, pictures):
-    trials = [trial for trial in matrix() if trial[0] == architecture][::3]
+    trials = [trial for trial in MATRIX if trial[0] == architecture][::3]
     target = target_of(tokenizer, architecture)
     runs = {trial: differing(target, pictures, *trial[1:]) for trial in trials}
     assert {trial: wrong for trial, wrong in runs.items() if wrong} == {}
-
-
-# As on a Mac
-
-ROWS = (2, 3, 5, 9)
 
 
 def ties(target, pictures, trials, *, first=None):
     """How many near ties there are in the answers to all chats, and how many differ otherwise."""
     found = []
     for kind, length in trials:
-        session = use(Session(target), "none" if kind == "trees" else kind, length)
+        session = Session(target)
         texts = PlainTexts(session.decoder.another, rows=ROWS)
-        for messages in chats(pictures)[:first]:
-            prompt = session.prepare(chat(messages), GREEDY).tokens
-            plain = texts.plain(prompt, GREEDY.max_tokens)
-            if kind == "trees":
-                use(session, kind, length, script=[*prompt, *plain.text])
-            written = tokens_of(answer(session, messages))
-            if written != plain.text:
-                roundings = texts.roundings(prompt, plain.text)
-                found += texts.forks(prompt, written, roundings)
+
+        def plain_of(_, prompt, texts=texts):
+            return texts.plain(prompt, GREEDY.max_tokens).text
+
+        told = answers(session, pictures, kind, length, plain_of, first=first)
+        for prompt, plain, written in told:
+            if written != plain:
+                found += texts.forks(prompt, written, texts.roundings(prompt, plain))
     near = sum(fork.near_tie for fork in found)
     return near, len(found) - near
 
 
 def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(tokenizer, pictures):
     with on_a_mac():
-        for architecture, kind, length in matrix()[17::180]:
+        for architecture, kind, length in MATRIX[17::180]:
             target = target_of(tokenizer, architecture)
             _, different = ties(target, pictures, [(kind, length)], first=3)
             assert different == 0, (architecture, kind, length)
@@ -197,10 +183,8 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix(tokenizer, pictu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", TOWERS)
-def test_only_near_ties_differ_on_a_mac(architecture, tokenizer, pictures, capsys):
-    trials = [trial[1:] for trial in matrix() if trial[0] == architecture][::5]
+def test_only_near_ties_differ_on_a_mac(architecture, tokenizer, pictures):
+    trials = [trial[1:] for trial in MATRIX if trial[0] == architecture][::5]
     with on_a_mac():
         near, different = ties(target_of(tokenizer, architecture), pictures, trials)
-    with capsys.disabled():
-        print(f"\n{architecture}, as on a Mac: {near} near ties, {different} different")
-    assert different == 0
+    assert different == 0, f"and {near} near ties"

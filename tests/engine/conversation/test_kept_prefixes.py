@@ -3,7 +3,6 @@ it were read again."""
 
 import copy
 import itertools
-import json
 import resource
 import signal
 from contextlib import nullcontext
@@ -27,7 +26,6 @@ from engine.core.decoder import Decoder
 from engine.core.loop import alone
 from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter
-from engine.events import Prefill
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from engine.virtual_ids import pictures_in
 from models.model_folder import inspect
@@ -126,15 +124,11 @@ SYSTEM = ChatMessage("system", "Answer in as few words as you can. " * 2)
 BEGINNING = (1 + len(SYSTEM.content) + 1) // ROWS  # in whole blocks, with the roles
 
 
-def ask(session, *said, system=SYSTEM, tools=""):
+def ask(session, *said):
     """As `answer`, for a chat after instructions."""
     roles = itertools.cycle(("user", "assistant"))
-    messages = [system, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]
-    prompt = replace(chat(messages), tools=tools)
-    return answer(session, (), INSTRUCTED, said=prompt)
-
-
-# Exactly what reading it again would give
+    messages = [SYSTEM, *(ChatMessage(role, text) for role, text in zip(roles, said, strict=False))]
+    return answer(session, (), INSTRUCTED, said=chat(messages))
 
 
 @pytest.mark.quick(1)
@@ -293,19 +287,6 @@ def test_only_prompts_that_say_so_are_kept(targets, folder):
         assert (length, len(files(short))) == (length, count)
 
 
-def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(targets, folder):
-    session = new(targets("llama"), folder)
-    list(session.complete(DOCUMENT, GREEDY))
-    assert session.keep()
-    again = [*session.tokens, *[5] * 4 * ROWS]
-    events = list(session.complete(again, GREEDY))
-    assert reused_of(events) > 5 * ROWS
-    while session.keep():
-        pass
-    assert len(files(folder)) == 5
-    check(session)
-
-
 def test_a_session_beside_it_writes_nothing_nor_one_whose_document_is_deleted(targets, folder):
     session = new(targets("llama"), folder)
     list(session.complete(DOCUMENT, GREEDY))
@@ -337,22 +318,6 @@ def test_a_disk_that_fills_up(targets, folder):
     assert not list(folder.glob("*/.*"))
 
 
-def test_a_limit_keeps_the_beginning(targets, folder):
-    target = targets("llama")
-    answer(new(target, folder), DOCUMENT)
-    size = held_bytes(folder)
-    for path in files(folder):
-        path.unlink()
-    session = Session(target, kept=KeptBlocks(folder, most_bytes=size * 3 // 5 + 1000))
-    answer(session, DOCUMENT)
-    assert 2 <= len(files(folder)) <= 3
-    given = answer(new(target, folder), DOCUMENT)
-    assert reused_of(given) == ROWS * len(files(folder)) or len(files(folder)) == 5
-    tight = Session(target, kept=KeptBlocks(folder, most_bytes=size // 5))
-    answer(tight, [91, *DOCUMENT])
-    assert tight.unkept is Unkept.NO_ROOM
-
-
 @pytest.mark.parametrize("patience", mostly_slow([0, 1, 2, 3, 5, 7], quick=[2, 7]))
 def test_cancelling_anywhere(targets, folder, patience):
     target = targets("llama")
@@ -369,22 +334,6 @@ def test_cancelling_anywhere(targets, folder, patience):
         while session.keep():
             check(session)
         assert tokens_of(answer(session, DOCUMENT)) == expected
-
-
-def test_the_prompt_is_told_as_it_is_found(targets, folder):
-    target = targets("llama")
-    answer(new(target, folder), DOCUMENT)
-    session = new(target, folder)
-    found = [
-        (each.processed, session.length)
-        for each in session.complete(DOCUMENT, GREEDY)
-        if isinstance(each, Prefill) and each.processed == each.reused
-    ]
-    assert [processed for processed, _ in found] == [i * ROWS for i in range(6)]
-    assert found[-1][1] == 5 * ROWS, "its seconds are those of all that was found"
-
-
-# Drafters
 
 
 KINDS = ["model", "early-exit", "head", "cascade", "trees", "suffix"]
@@ -423,20 +372,6 @@ def test_only_blocks_that_were_read_whole_are_kept(targets, folder):
     assert reused_of(events) == 0, "a block that was begun is read again"
     assert len(files(folder)) == 5
 
-    other = in_blocks(new(targets("llama"), folder.with_name("other")))
-    for _ in other.decoder.prefill(DOCUMENT[: ROWS // 2]):
-        pass
-    for _ in other.decoder.prefill(DOCUMENT):
-        pass
-    assert other.decoder.as_afresh(80) == 0
-    other.decoder.rewind(0)
-    for _ in other.decoder.prefill(DOCUMENT):
-        pass
-    assert other.decoder.as_afresh(80) == 80
-    assert other.decoder.as_afresh(70) == 64
-    other.decoder.rewind(40)
-    assert other.decoder.as_afresh(80) == other.decoder.copy()[0]._in_blocks == 32
-
 
 def test_states_are_marked_where_a_block_ends(targets, folder):
     session = in_blocks(new(targets("qwen3_5"), folder))
@@ -459,23 +394,6 @@ def test_instructions_are_kept_and_what_is_said_is_not(targets, folder, architec
         assert reused_of(given) == BEGINNING * ROWS
         assert tokens_of(given) == tokens_of(ask(new(target, None), *turns))
     assert len(files(folder)) == BEGINNING + states
-
-
-def test_instructions_are_of_a_chat_with_its_tools_and_go_with_no_document(targets, folder):
-    target = targets("llama")
-    answer(new(target, folder), DOCUMENT, INSTRUCTED)
-    assert files(folder) == [], "a text or tokens have none"
-    ask(new(target, folder), "Why?")
-    answer(new(target, folder), [90, *DOCUMENT])
-    assert len(files(folder)) == BEGINNING + 5
-    forget(folder, A)
-    assert len(files(folder)) == BEGINNING
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    told = folder.with_name("with tools")
-    ask(new(target, told), "Why?", tools=json.dumps([tool]))
-    assert len(files(told)) > 10
-    given = ask(new(target, told), "And where?", tools=json.dumps([tool]))
-    assert reused_of(given) == len(files(told)) * ROWS
 
 
 def test_a_document_is_kept_before_its_question_by_states(targets, folder):

@@ -23,18 +23,14 @@ from engine.drafters.head_network import HeadDrafter, save_head
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter
-from models.drafters.folders import describe_drafter
-from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
-from models.installed.resolve import Drafters, NamedDrafter, resolve_drafters
+from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import task, write
-from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.parity.subjects import PROMPT
-from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -219,23 +215,3 @@ def test_draft_lengths():
         with pytest.raises(Problem) as problem:
             pytest.fail(f"{length!r} is {make_policy(length)}")
         assert repr(length) in problem.value.message
-
-
-@pytest.mark.parametrize(
-    "subject",
-    mostly_slow(DRAFTERS.values(), quick=[DRAFTERS["dflash"]]),
-    ids=lambda subject: subject.name,
-)
-def test_a_folder_of_any_packaging_is_told_fits_and_drafts(subject, target, tmp_path):
-    """The tiny drafters that are compared with other programs, as the user would name them."""
-    folder = describe_drafter(subject.write(tmp_path / "drafter"))
-    assert check(folder.description, subject.target) == ""
-    model = subject.target_model()
-    decoder = Decoder(model)
-    named = Drafters("published", (NamedDrafter("published", folder),))
-    drafter = make_drafter(named, target=target, decoder=decoder)
-    assert drafter.name == KIND_NAMES[folder.kind]
-    run = write(decoder, drafter, Fixed(3), list(PROMPT), task(24))
-    plain = write(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(24))
-    assert run.tokens == plain.tokens
-    assert run.proposed >= 15

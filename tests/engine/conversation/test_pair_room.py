@@ -138,14 +138,11 @@ def random_model(folder, architecture, *, layers=8, bits=None, width=512, vocabu
     return folder
 
 
-def _opened(folder):
-    return describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
-
-
 def assert_measured(target, drafter, context, *, word="", length=LONGEST_DRAFT):
     """What is reckoned for the pair is what a process of its own needs at most, which drafts
     `length` tokens in each round."""
-    size = weigh(_opened(drafter)) if drafter else None
+    opened = describe_drafter if drafter and is_drafter(drafter) else ModelFolder
+    size = weigh(opened(drafter)) if drafter else None
     reckoned = fit(weigh(ModelFolder(target)), size, context=context, machine=this_machine())
     said = word or str(drafter or "none")
     command = [sys.executable, "-m", "tests.support.engine.peak_memory"]

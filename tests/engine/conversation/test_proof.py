@@ -234,14 +234,16 @@ def test_two_stalls_in_a_row_give_our_kernels_up_and_say_so_once(target, wish, r
     assert capsys.readouterr().err.count("Our own kernel is off") == 1
 
 
-def test_a_race_begins_with_what_both_read_alike(tokenizer):
+def test_a_race_begins_with_what_both_read_alike_and_the_same_caches(tokenizer):
     """After an answer the caches hold rows that were read one by one, or a few at once."""
+    caches = QuantizedCaches(bits=8, group_size=32)
     for device, kept in ((CPU, True), (GPU, False)):
         with computing_as(device):
-            session = Session(loaded(tiny_model("llama"), tokenizer))
+            session = Session(loaded(tiny_model("llama"), tokenizer), quantized=caches)
             list(session.complete(PROMPT, Request(max_tokens=3)))
             plain = session.plain()
             assert (session.length > 0, plain.length) == (kept, 0)
+            assert plain.decoder.timeline.quantized == caches
 
 
 @needs_a_compiler

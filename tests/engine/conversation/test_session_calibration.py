@@ -15,7 +15,7 @@ from engine.circumstances import Contention
 from engine.conversation import pair_costs
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
-from engine.device import CPU, backend
+from engine.device import backend
 from engine.draft_length import MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
@@ -162,15 +162,6 @@ def test_costs_that_are_not_what_they_were_are_measured_again(target, tmp_path):
     assert second.policy.acceptance.to_json() == first.policy.acceptance.to_json()
 
 
-@pytest.mark.cpu
-def test_the_slow_library_is_told_of_when_it_is_measured(target, tmp_path):
-    kept = CalibrationStore(tmp_path)
-    with computing_as(replace(CPU, slow_rows=True)):
-        first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
-        assert first.calibrate() == [Remark.SLOW_BLAS]
-        assert second.calibrate() == []  # once
-
-
 def test_a_calibration_belongs_to_what_it_was_measured_with(target, tmp_path):
     kept = CalibrationStore(tmp_path)
     slow_mode = mock.patch("engine.conversation.pair.power_mode", return_value="lowpowermode 1")
@@ -189,9 +180,6 @@ def test_a_calibration_belongs_to_what_it_was_measured_with(target, tmp_path):
         assert len(list(tmp_path.iterdir())) == count, drafter
 
 
-# Whether the target reads trees
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("architecture", "branches"), [("llama", True), ("qwen3_5", False)])
 def test_who_asks_for_trees_is_told_where_they_cannot_be_read(tokenizer, architecture, branches):
@@ -206,23 +194,3 @@ def test_who_asks_for_trees_is_told_where_they_cannot_be_read(tokenizer, archite
         if isinstance(event, Draft)
     ]
     assert any(draft.parents for draft in drafts) == branches
-
-
-def test_it_is_tried_once_for_all_sessions_with_a_model(target):
-    with mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial:
-        session = Session(target, drafter="lookahead", policy=FixedTree(8))
-        earlier = session.another()
-        session.calibrate()
-        session.use_drafter("lookup")
-        session.calibrate()
-        for other in (session, earlier, session.another(), session.copy()):
-            assert other.decoder.branches
-    trial.assert_called_once_with(target.model)
-
-
-def test_what_the_last_prompt_left_out_does_not_matter(target):
-    session = use(Session(target), "model", "llama")
-    session.policy = Automatic()
-    session.drafter.leave_out(lambda: [range(8, 40)])
-    session.calibrate(again=True)
-    assert "model" in {each.drafter for each in session.policy.calibration.drafts}

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache, partial
 from unittest import mock
 
-import mlx.core as mx
 import pytest
 
 from engine.conversation import pair_costs
@@ -69,21 +68,6 @@ def answer(session, messages, request=GREEDY):
     return events
 
 
-# Tokens
-
-
-def test_a_picture_is_its_rows_in_the_prompt(tokenizer, pictures):
-    session, first = new(tokenizer), pictures[0]
-    tokens = session.encode(chat([said("So?", first)]))
-    blind = session.encode(chat([ChatMessage("user", "()So?")]))
-    rows = list(virtual_ids(first.digest, 6))
-    assert pictures_in(tokens) == [range(2, 8)]
-    assert tokens[2:8] == rows
-    assert tokens[:2] + tokens[8:] == blind
-    prepared = session.prepare(chat([said("", first)]), GREEDY)
-    assert len(prepared.tokens) == len(tokens) - len("So?")
-
-
 def test_sources_are_found_after_a_picture(tokenizer, pictures):
     asked = [said("Abc", pictures[0]), TOLD, said("Def", *pictures[1:])]
     prepared = new(tokenizer).prepare(chat(asked), GREEDY)
@@ -119,9 +103,6 @@ def test_a_name_of_a_token_in_a_text_is_no_picture(tokenizer, pictures):
         assert [len(each) for each in pictures_in(tokens)] == [6]
 
 
-# Reading
-
-
 def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     session, (first, second, third) = new(tokenizer), pictures
     tower = session.target.tower
@@ -147,9 +128,6 @@ def test_what_was_read_of_a_picture_is_not_read_again(tokenizer, pictures):
     assert reused[5] == places[5][0].start
 
 
-# Told and drafted
-
-
 def test_neither_penalties_nor_probabilities_see_a_row(tokenizer, pictures):
     sampling = Sampling(
         repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.5, penalty_window=20
@@ -163,9 +141,6 @@ def test_neither_penalties_nor_probabilities_see_a_row(tokenizer, pictures):
     drafted = new(tokenizer)
     drafted.drafter = ModelDrafter(Decoder(drafted.target.model), vocabulary=VOCABULARY)
     assert tokens_of(answer(drafted, asked, request)) == expected
-
-
-# Several answers
 
 
 @pytest.mark.quick(1)
@@ -194,9 +169,6 @@ def test_answers_side_by_side(architecture, tokenizer, pictures):
     assert [tokens_of(seen[str(number)]) for number in range(len(chats))] == alone
 
 
-# Room
-
-
 def test_pictures_are_left_out_with_their_message(tokenizer, pictures):
     session = new(tokenizer, context=88)
     long = said("Some more words", *pictures)
@@ -209,9 +181,6 @@ def test_pictures_are_left_out_with_their_message(tokenizer, pictures):
     assert [len(each) for each in pictures_in(session.tokens)] == [6]
     alone = answer(new(tokenizer, context=88), asked[2:])
     assert tokens_of(events) == tokens_of(alone)
-
-
-# Refused
 
 
 def test_pictures_that_nobody_can_be_shown_are_refused(tokenizer, pictures, tmp_path):
@@ -332,16 +301,3 @@ def test_the_prompt_is_that_of_the_family(targets, shapes):
         blind = [placeholder if is_virtual(token) else token for token in tokens]
         text = target.tokenizer.decode(blind, skip_special_tokens=False)
         assert text == f"<user>{before}{row * rows}{after}So?<assistant>"
-
-
-def test_a_tower_that_is_left_out_is_told(tmp_path):
-    folder = write_seeing("qwen3_vl", tmp_path / "blind")
-    weights = mx.load(str(folder / "model.safetensors"))
-    kept = {name: each for name, each in weights.items() if not name.startswith("vision_tower")}
-    mx.save_safetensors(str(folder / "model.safetensors"), kept, {"format": "mlx"})
-    blind = load(inspect(folder))
-    assert blind.tower is None
-    shown = picture(tmp_path, 0)
-    with pytest.raises(Problem):
-        list(Session(blind).answer([said("So?", shown)], SHORT))
-    assert tokens_of(list(Session(blind).answer([said("So?")], SHORT)))

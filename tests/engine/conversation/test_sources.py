@@ -16,11 +16,10 @@ from engine.conversation.text import TokenTexts
 from engine.draft_length.policy import Fixed
 from engine.drafters.copying import LookupDrafter, SuffixDrafter
 from engine.events import Draft
-from engine.request import ChatMessage, Prompt, Request, ToolCall
+from engine.request import ChatMessage, Prompt, Request
 from tests.support.engine.helpers import Scripted
 from tests.support.engine.sessions import collect, loaded
 from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
-from tests.support.engine.tool_steps import tokenizer_of
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 TEMPLATES = {
@@ -158,26 +157,3 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter, tmp_path):
         assert content.startswith(copied[: len(content) - draft.source.offset], draft.source.offset)
     # What it wrote itself is no message of the chat.
     assert any(draft.source is None for draft in drafts)
-
-
-def test_a_copy_from_a_result_names_its_message(tmp_path):
-    """Also after a call that stands in the prompt as it was written."""
-    hermes = (STORIES.parent / "templates" / "hermes.jinja").read_text(encoding="utf-8")
-    tokenizer = tokenizer_of(hermes, tmp_path, ends=["<eos>"])
-    tokenizer.chat_template = hermes.replace("<|im_end|>", "<eos>")
-    call = ToolCall("1", "read", "{}")
-    written = '<tool_call>\n{"name":  "read", "arguments": {}}\n</tool_call>'
-    messages = [
-        ChatMessage("user", "When is it paid?"),
-        ChatMessage("assistant", "", tool_calls=(call,), written=written),
-        ChatMessage("tool", "The goods are paid for within thirty days.", tool_call_id="1"),
-    ]
-    prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
-    assert written in tokenizer.decode(prompt)
-    answer = b"It says: goods are paid for within thirty days."
-    drafts = drafts_of(tokenizer, messages, [*prompt, *answer], SuffixDrafter())
-    sources = {draft.source.message for draft in drafts if draft.source is not None}
-    assert 2 in sources
-    found = Sources(tokenizer, Prompt(messages=tuple(messages)), prompt)
-    places = {source for place in range(len(prompt)) if (source := found.of(place))}
-    assert {each.offset for each in places if each.message == 1} == {*range(len(written))}

@@ -1,13 +1,12 @@
 """The figures and the rounds of a run: what its drafts and verdicts say, at any moment."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.conversation.rounds import Round, Rounds, Token, branches, committed, joined, judged
+from engine.conversation.rounds import Round, Rounds, Token, committed, judged
 from engine.conversation.stats import (
     ENOUGH_PLAIN_ROUNDS,
     NoRatio,
@@ -29,8 +28,6 @@ from engine.events import (
     from_json,
     to_json,
 )
-from engine.tree import Tree
-from tests.support.app.traces import traces, tree_round
 from tests.support.engine.sessions import tokens_of
 from tests.support.mostly_slow import examples
 
@@ -157,18 +154,6 @@ def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took():
     assert pass_seconds(hiccup) == pytest.approx(0.02)
 
 
-def test_the_plain_rounds_that_are_kept_are_spread_evenly():
-    each = verdict(0, 0, 0)
-    for rounds in (1, 63, 64, 65, 128, 129, 1000):
-        stats = tally(replace(each, seconds=float(number)) for number in range(rounds))
-        kept = stats.plain_round_seconds
-        steps = {after - before for before, after in pairwise(kept)}
-        assert kept[0] == 0.0
-        assert len(steps) <= 1
-        assert min(rounds, 32) <= len(kept) <= 64
-        assert kept[-1] + (steps.pop() if steps else 1) >= rounds
-
-
 @st.composite
 def answers(draw):
     """An answer on a machine whose load changes, and what was measured after it.
@@ -246,46 +231,6 @@ def test_a_round_by_hand():
     own = Token(9, " dog", "correction", p=0.75)
     assert ended == Round(3, "model", (accepted, rejected, discarded, own), event, source)
     assert (ended.own, ended.committed) == (own, (accepted, own))
-
-
-def test_a_round_of_a_tree_by_hand():
-    tokens = ((" a", -1, 0.5), (" the", -1, 0.5), (" cat", 1, 0.5), (" dog", 1, 0.5))
-    drafted, ended = tree_round(1, *tokens, path=(1, 3))
-    assert drafted.tree == ended.tree == Tree((-1, -1, 1, 1))
-    assert [token.fate for token in drafted.tokens] == ["drafted"] * 4
-    fates = ["rejected", "accepted", "rejected", "accepted", "bonus"]
-    assert [token.fate for token in ended.tokens] == fates
-    assert [token.text for token in ended.committed] == [" the", " dog", " own"]
-    assert [token.text for token in drafted.best_path] == [" a"]
-    assert [token.text for token in ended.best_path] == [" the", " dog"]
-
-
-@given(events=traces())
-def test_branches_have_every_token_once_and_begin_at_earlier_ones(events):
-    for one in joined(events):
-        if not isinstance(one, Round) or not one.drafted:
-            continue
-        found, tree = branches(one.drafted), one.tree
-        assert sorted(token for branch in found for token in branch) == list(range(len(tree)))
-        assert len(found) == len(tree.paths)
-        known = {-1}
-        for branch in found:
-            assert tree.parents[branch[0]] in known
-            assert [tree.parents[token] for token in branch[1:]] == list(branch[:-1])
-            known |= set(branch)
-        accepted = tuple(n for n, token in enumerate(one.drafted) if token.fate == "accepted")
-        assert found[0][: len(accepted)] == accepted
-
-
-def test_the_most_promising_branch_has_the_most_tokens_to_expect():
-    def first(*tokens):
-        return [token.text for token in tree_round(1, *tokens)[0].best_path]
-
-    assert first(("short", -1, 0.4), ("long", -1, 0.5), ("on", 1, 0.9)) == ["long", "on"]
-    assert first(("likely", -1, 0.9), ("long", -1, 0.5), ("on", 1, 0.9)) == ["likely"]
-    # Drawn without replacement, q is that of a token once those before it are not it.
-    assert first(("first", -1, 0.6), ("second", -1, 0.75)) == ["first"]
-    assert first(("copied", -1, 1.0), ("too", -1, 1.0), ("longer", 1, 1.0)) == ["copied"]
 
 
 def test_a_draft_is_judged_once_and_drafts_after_an_end_of_text_were_not_rejected():

@@ -245,13 +245,3 @@ def test_neither_a_result_nor_a_text_makes_a_turn(dropping):
     harmless = ends(ASKED, THOUGHT, RESULT)
     assert ends(ASKED, spoilt, RESULT) == ends(ASKED, THOUGHT, told) == harmless
     assert said(dropping, spoilt, told).count(turn) == 2
-
-
-def test_a_message_that_is_told_in_two_keeps_its_tokens(tmp_path):
-    """As Gemma 4's template tells a text beside a call, which it would put after the result."""
-    shape, ends = template("shapes/results_within"), ["<turn|>", "<|result>"]
-    own = tokenizer_of(shape, tmp_path, ends=ends, special=["<|turn>"])
-    written = 'I look.<|tool_call>{"name":  "look_up", "arguments": {"city": "Rome"}}<tool_call|>'
-    step = (ChatMessage("assistant", "I look.", tool_calls=(CALL,), written=written), RESULT)
-    text = said(own, *step, *step)
-    assert text.endswith("<|turn>assistant\n" + f"{written}<|result>rain<turn|>\n" * 2)

@@ -58,9 +58,6 @@ WAYS = {
     ),
     "qwen3": Way("<think> </think>", (), "<think>\n", "Hm.\n</think>\n\nFour."),
     "lfm2": Way("<|tool_call_start|> <think> </think>", (), "", "<think>Hm.</think>Four."),
-    "deepseek": Way(
-        "<think> </think>", ("<think>", "</think>"), "<think>\n", "Hm.\n</think>\n\nFour."
-    ),
 }
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
@@ -220,6 +217,16 @@ def test_only_reasoning_is_ended_also_where_an_answer_goes_on_within_it(opened):
         assert forced_in(events) == [CLOSING] * within
     opened.chat_template = OPENED.replace("<think>\n", "")
     assert not forced_in(list(new_session(opened).answer(QUESTION, request, hurried=lambda: True)))
+
+
+def test_a_template_is_told_of_thinking(opened):
+    opened.chat_template = "{{ '' if thinking is defined and thinking else 'calm' }}<assistant>"
+    session = new_session(opened)
+    read = [
+        done_of(list(session.answer(QUESTION, Request(max_tokens=1, thinking=thinking))))
+        for thinking in ("on", "off")
+    ]
+    assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
 
 
 def test_the_text_that_ends_reasoning_is_that_of_the_template(opened):

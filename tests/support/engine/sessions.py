@@ -79,15 +79,12 @@ def new_session(tokenizer, architecture="llama", kind="model"):
     return use(Session(loaded(tiny_model(architecture), tokenizer)), kind, architecture)
 
 
-def scripted(tokenizer, text, *, prompt, length, draft=None, wrong=()):
-    """A session whose target answers a prompt of so many tokens with `text`, then ends.
-
-    The drafter proposes `draft`, by default the answer itself.
-    """
+def scripted(tokenizer, text, *, prompt, length, wrong=()):
+    """A session whose target answers a prompt of so many tokens with `text`, then ends; drafts are
+    of this text, and `wrong` at some places."""
     script = [*range(prompt), *text, END, END]
     session = Session(loaded(Scripted(script, vocabulary=VOCABULARY), tokenizer))
-    guesses = script if draft is None else [*range(prompt), *draft]
-    session.drafter = Known(guesses, vocabulary=VOCABULARY, wrong=wrong)
+    session.drafter = Known(script, vocabulary=VOCABULARY, wrong=wrong)
     session.policy = Fixed(length)
     return session
 
