@@ -1,20 +1,29 @@
-"""What is stored with an answer: its steps, kept, copied, exported and imported; and its figures,
-derived from its events, missing in older ones."""
+"""What is stored with an answer: its steps, kept, copied, exported and imported; its figures,
+derived from its events; and its reasoning, found where only marks show it."""
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.chat.web_page import page_of
 from app.conversations import exchange
 from app.conversations.answer_figures import figures_of
 from app.conversations.answer_steps import permissions_from_json, permissions_to_json
 from app.conversations.stored_json import read_or
+from app.conversations.think_tags import (
+    stretches_from_json,
+    stretches_in,
+    stretches_to_json,
+    tagged,
+)
 from engine.events import Done, Failed, Prefill, Stats, Text
-from engine.stretches import Stretch
+from engine.stretches import Stretch, divided, joined, said
 from engine.tools.steps import Step, StepCall
 from engine.tools.turn import Permissions
 from models.errors import Problem
+from tests.support.app.markdown_texts import reasoning
 from tests.support.app.store_samples import answered, asked, round_of
 
 CALL = '<tool_call>{"name": "read_file", "arguments": {"path": "notes.md"}}</tool_call>'
@@ -92,9 +101,9 @@ def test_an_answer_with_steps_leaves_and_comes_back_exactly(store):
     (record,) = store.add([read]).result()
     again = store.branch(record.id).result()[-1]
     assert (again.content, again.stretches, again.steps) == (TEXT, STRETCHES, STEPS)
-    said = json.loads(written)["messages"][-1]["content"]
-    assert "All is well." in said
-    assert "tool_call" not in said
+    others_read = json.loads(written)["messages"][-1]["content"]
+    assert "All is well." in others_read
+    assert "tool_call" not in others_read
 
 
 def test_markdown_and_pages_have_each_call_in_its_place_as_text(store):
@@ -132,24 +141,54 @@ def test_they_are_derived_from_the_events():
     assert figures_of((*READ, *held)).first_token_seconds is None
 
 
-REASONS = (
-    (Done("g", "stop", Stats()), "end"),
-    (Done("g", "stop", Stats(), cut="END"), "stop string"),
-    (Done("g", "length", Stats()), "length"),
-    (Done("g", "cancelled", Stats()), "cancelled"),
-    (Failed("g", "message", "remedy"), "failed"),
-    (None, ""),
-)
-
-
 def test_how_it_ended_is_stored_with_it(store):
-    for last, reason in REASONS:
-        found = figures_of((*ROUNDS, *([last] if last else [])))
-        assert found.stop_reason == reason
-        assert figures_of((*READ, *([last] if last else []))) is None, "without a round"
+    for last, reason in (
+        (Done("g", "stop", Stats()), "end"),
+        (Done("g", "stop", Stats(), cut="END"), "stop string"),
+        (Done("g", "length", Stats()), "length"),
+        (Done("g", "cancelled", Stats()), "cancelled"),
+        (Failed("g", "message", "remedy"), "failed"),
+    ):
+        assert figures_of((*ROUNDS, last)).stop_reason == reason
+        assert figures_of((*READ, last)) is None, "without a round"
     done = answered(store, asked(store))
     assert done.figures == figures_of(round_of(0))
-    assert store.message(done.id).result().figures == done.figures
     assert store.branch(done.conversation).result()[1].figures == done.figures
     begun = store.begin_answer(asked(store).id, target="t", drafter="").result()
     assert begun.figures is None
+
+
+def test_reasoning_is_found_by_its_marks():
+    for text, inside, answer in (
+        ("<think>\na\n</think>\n\nb", "a", "b"),
+        ("\n<think>a</think>b", "a", "b"),
+        ("a\n</think>\n\nb", "a", "b"),
+        ("[THINK]a[/THINK]b", "a", "b"),
+        ("<think>a", "a", ""),
+        ("<think>\n\n</think>\n\nb", "", "b"),
+        ("<think></think>b", "", "b"),
+        ("a <think>b</think>", "", "a <think>b</think>"),
+        ("Use `</think>` so.\n", "", "Use `</think>` so.\n"),
+        ("Hello\n\n<think>\na\n</think>\n", "", "Hello\n\n<think>\na\n</think>\n"),
+    ):
+        stretches = stretches_in(text)
+        assert (said(text, stretches, "reasoning"), said(text, stretches)) == (inside, answer), text
+
+
+@given(text=reasoning)
+def test_each_character_has_a_place(text):
+    stretches = stretches_in(text)
+    assert "".join(part for _, part in divided(text, stretches)) == text
+    assert not stretches or sum(one.length for one in stretches) == len(text)
+    assert tagged(text, stretches) == text
+    assert stretches_from_json(stretches_to_json(stretches), text) == stretches
+    assert stretches_from_json(None, text) == stretches_from_json("[7", text) == stretches
+
+
+@given(kinds=st.lists(st.sampled_from(["content", "reasoning", "mark"]), min_size=1))
+def test_what_is_spelled_says_the_same(kinds):
+    text = "ab." * len(kinds)
+    stretches = joined(Stretch(kind, 3) for kind in kinds)
+    again = tagged(text, stretches)
+    for kind in ("reasoning", "content"):
+        assert said(again, stretches_in(again), kind) == said(text, stretches, kind)

@@ -1,5 +1,5 @@
-"""Export and import: what goes out comes back, alone and with many in one file, and OpenAI's JSON
-is understood."""
+"""Export and import: what goes out comes back, alone and with many in one file; OpenAI's JSON is
+understood; a text in a Markdown file loads nothing, swallows nothing, and has lower headings."""
 
 import json
 import zipfile
@@ -9,9 +9,11 @@ from sqlite3 import IntegrityError
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from app.conversations.chat_archive import ChatArchive
 from app.conversations.exchange import parse, read_chats, to_json, to_markdown
+from app.conversations.markdown_part import part
 from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
 from engine.request import Request, Sampling
@@ -77,6 +79,9 @@ def test_a_chat_goes_out_of_a_store_and_into_another(store, tmp_path):
     store.move(question.conversation, folder=folder.id).result()
     store.archive(question.conversation, archived=True).result()
     (chat,) = store.chats([question.conversation, 99]).result()
+    page = to_markdown(chat)
+    assert "Qwen3 + lookup" in page
+    assert "Uno?" not in page, "it is the branch that is shown"
     file = tmp_path / "chat.json"
     file.write_text(to_json(chat), encoding="utf-8")
     with Store.open(tmp_path / "other.sqlite") as other:
@@ -100,19 +105,6 @@ def test_an_import_is_all_or_nothing(store):
         store.add([good, bad]).result()
     assert store.conversations().result() == ()
     assert len(store.add([good, good]).result()) == 2
-
-
-def test_markdown_is_the_branch_that_is_shown(store):
-    question = asked(store, "Why?")
-    answer = store.begin_answer(question.id, target="Qwen3 4-bit", drafter="lookup").result()
-    store.finish_answer(answer.id, "It is\n\n- so", (), state="length").result()
-    store.edit(question.id, "elsewhere").result()
-    store.switch(question.id).result()
-    store.configure(question.conversation, system_prompt="Be brief.", settings=None).result()
-    assert to_markdown(store.chat(question.conversation).result()) == (
-        "# Why?\n\n## System\n\nBe brief.\n\n## User\n\nWhy?\n\n"
-        "## Assistant (Qwen3 4-bit + lookup) (stopped at the token limit)\n\nIt is\n\n- so\n"
-    )
 
 
 MESSAGES = [
@@ -222,21 +214,12 @@ def test_a_huge_file_and_none_are_refused(tmp_path, monkeypatch):
         assert "1 MB" in caught.value.message
 
 
-WHY = (Entry(parent=None, role="user", content="Why?"),)
-
-
-def chat(title, folder="", *, archived=False):
-    return ExportedChat(title=title, entries=WHY, leaf=0, folder=folder, archived=archived)
-
-
-SEVERAL = (
-    chat("Boats"),
-    chat("boats"),
-    chat("Boats", "Work / home"),
-    chat("../../etc/passwd"),
-    chat(""),
-    chat("conversations"),
-    chat("old", archived=True),
+SEVERAL = tuple(
+    ExportedChat(title, (Entry(None, "user", "Why?"),), 0, folder=folder, archived=title == "old")
+    for title, folder in (
+        *(("Boats", ""), ("boats", ""), ("Boats", "Work / home"), ("../../etc/passwd", "")),
+        *(("", ""), ("conversations", ""), ("old", "")),
+    )
 )
 
 
@@ -255,13 +238,8 @@ def test_all_come_back_and_each_has_a_name(tmp_path):
         names = [name for name in written.namelist() if name.endswith(".md")]
         assert written.read("Boats.md").decode().startswith("# Boats")
     assert names == [
-        "Boats.md",
-        "boats 2.md",
-        "Work home/Boats.md",
-        "etc passwd.md",
-        "Conversation.md",
-        "conversations.md",
-        "Archived/old.md",
+        *("Boats.md", "boats 2.md", "Work home/Boats.md", "etc passwd.md", "Conversation.md"),
+        *("conversations.md", "Archived/old.md"),
     ]
 
 
@@ -273,21 +251,81 @@ def test_one_that_is_not_finished_leaves_nothing(tmp_path):
     archive.close()
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_text() == "before"
-    archive = ChatArchive(tmp_path / "missing" / "all.zip")
-    with pytest.raises(Problem):
-        archive.add(SEVERAL)
-    archive.close()
-
-
-def test_one_that_is_closed_while_a_thread_writes_it_leaves_nothing(tmp_path):
-    archive = ChatArchive(tmp_path / "all.zip")
+    missing, closed = (ChatArchive(tmp_path / name) for name in ("missing/all.zip", "other.zip"))
 
     def some():
         yield SEVERAL[0]
-        archive.close()  # as the window does that closes meanwhile
+        closed.close()  # as the window does that closes while a thread writes
         yield SEVERAL[1]
 
-    for write in (lambda: archive.add(some()), lambda: archive.add(SEVERAL), archive.finish):
+    for write in (
+        lambda: missing.add(SEVERAL),
+        lambda: closed.add(some()),
+        lambda: closed.add(SEVERAL),
+        closed.finish,
+    ):
         with pytest.raises(Problem):
             write()
-        assert list(tmp_path.iterdir()) == []
+    missing.close()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+LOADING = (
+    "![x](https://e.org/p.png)",
+    "a ![x][r]\n\n[r]: https://e.org/p.png",
+    "![r]\n\n[r]: https://e.org/p.png",
+    "![a [b] c](https://e.org/p.png)",
+    "![two\nlines](https://e.org/p.png)",
+    "\\`![x](https://e.org/p.png)`",
+    "`\n\n![x](https://e.org/p.png)\n\n`",
+    "| a |\n|---|\n| ![x](https://e.org/p.png) |",
+    "> - ![x](https://e.org/p.png)",
+    f"{'> ' * 30}![x](https://e.org/p.png)",
+    '<img src="https://e.org/p.png">',
+    "<IMG\nsrc=https://e.org/p.png>",
+    "<div>\n`<img src=https://e.org/p.png>`\n</div>",
+    "<picture><source srcset=https://e.org/p.png></picture>",
+    "<td background=https://e.org/p.png>",
+    "<span style='background: url(https://e.org/p.png)'>x</span>",
+    "<svg/onload=load()>",
+    "<style>@import 'https://e.org/a.css'</style>",
+    "<iframe src=https://e.org></iframe>",
+)
+
+
+def test_nothing_is_loaded_and_every_message_keeps_its_own_heading():
+    reader = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
+    for text in LOADING:
+        page = reader.render(part(text)).lower()
+        signs = ("<img", "<source", "<svg", "<style", "<iframe", "<td b", "<span style")
+        assert [sign for sign in signs if sign in page] == [], text
+    for text in ("```", "~~~~ x", "<!--", "<script>", "# Two\n```\nx"):
+        answer = Entry(0, "assistant", text, target="T ![x](y)")
+        said = (Entry(None, "user", text), answer, Entry(1, "user", "after"))
+        written = to_markdown(ExportedChat("T ![x](y)", said, leaf=2, system_prompt=text))
+        tokens = [token for token in reader.parse(written) if token.type == "heading_open"]
+        levels = [token.tag for token in tokens if token.tag < "h3"]
+        assert levels == ["h1", *["h2"] * 4], text
+        assert "![" not in written
+
+
+AS_WRITTEN = (
+    ("see ![x](https://e.org/p.png)", "see [x](https://e.org/p.png)"),
+    ("`![x](y)` and vec![1] <https://e.org>", "`![x](y)` and vec!\\[1] <https://e.org>"),
+    ("```\n![x](y) <img>\n```", "```\n![x](y) <img>\n```"),
+    ("    ![x](y) <img>", "    ![x](y) <img>"),
+    ("1 < 2, <b>c</b>, <br>, <a href='https://e.org'>d</a>",) * 2,
+    ("# One\n\n## Two\n###### Six", "### One\n\n#### Two\n###### Six"),
+    ("One\n===\n\nTwo\n---\nx", "### One\n\n### Two\nx"),
+    ("One\r===\rx", "### One\nx"),
+    ("> # One", "> ### One"),
+    ("```py\nopen", "```py\nopen\n```"),
+    ("~~~~\n~~~\nopen\n", "~~~~\n~~~\nopen\n\n~~~~"),
+    ("<details>\n\nopen", "<details>\n\nopen\n\n</details>"),
+    ("<!-- open", "&lt;!-- open"),
+    ("<pre>\nopen", "&lt;pre>\nopen"),
+)
+
+
+def test_the_rest_of_a_text_is_as_it_was_written():
+    assert [(text, part(text)) for text, _ in AS_WRITTEN] == [*AS_WRITTEN]

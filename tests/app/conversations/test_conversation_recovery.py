@@ -2,18 +2,18 @@
 comes back, the file is kept, and the user is told."""
 
 import random
+import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.conversations import backup
 from app.conversations.backup import Backup, backups, is_due, to_drop
 from app.conversations.store import Store, backups_of
 from models.errors import Problem
+from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 from tests.support.mostly_slow import examples
 
@@ -34,6 +34,21 @@ def fill(path, clock, *, words=100):
 def titles(path):
     with Store.open(path) as store:
         return [conversation.title for conversation in store.conversations().result()]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A folder that is filled, and the titles in it."""
+    folder = tmp_path_factory.mktemp("sound")
+    return folder, fill(folder / "conversations.sqlite", Clock())
+
+
+@pytest.fixture
+def before(sound, path):
+    """The titles in the file at `path`, which has backups."""
+    folder, found = sound
+    shutil.copytree(folder, path.parent)
+    return found
 
 
 def kept(path):
@@ -60,8 +75,7 @@ def leave_log(path):
 @pytest.mark.parametrize(
     "kind", ["pages", "first page", "cut", "text", "table", "log", "backup too"]
 )
-def test_the_newest_sound_backup_is_restored(path, clock, kind):
-    before = fill(path, clock)
+def test_the_newest_sound_backup_is_restored(path, before, kind):
     data = path.read_bytes()
     match kind:
         case "pages":
@@ -93,6 +107,21 @@ def test_the_newest_sound_backup_is_restored(path, clock, kind):
     assert titles(path) == ["after", *restored]
 
 
+@pytest.mark.parametrize("way", ["lost", "emptied", "put aside"])
+def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, before, way):
+    leave_log(path)
+    path.unlink()
+    if way == "emptied":
+        path.touch()
+    if way == "put aside":  # and killed before the backup was in its place
+        path.with_name(f"{path.name}.restoring").write_bytes(b"half")
+    with Store.open(path) as store:
+        assert "missing" in store.notice
+    assert (titles(path), kept(path)) == (before[1:], [])
+    with raw(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
 def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
     path.parent.mkdir()
     path.write_bytes(b"nonsense" * 1000)
@@ -103,23 +132,6 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path):
     assert aside.read_bytes() == b"nonsense" * 1000
     with Store.open(path) as store:
         assert store.notice is None
-
-
-@pytest.mark.parametrize("way", ["lost", "emptied", "put aside"])
-def test_a_lost_file_is_restored_and_its_log_not_played_over_it(path, clock, way):
-    before = fill(path, clock)
-    leave_log(path)
-    path.unlink()
-    if way == "emptied":
-        path.touch()
-    if way == "put aside":  # and killed before the backup was in its place
-        path.with_name(f"{path.name}.restoring").write_bytes(b"half")
-    with Store.open(path) as store:
-        assert "missing" in store.notice
-    assert titles(path) == before[1:]
-    assert kept(path) == []
-    with raw(path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(path, clock):
@@ -152,8 +164,7 @@ def test_a_chat_with_a_reference_to_nowhere_is_exported(path):
         assert chat.leaf is None
 
 
-def test_no_damage_that_is_found_makes_the_opening_fail(path, clock):
-    fill(path, clock)
+def test_no_damage_that_is_found_makes_the_opening_fail(path, before):
     sound = path.read_bytes()
     for seed in range(examples(100)):
         noise = random.Random(seed)
@@ -168,17 +179,6 @@ def test_no_damage_that_is_found_makes_the_opening_fail(path, clock):
             asked(store, "still here")
         with raw(path) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
-
-
-def made(age, *, size_bytes=1):
-    return Backup(path=Path(str(age)), made=NOW - age, size_bytes=size_bytes)
-
-
-def ages(found):
-    return [NOW - backup.made for backup in found]
 
 
 def test_one_is_made_when_the_last_is_an_hour_old_and_older_ones_are_deleted(store, clock):
@@ -219,33 +219,24 @@ def test_a_backup_is_a_whole_private_file_and_others_are_left(store):
     assert rows == [(question.content,), ("so far",)]
 
 
-def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week():
-    found = [made(timedelta(hours=hours)) for hours in range(0, 24 * 200, 6)]
-    dropped = to_drop(found, now=NOW)
-    kept = ages([backup for backup in found if backup not in dropped])
+def test_all_are_kept_for_two_days_then_one_a_day_then_one_a_week_and_too_large_ones_go():
+    now = datetime(2026, 5, 9, 12, tzinfo=UTC)
+
+    def made(hours, size_bytes=1):
+        return Backup(Path(str(hours)), now - timedelta(hours=hours), size_bytes)
+
+    found = [made(hours) for hours in range(-6, 24 * 200, 6)]  # the first has a wrong clock
+    dropped = to_drop(found, now=now)
+    kept = [now - backup.made for backup in found if backup not in dropped]
     recent = [age for age in kept if age <= timedelta(days=2)]
     daily = [age for age in kept if timedelta(days=2) < age <= timedelta(days=14)]
     weekly = [age for age in kept if timedelta(days=14) < age]
-    assert len(recent) == 9
-    assert len({(NOW - age).date() for age in daily}) == len(daily) == 13
-    assert len({(NOW - age).isocalendar()[:2] for age in weekly}) == len(weekly)
+    assert len(recent) == 10
+    assert len({(now - age).date() for age in daily}) == len(daily) == 13
+    assert len({(now - age).isocalendar()[:2] for age in weekly}) == len(weekly)
     assert len(weekly) in (10, 11)
     assert max(kept) <= timedelta(weeks=12)
-
-
-def test_the_oldest_go_where_they_take_too_much_room_but_three_are_kept():
-    found = [made(timedelta(days=1000 + day), size_bytes=9) for day in range(5)]
-    assert to_drop(found, now=NOW, largest_total_bytes=1) == tuple(found[3:])
-    found = [made(timedelta(hours=hours), size_bytes=10) for hours in range(8)]
-    assert to_drop(found, now=NOW, largest_total_bytes=55) == tuple(found[5:])
-
-
-@given(st.lists(st.timedeltas(timedelta(days=-1), timedelta(days=300)), unique=True))
-def test_thinning_keeps_the_newest_and_is_done_at_once(some):
-    found = [made(age) for age in some]
-    dropped = to_drop(found, now=NOW)
-    kept = [backup for backup in found if backup not in dropped]
-    newest = sorted(found, key=lambda backup: backup.made)[-3:]
-    assert all(backup in kept for backup in newest)
-    assert to_drop(kept, now=NOW) == ()
-    assert all(age > timedelta(days=2) for age in ages(dropped))
+    found = [made(24 * (1000 + day), 9) for day in range(5)]
+    assert to_drop(found, now=now, largest_total_bytes=1) == tuple(found[3:])
+    found = [made(hours, 10) for hours in range(8)]
+    assert to_drop(found, now=now, largest_total_bytes=55) == tuple(found[5:])
