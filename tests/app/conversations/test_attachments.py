@@ -139,37 +139,28 @@ def test_a_private_copy_goes_with_the_last_attachment(store, original, monkeypat
     assert store.copy_of(document()) is None
 
 
-@pytest.fixture
-def kept(store, tmp_path):
-    """The folder of what the engine keeps of two documents, read together and apart."""
+def test_what_the_engine_keeps_goes_with_a_conversation_or_a_document_or_neither(store, tmp_path):
+    """It is kept of two documents, read together and apart."""
     store.kept = tmp_path / "kept"
-    blocks = KeptBlocks(store.kept)
-    one, other = document().digest, document(data=b"other").digest
-    for digests in ((one,), (other,), (one, other)):
-        blocks.begin(digests)
-    return store.kept
-
-
-@pytest.mark.parametrize("conversation", [True, False], ids=["conversation", "document"])
-def test_what_the_engine_keeps_goes_too_or_neither(store, kept, conversation):
     _, first = sent_with(store, document())
-    record, _ = sent_with(store, document(), document("other.pdf", data=b"third"))
-    folders = list(kept.glob("*/"))
-    assert len(folders) == 3
-
-    def delete():
-        if conversation:
-            return store.delete(record.id)
-        return store.delete_document(record.id, 1)
-
-    with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
-        assert isinstance(delete().exception(), Problem)
-    assert len(store.conversations().result()) == 2
-    assert store.documents_of(record.id).result()[0] == (1, document())
-    delete().result()
-    (left,) = kept.glob("*/")
-    assert left in folders
-    assert store.message(first.id).result() == first
+    one, other = document().digest, document(data=b"other").digest
+    for delete in (
+        lambda record: store.delete_document(record.id, 1),
+        lambda record: store.delete(record.id),
+    ):
+        record, _ = sent_with(store, document(), document("other.pdf", data=b"third"))
+        for digests in ((one,), (other,), (one, other)):
+            KeptBlocks(store.kept).begin(digests)
+        folders, listed = list(store.kept.glob("*/")), store.conversations().result()
+        assert len(folders) == 3
+        with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
+            assert isinstance(delete(record).exception(), Problem)
+        assert store.conversations().result() == listed
+        assert store.documents_of(record.id).result()[0] == (1, document())
+        delete(record).result()
+        (left,) = store.kept.glob("*/")
+        assert left in folders
+        assert store.message(first.id).result() == first
 
 
 def test_of_a_file_that_is_gone_nothing_is_attached_and_of_a_changed_one_no_copy(store, original):
@@ -304,42 +295,33 @@ def with_picture(store, folder):
     return record, drawn
 
 
-@pytest.mark.parametrize("name", ["one.json", "all.zip"])
-def test_pictures_are_exported_and_come_back_and_what_is_left_out_is_named(store, tmp_path, name):
+def test_pictures_are_exported_and_come_back_but_no_others_and_what_is_left_out_is_named(
+    store, tmp_path
+):
     record, drawn = with_picture(store, tmp_path)
     chat = store.chat(record.id).result()
-    file = tmp_path / name
-    if name == "one.json":
-        file.write_text(exchange.to_json(chat, store.attachments))
-    else:
-        archive = ChatArchive(file, store.attachments)
-        archive.add([chat, chat])
-        archive.finish()
+    one, several = tmp_path / "one.json", tmp_path / "all.zip"
+    one.write_text(exchange.to_json(chat, store.attachments))
+    archive = ChatArchive(several, store.attachments)
+    archive.add([chat, chat])
+    archive.finish()
     assert "[picture: pic.png]" in exchange.to_markdown(chat)
-    with Store.open(tmp_path / "other" / "c.sqlite") as other:
-        added = other.add(exchange.read_chats(file)).result()
-        branch = other.branch(added[-1].id).result()
-        (shown,) = chat_of(branch, other.attachments)[0].pictures
-        assert Path(shown.path).read_bytes() == (tmp_path / f"{drawn.digest}.png").read_bytes()
-        other.purge().result()
-        assert other.documents_of(added[-1].id).result() == ((1, drawn),)
-        assert Path(shown.path).exists(), "it is attached as here"
-    rounds = "the rounds of 2 answers"
-    for folder, whole, words in (
-        (store.attachments, True, f" Not included: {rounds}."),
-        (tmp_path / "none", True, f" Not included: 1 picture, {rounds}."),
-        (
-            store.attachments,
-            False,
-            " Not included: 1 message of other versions, 1 picture, the rounds of 1 answer.",
-        ),
+    for file in (one, several):
+        with Store.open(tmp_path / file.stem / "c.sqlite") as other:
+            added = other.add(exchange.read_chats(file)).result()
+            branch = other.branch(added[-1].id).result()
+            (shown,) = chat_of(branch, other.attachments)[0].pictures
+            assert Path(shown.path).read_bytes() == (tmp_path / f"{drawn.digest}.png").read_bytes()
+            other.purge().result()
+            assert other.documents_of(added[-1].id).result() == ((1, drawn),)
+            assert Path(shown.path).exists(), "it is attached as here"
+    for folder, whole, lacks in (  # messages, pictures, parts of documents, rounds
+        (store.attachments, True, [0, 0, 0, 2]),
+        (tmp_path / "none", True, [0, 1, 0, 2]),
+        (store.attachments, False, [1, 1, 0, 1]),
     ):
-        assert exchange.not_in_it(exchange.left_out(chat, folder, whole=whole)) == words
-
-
-def test_a_picture_that_is_another_is_not_taken(store, tmp_path):
-    record, drawn = with_picture(store, tmp_path)
-    written = json.loads(exchange.to_json(store.chat(record.id).result(), store.attachments))
+        assert [*exchange.left_out(chat, folder, whole=whole).values()] == lacks
+    written = json.loads(one.read_text())
     with Store.open(tmp_path / "other" / "c.sqlite") as other:
         for data in (b"", b"no picture", b"\x89PNG" + bytes(99), zlib.compress(bytes(10**6))):
             written["pictures"][drawn.digest] = b64encode(bytes(41) + data).decode()

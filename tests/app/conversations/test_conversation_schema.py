@@ -62,7 +62,9 @@ def test_an_older_file_can_be_moved_away_whatever_its_backups_and_a_new_one_is_p
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_other_programs_files_and_a_second_slipstream_are_told(path, monkeypatch):
+def test_other_programs_files_a_second_slipstream_and_a_folder_in_its_place_are_told(
+    path, monkeypatch
+):
     monkeypatch.setattr("app.conversations.database._WAIT_SECONDS", 0.0)  # the first stays
     other = path.with_name("other.sqlite")
     for _ in range(2):
@@ -77,6 +79,11 @@ def test_other_programs_files_and_a_second_slipstream_are_told(path, monkeypatch
     with pytest.raises(Problem, match="program"):
         Store.open(other)
     assert other.read_bytes() == before
+    folder = path.with_name("folder.sqlite")
+    (folder / "x").mkdir(parents=True)
+    with pytest.raises(Problem, match="cannot be written") as refused:
+        Store.open(folder)
+    assert str(path.parent) in refused.value.remedy
 
 
 # Conversations of protocol 1, whose texts do not say which tokens gave them: answers drafted by two

@@ -31,23 +31,22 @@ def everything(store, branch):
     return store.chat(conversation).result(), store.branch(conversation).result(), traces
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_a_message_goes_alone_and_comes_back_also_after_others_were_said(store, branch, place):
-    before = everything(store, branch)
-    change = store.delete_message(branch[place].id).result()
-    left = ["One?", "One.", "Two?", "Two."]
-    del left[place]
-    assert shown(store, branch) == left
-    assert isinstance(store.message(branch[place].id).exception(), Problem)
-    hits = store.search(branch[place].content).result()
-    assert branch[place].id not in [hit.message for hit in hits]
-    store.undo(change).result()
-    assert everything(store, branch) == before
-    if place < 3:
-        change = store.delete_message(branch[place].id).result()
-        store.say(branch[0].conversation, "Three?").result()
+def test_a_message_goes_alone_and_comes_back_also_after_others_were_said(store, branch):
+    before, said = everything(store, branch), ["One?", "One.", "Two?", "Two."]
+    for place, message in enumerate(branch):
+        change = store.delete_message(message.id).result()
+        assert shown(store, branch) == said[:place] + said[place + 1 :]
+        assert isinstance(store.message(message.id).exception(), Problem)
+        hits = store.search(message.content).result()
+        assert message.id not in [hit.message for hit in hits]
         store.undo(change).result()
-        assert shown(store, branch) == ["One?", "One.", "Two?", "Two.", "Three?"]
+        assert everything(store, branch) == before, place
+    for message in branch[:3]:
+        change = store.delete_message(message.id).result()
+        store.say(branch[0].conversation, "More?").result()
+        store.undo(change).result()
+        said.append("More?")
+        assert shown(store, branch) == said, message.content
 
 
 def test_a_version_goes_with_what_was_said_to_it(store, branch):
@@ -158,32 +157,29 @@ def test_a_question_and_its_answer_are_begun_together_or_not_at_all(store, monke
     assert contents(branch) == ["Who?", "", "Two?", ""]
 
 
-@pytest.mark.parametrize(
-    ("unsent", "left"),
-    [
+def test_what_waited_to_be_sent_takes_only_itself_along(store):
+    question = asked(store, "One?")
+    answer, chat = answered(store, question), question.conversation
+    store.keep_queued(chat, ("Two?", "Three?")).result()
+    before = store.conversation(chat).result()
+    store.edit(question.id, "Other?").result()
+    more = {"as_of": before, "target": "t", "drafter": "d"}
+    for unsent, left in (
         (Unsent("Two?"), Unsent()),
         (Unsent("What came after it"), Unsent("What came after it")),
         (Unsent("Two?", 1, "Won?"), Unsent("", 1, "Won?")),
-    ],
-)
-def test_what_waited_to_be_sent_takes_only_itself_along(store, unsent, left):
-    question = asked(store, "One?")
-    answer = answered(store, question)
-    store.keep_queued(question.conversation, ("Two?", "Three?")).result()
-    before = store.conversation(question.conversation).result()
-    store.edit(question.id, "Other?").result()
-    store.keep_unsent(question.conversation, unsent.stored).result()
-    more = {"as_of": before, "target": "t", "drafter": "d"}
-    record, branch = store.ask(question.conversation, "Two?", **more).result()
-    assert (Unsent.read(record.unsent), branch[-2].parent) == (left, answer.id)
-    store.keep_queued(question.conversation, ("Three?",)).result()  # it was taken out meanwhile
-    record, _ = store.ask(question.conversation, "Two?", queued=True, **more).result()
+    ):
+        store.keep_unsent(chat, unsent.stored).result()
+        record, branch = store.ask(chat, "Two?", **more).result()
+        assert (Unsent.read(record.unsent), branch[-2].parent) == (left, answer.id)
+    store.keep_queued(chat, ("Three?",)).result()  # it was taken out meanwhile
+    record, _ = store.ask(chat, "Two?", queued=True, **more).result()
     assert record.queued == ("Three?",)
     store.delete_message(answer.id).result()
-    assert isinstance(store.ask(question.conversation, "Two?", **more).exception(), Problem)
+    assert isinstance(store.ask(chat, "Two?", **more).exception(), Problem)
 
 
-def test_an_answer_is_saved_as_it_grows(path, store):
+def test_an_answer_is_saved_as_it_grows_and_left_where_its_trace_is_damaged(path, store):
     question = asked(store)
     answer = store.begin_answer(question.id, target="t", drafter="d").result()
     events = []
@@ -208,7 +204,11 @@ def test_an_answer_is_saved_as_it_grows(path, store):
     store.close()
     with raw(path) as connection:
         parts = connection.execute("SELECT part, events FROM traces").fetchall()
+        connection.execute("UPDATE traces SET lines = x'00'")
     assert parts == [(0, 12)]
+    with Store.open(path) as store:
+        assert store.message(answer.id).result() == done
+        assert isinstance(store.trace(answer.id).exception(), Problem)
 
 
 def test_what_is_not_there_is_a_problem_and_finishing_as_streaming_a_mistake(store):
@@ -228,14 +228,3 @@ def test_what_is_not_there_is_a_problem_and_finishing_as_streaming_a_mistake(sto
     ):
         assert isinstance(attempt.exception(), Problem)
     assert store.trace(7).result() == ()
-
-
-def test_a_damaged_trace_leaves_the_answer(path):
-    with Store.open(path) as store:
-        answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
-        store.flush_answer(answer.id, "a", round_of(0)).result()
-    with raw(path) as connection:
-        connection.execute("UPDATE traces SET lines = x'00'")
-    with Store.open(path) as store:
-        assert store.message(answer.id).result().content == "a"
-        assert isinstance(store.trace(answer.id).exception(), Problem)

@@ -11,9 +11,14 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.documents.chips import Chip, ChipsArea, DocumentChips, chip_of_sent, shortened
 from app.documents.text_dialog import TextDialog
-from engine.documents.prompt import Range, SentDocument
+from engine.documents.prompt import Range, SentDocument, sent_from_json
 
 COPIES = Path("/copies")
+OF_AN_EARLIER_VERSION = (
+    '{"text": "It leaks. What leaks?", "documents": [{"number": 1, "name": "plan.txt", '
+    '"ranges": [], "passages": 0, "among": 4, "start": 0, "end": 10, "digest": "00", '
+    '"notes": 2, "pixels": null}]}'
+)
 
 
 def test_a_sent_document_and_a_picture_that_is_gone():
@@ -24,14 +29,22 @@ def test_a_sent_document_and_a_picture_that_is_gone():
     assert chip_of_sent(replace(whole, passages=9, among=140), COPIES).words == "9 passages of 140"
     deleted = chip_of_sent(replace(whole, ranges=()), COPIES)
     assert (deleted.words, deleted.removes) == ("deleted", False)
+    (noted,) = sent_from_json(OF_AN_EARLIER_VERSION).documents
+    assert chip_of_sent(noted, COPIES).words == "notes on its parts"
     lost = chip_of_sent(SentDocument(2, "a.jpg", (), digest="a" * 64, pixels=(40, 30)), COPIES)
     assert (lost.picture, lost.shows, lost.removes) == (None, False, True)
 
 
-def test_chips_have_names_tips_menus_and_buttons_that_work(qtbot):
-    chips = DocumentChips(removal="Remove")
+def test_chips_have_names_tips_menus_and_buttons_that_work_and_tab_goes_over_them(qtbot):
+    page = QWidget()
+    qtbot.addWidget(page)
+    column = QVBoxLayout(page)
+    chips, field, after = DocumentChips(removal="Remove"), QLineEdit(), QLineEdit()
     area = ChipsArea(chips)
-    qtbot.addWidget(area)
+    for widget in (area, field, after):
+        column.addWidget(widget)
+    QWidget.setTabOrder(chips, field)
+    page.show()
     viewed, removed = list[int](), list[int]()
     chips.view_asked.connect(viewed.append)
     chips.remove_asked.connect(removed.append)
@@ -61,20 +74,6 @@ def test_chips_have_names_tips_menus_and_buttons_that_work(qtbot):
         tip = chips.chips[0].toolTip()
         as_html = QtGui.Qt.mightBeRichText(tip)
         assert (QTextDocumentFragment.fromHtml(tip).toPlainText() if as_html else tip) == name
-    chips.show_chips([])
-    assert area.isHidden()
-
-
-def test_tab_goes_over_the_chips_to_what_follows(qtbot):
-    page = QWidget()
-    qtbot.addWidget(page)
-    column = QVBoxLayout(page)
-    chips, field, after = DocumentChips(removal="Remove"), QLineEdit(), QLineEdit()
-    for widget in (ChipsArea(chips), field, after):
-        column.addWidget(widget)
-    QWidget.setTabOrder(chips, field)
-    page.show()
-    chips.show_chips([Chip("a")])
     chips.show_chips([Chip("a"), Chip("b")])
     passed = [chips.buttons[0]]
     while passed[-1] is not after and len(passed) < 9:
@@ -82,6 +81,8 @@ def test_tab_goes_over_the_chips_to_what_follows(qtbot):
         QTest.keyClick(passed[-1], Qt.Key.Key_Tab)
         passed.append(page.focusWidget())
     assert passed == [*chips.buttons, field, after]
+    chips.show_chips([])
+    assert area.isHidden()
 
 
 def test_a_text_is_shown_exactly_as_it_is_and_long_lines_in_several_that_are_not_copied_so(qtbot):

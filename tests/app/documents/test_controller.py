@@ -5,13 +5,13 @@ from concurrent.futures import Future
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app.chat.composer import SignButton
 from app.documents.controller import ALL_OF_IT, FEWER, MORE, ONLY_PASSAGES
 from app.documents.planner import Planner
 from app.documents.text_dialog import TextDialog
-from engine.documents.prompt import Sent, sent_from_json
+from engine.documents.prompt import Sent
 from engine.events import Prefill
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
@@ -30,8 +30,9 @@ def reader():
 
 
 @pytest.fixture
-def opened(open_window, until, reader):
-    """Opens a window that reads files so, with a model that counts."""
+def opened(open_window, until, reader, monkeypatch):
+    """Opens a window that reads files so and plans at once, with a model that counts."""
+    monkeypatch.setattr("app.documents.controller._AFTER_MS", 1)
 
     def opened():
         window = open_window(read=reader)
@@ -114,22 +115,6 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     until(lambda: "remark" in window.notices.texts)
     assert chips(window) == [], "it is attached already"
     assert window.store.unsent_documents(record.id).result() == ()
-    show_notes_of_an_earlier_version(window, until)
-
-
-def show_notes_of_an_earlier_version(window, until):
-    told = sent_from_json(
-        '{"text": "It leaks. What leaks?", "documents": [{"number": 1, "name": "plan.txt", '
-        '"ranges": [], "passages": 0, "among": 4, "start": 0, "end": 10, "digest": "00", '
-        '"notes": 2, "pixels": null}]}'
-    )
-    asked = window.store.ask(None, "What leaks?", sent=told, target="", drafter="").result()
-    record, (_, answer) = asked
-    window.store.finish_answer(answer.id, "The roof.", (), state="complete").result()
-    window.show_conversation(record.id)
-    until(lambda: len(window.transcript.messages) == 2)
-    assert question(window, 1).written == "The roof."
-    assert names(question(window)) == ["plan.txt, notes on its parts"]
 
 
 @pytest.mark.slow
@@ -227,7 +212,7 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, wat
         question(window).documents.remove_asked.emit(0)
         box = window.findChild(QMessageBox)
         assert box.textFormat() == Qt.TextFormat.PlainText
-        press(box, button)
+        next(b for b in box.buttons() if b.text().replace("&", "") == button).click()
         box.setParent(None)
         until(lambda is_left=is_left: names(question(window)) == [f"<img src=x>.txt, {is_left}"])
     assert window.conversation.branch[1].content == "served"
@@ -244,11 +229,6 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, wat
     assert (chips(window), len(reader.read)) == ([], 1)
     window.notices.press("edit")
     attach(window, until, file_in(tmp_path))
-
-
-def press(box, text):
-    button = next(b for b in box.findChildren(QPushButton) if b.text().replace("&", "") == text)
-    button.click()
 
 
 def test_files_are_dropped_anywhere_on_the_window_which_says_so_meanwhile(opened, until, file):

@@ -16,7 +16,8 @@ from tests.support.documents.pdfs import line, pdf
 
 
 @pytest.fixture
-def window(open_window, until):
+def window(open_window, until, monkeypatch):
+    monkeypatch.setattr("app.documents.controller._AFTER_MS", 1)
     window = open_window()
     until(lambda: window.loader.loaded is not None)
     return window
@@ -108,9 +109,11 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     assert documents.attachments.all == ()
 
 
-def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path):
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_page_without_text_is_shown_as_a_picture(window, until, tmp_path, files):
     documents, offer = window.composer_controller.documents, window.composer.documents.choice
-    for number in (1, 2):  # of files with the same name
+    for number in range(1, files + 1):  # with the same name
         scan = tmp_path / str(number) / "scan.pdf"
         scan.parent.mkdir()
         scan.write_bytes(pdf(f"0 0 {9 * number} 9 re f"))
