@@ -150,20 +150,6 @@ def test_damage_that_shows_later_is_told_and_mended_at_the_next_start(path, cloc
         assert len(store.conversations().result()) == 41
 
 
-def test_a_chat_with_a_reference_to_nowhere_is_exported(path):
-    with Store.open(path) as store:
-        question = asked(store, "whole")
-        store.say(question.conversation, "lost").result()
-    with raw(path) as connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("UPDATE conversations SET leaf = 99")
-        connection.execute("UPDATE messages SET parent = 77 WHERE content = 'lost'")
-    with Store.open(path) as store:
-        chat = store.chat(question.conversation).result()
-        assert [entry.parent for entry in chat.entries] == [None, None]
-        assert chat.leaf is None
-
-
 def test_no_damage_that_is_found_makes_the_opening_fail(path, before):
     sound = path.read_bytes()
     for seed in range(examples(100)):

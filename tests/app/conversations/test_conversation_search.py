@@ -221,18 +221,3 @@ pieces = st.sampled_from(
 def test_anything_may_be_typed(filled, text):
     for hit in search.search(filled, text, limit=9, among=SearchFilter()):
         assert all(part.text and not set("\x02\x03") & set(part.text) for part in hit.excerpts)
-
-
-@given(text=st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=20))
-def test_a_message_is_found_by_its_own_words(filled, text):
-    filled.execute("BEGIN")
-    try:
-        chat = conversation_table.create(
-            filled, title="t", system_prompt="", settings=None, now_ms=1
-        )
-        said = tree.say(filled, 1, chat.id, f"before {text} after")
-        assert said.id in [
-            hit.message for hit in search.search(filled, text, limit=9, among=SearchFilter())
-        ]
-    finally:
-        filled.execute("ROLLBACK")

@@ -1,12 +1,7 @@
 """Folders, the archive and deletions: many at once, and taken back as if nothing had been."""
 
-import tempfile
 from datetime import timedelta
-from pathlib import Path
 from unittest import mock
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
@@ -75,42 +70,6 @@ def test_a_change_of_many_is_made_whole_or_not_at_all(store):
         store.delete_folder(99),
     ):
         assert isinstance(attempt.exception(), Problem)
-
-
-changes = st.lists(
-    st.tuples(
-        st.sampled_from(["delete", "archive", "unarchive", "move", "delete_folder"]),
-        st.lists(st.integers(1, 4), min_size=1, max_size=4, unique=True),
-        st.none() | st.integers(1, 2),
-    ),
-    max_size=8,
-)
-
-
-@given(changes)
-def test_changes_undone_in_reverse_leave_everything_as_it_was(wanted):
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "c.sqlite") as store:
-        made(store, 4)
-        for name in ("a", "b"):
-            store.make_folder(name).result()
-        store.move(1, 2, folder=1).result()
-        before = (store.conversations().result(), store.folders().result())
-        done = []
-        for what, ids, number in wanted:
-            match what:
-                case "delete":
-                    future = store.delete(*ids)
-                case "archive" | "unarchive":
-                    future = store.archive(*ids, archived=what == "archive")
-                case "move":
-                    future = store.move(*ids, folder=number)
-                case "delete_folder":
-                    future = store.delete_folder(number or 1)
-            if future.exception() is None:
-                done.append(future.result())
-        for change in reversed(done):
-            store.undo(change).result()
-        assert (store.conversations().result(), store.folders().result()) == before
 
 
 def test_deleting_forgets_what_was_learned_from_answers_or_deletes_nothing(store):

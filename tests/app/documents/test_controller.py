@@ -111,38 +111,29 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     assert seen[1].lines[0] == line, "it is never made again"
     (digest,) = [document.digest for document in sent(window).documents]
     assert [one.request.keep_as for one in seen] == [(digest,), (digest,)]
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: len(seen) == 3 and answered(window, 4)())
+    assert seen[2].lines == seen[1].lines
     window.composer.files_given.emit([file])
     until(lambda: "remark" in window.notices.texts)
     assert chips(window) == [], "it is attached already"
     assert window.store.unsent_documents(record.id).result() == ()
-
-
-@pytest.mark.slow
-def test_another_version_and_another_answer_keep_what_was_sent(opened, until, file, watch):
-    window = opened()
-    seen = watch(window.engine)
-    attach(window, until, file)
-    send(window, "first")
-    until(answered(window, 2))
-    before = sent(window)
-    window.menus.actions["regenerate"].trigger()
-    until(lambda: len(seen) == 2 and answered(window, 2)())
-    assert seen[1].lines == seen[0].lines
-    window.menus.actions["edit"].trigger()
-    assert window.composer.text == "first"
+    first = sent(window)
+    window.composer_controller.edit(window.conversation.branch[0].id)
+    assert window.composer.text == "What leaks?"
     assert chips(window) == ["plan.txt, whole"]
-    assert seen_in_a_dialog(window, window.composer) == before.given(1)
-    send(window, " and more")
-    until(lambda: len(seen) == 3 and answered(window, 2)())
-    assert sent(window) == before.asked("first and more")
-    assert seen[2].lines[0].content == sent(window).text
-    assert chips(window) == []
-    window.menus.actions["edit"].trigger()
-    window.conversation.switch(window.conversation.branch[0].id, 1)
-    until(lambda: question(window).written == "first")
-    send(window, " of a version that is not shown")
+    assert seen_in_a_dialog(window, window.composer) == before
+    send(window, " Tell me.")
     until(lambda: len(seen) == 4 and answered(window, 2)())
-    assert sent(window) == before.asked(window.conversation.branch[0].content)
+    assert sent(window) == first.asked("What leaks? Tell me.")
+    assert seen[3].lines[0].content == sent(window).text
+    assert chips(window) == []
+    window.composer_controller.edit(window.conversation.branch[0].id)
+    window.conversation.switch(window.conversation.branch[0].id, 1)
+    until(lambda: question(window).written == "What leaks?")
+    send(window, " It is not shown.")
+    until(lambda: len(seen) == 5 and answered(window, 2)())
+    assert sent(window) == first.asked("What leaks? Tell me. It is not shown.")
 
 
 def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened, until, file):

@@ -58,16 +58,10 @@ def make(qtbot):
     return made
 
 
-def shaded(view):
-    """The text of each shade, its line, and that line's colour."""
-    return [
-        (
-            each.cursor.selectedText(),
-            each.format.underlineStyle(),
-            each.format.underlineColor().name(),
-        )
-        for each in view.extraSelections()
-    ]
+def looks(view):
+    """The line of each shade, and that line's colour."""
+    shades = view.extraSelections()
+    return [(s.format.underlineStyle(), s.format.underlineColor().name()) for s in shades]
 
 
 def place_of(view, words):
@@ -83,46 +77,25 @@ def click(view, words):
     return point
 
 
-def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(make):
+def test_each_document_has_its_line_and_colour_and_a_click_on_its_words_asks_for_their_place(make):
     view, marks, asked = make()
-    assert shaded(view) == [
-        ("The Seller warrants the pumps for 36 months", Underline.SingleUnderline, LIGHT.link),
-        (
-            "Heights are rounded to the nearest centimetre",
-            Underline.DashUnderline,
-            LIGHT.bonus,
-        ),
-        ("Peter Stern", Underline.DotLine, LIGHT.warning),
+    assert [each.cursor.selectedText() for each in view.extraSelections()] == [
+        "The Seller warrants the pumps for 36 months",
+        "Heights are rounded to the nearest centimetre",
+        "Peter Stern",
     ]
+    assert looks(view) == [
+        *((Underline.SingleUnderline, LIGHT.link), (Underline.DashUnderline, LIGHT.bonus)),
+        (Underline.DotLine, LIGHT.warning),
+    ]
+    assert not any(marks.leads(place_of(view, words)) for words in ("says", "Stern"))
     pumps = place_of(view, "pumps")
     assert "contract.pdf, page 3" in marks.tip(pumps)
+    assert "Right-click" not in marks.tip(pumps)
     assert "not found" in marks.tip(place_of(view, "Stern"))
     assert marks.tip(place_of(view, "says")) == ""
     marks.set_colours(DARK)
-    assert [colour for _, _, colour in shaded(view)] == [DARK.link, DARK.bonus, DARK.warning]
-    marks.set_shown(False)
-    assert (shaded(view), marks.tip(pumps), marks.choose(pumps), asked) == ([], "", False, [])
-    looks = {(line_of_document(n), colour_of_document(n, LIGHT)) for n in range(1, 13)}
-    assert (len(looks), "dot" in dict(looks)) == (12, False), "many documents are told apart"
-
-
-def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
-    view, marks, asked = make("[The Seller warrants the pumps for 36 months](https://a.test)")
-    opened = list[str]()
-    view.link_asked.connect(opened.append)
-    plain_view, plain, _ = make()
-    place = place_of(view, "pumps")
-    assert "Right-click" in marks.tip(place)
-    assert "Right-click" not in plain.tip(place_of(plain_view, "pumps"))
-    click(view, "pumps")
-    assert (opened, asked) == (["https://a.test"], [])
-    assert marks.leads(place)
-    assert not plain.leads(place_of(plain_view, "says"))
-    assert not plain.leads(place_of(plain_view, "Stern"))
-
-
-def test_a_click_on_marked_words_asks_for_their_place(make):
-    view, _, asked = make()
+    assert [colour for _, colour in looks(view)] == [DARK.link, DARK.bonus, DARK.warning]
     for words in ("says", "pumps"):
         point = click(view, words)
     (span,) = asked
@@ -130,6 +103,21 @@ def test_a_click_on_marked_words_asks_for_their_place(make):
     view.selectAll()
     QTest.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert len(asked) == 1, "a selection is not a click"
+    marks.set_shown(False)
+    assert (looks(view), marks.tip(pumps), marks.choose(pumps), len(asked)) == ([], "", False, 1)
+    apart = {(line_of_document(n), colour_of_document(n, LIGHT)) for n in range(1, 13)}
+    assert (len(apart), "dot" in dict(apart)) == (12, False), "many documents are told apart"
+
+
+def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(make):
+    view, marks, asked = make("[The Seller warrants the pumps for 36 months](https://a.test)")
+    opened = list[str]()
+    view.link_asked.connect(opened.append)
+    place = place_of(view, "pumps")
+    assert "Right-click" in marks.tip(place)
+    assert marks.leads(place)
+    click(view, "pumps")
+    assert (opened, asked) == (["https://a.test"], [])
 
 
 # What is known of the words of an answer, as values

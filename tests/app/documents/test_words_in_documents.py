@@ -15,20 +15,12 @@ from engine.events import Draft, Source
 from engine.tools.steps import Step, StepCall
 from tests.support.app.attached import text_document
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_use import answered, send
 from tests.support.documents.marked_answers import MANUAL
 from tests.support.documents.pdfs import line, pdf
 
 pytestmark = pytest.mark.qt_log_ignore("not accepted by receiving")
 COPY = "The pumps are delivered in four lots of twelve"
 ANSWER = f"It says: {COPY}, and “Peter Stern” agrees."
-
-
-@pytest.fixture(scope="module")
-def contract(tmp_path_factory):
-    path = tmp_path_factory.mktemp("documents") / "contract.pdf"
-    path.write_bytes(pdf(line("A page before it."), line(f"{COPY}, in the end.")))
-    return path, read_document(path)
 
 
 def seed(folder, *documents, answer=ANSWER, original=None, copied=False, steps=()):
@@ -69,9 +61,11 @@ def widget(window):
 
 
 def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document_is_deleted(
-    open_window, until, tmp_path, contract, monkeypatch
+    open_window, until, tmp_path, monkeypatch
 ):
-    path, document = contract
+    path = tmp_path / "contract.pdf"
+    path.write_bytes(pdf(line("A page before it."), line(f"{COPY}, in the end.")))
+    document = read_document(path)
     answer = f"{ANSWER} A strong wind can change the level."
     both = seed(tmp_path, document, text_document("b.txt", f"{COPY}, too."))
     window = opened(
@@ -132,7 +126,9 @@ def test_words_of_an_answer_are_marked_and_lead_to_their_page_until_the_document
     assert panel.place is None
 
 
-def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_path):
+def test_words_from_the_result_of_a_call_are_marked_too_by_a_lens_that_is_remembered(
+    open_window, until, tmp_path
+):
     call = StepCall("1", "read_file", '{"path": "notes.md"}', tool="read_file", state="done")
     ours = replace(call, id="2", state="refused", result="and Peter Stern agrees.")
     step = Step(2, (replace(call, result=f"1. {COPY}."), ours))
@@ -143,42 +139,21 @@ def test_words_from_the_result_of_a_call_are_marked_too(open_window, until, tmp_
     assert words(window).missing == (), "what no tool said may still be right"
     assert "read_file notes.md" in words(window).line
     assert "copied tokens" in words(window).line
-    widget(window).word_marks.asked.emit(span)
-    until(lambda: COPY in window.page_panel.text.toPlainText())
-
-
-@pytest.mark.slow
-def test_the_menu_of_marked_words_leads_to_them_and_one_lens_at_a_time_is_remembered(
-    open_window, until, tmp_path, contract
-):
-    window = opened(open_window, until, seed(tmp_path, contract[1]))
-    until(lambda: words(window).copied)
-    view = widget(window).view
-    until(lambda: not view.document().find("four").isNull())
+    view, actions = widget(window).view, window.menus.actions
 
     def lead(word):
+        """What the menu of a word has about documents."""
         point = view.cursorRect(view.document().find(word)).center() - QPoint(2, 0)
         menu = widget(window).menu(view.viewport().mapToGlobal(point))
         return next((each for each in menu.actions() if "document" in each.text()), None)
 
     assert lead("Stern") is None
-    action = lead("four")
-    action.trigger()
-    assert window.page_panel.isVisible()
-    actions = window.menus.actions
-    assert window.words.marked
-    actions["provenance"].trigger()
-    assert (window.words.marked, window.presenter.provenance) == (False, True)
-    assert view.extraSelections() == []
-    actions["words"].trigger()
-    assert (window.words.marked, window.presenter.provenance) == (True, False)
-    until(lambda: window.loader.loaded)
-    send(window, f"{COPY}?")  # a new answer is looked at when it is written
-    until(answered(window, 4))
-    answer = window.transcript.messages[-1].written
-    until(lambda: words(window).copied or words(window).missing or COPY not in answer)
-    assert words(window, 1).copied
-    actions["words"].trigger()
-    assert not actions["words"].isChecked()
+    lead("four").trigger()
+    until(lambda: COPY in window.page_panel.text.toPlainText())
+    for action, marked in (("provenance", False), ("words", True), ("words", False)):
+        actions[action].trigger()
+        assert (window.words.marked, actions["words"].isChecked()) == (marked, marked)
+        assert window.presenter.provenance == (action == "provenance")
+        assert bool(view.extraSelections()) == marked
     window.close()
     assert not open_window().words.marked

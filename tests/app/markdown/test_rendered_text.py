@@ -1,18 +1,18 @@
 """Text in a Qt document: formats of each construct, growing as at once, copying, places."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QFont, QTextCursor
+from PySide6.QtGui import QTextCursor
 
 from app.markdown.copying import written_text
 from app.markdown.document import REASONING
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
-from app.markdown.streaming import StreamingPlainText
 from app.theme.palette import DARK, LIGHT
-from tests.support.app.markdown_samples import samples
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.app.text_documents import at_once, blocks, content, empty, grown, lines, write
 from tests.support.mostly_slow import examples
@@ -48,12 +48,17 @@ def test_a_page_has_its_lines_and_each_construct_its_format(show):
     assert (table.rows(), table.columns()) == (2, 2)
     panel = [b.blockFormat().property(PANEL) for b in blocks(document)]
     assert sum(n is not None for n in panel) == 2
+    # Qt paints a line's background over what hangs down from the line before: underscores.
+    behind = {text: document.find(text).charFormat().background().style() for text in ("x =", "co")}
+    assert behind == {"x =": Qt.BrushStyle.NoBrush, "co": Qt.BrushStyle.SolidPattern}
+    # Qt paints no table whose width is less than the room that it may use at its right.
+    view.resize(1_600, 400)
+    assert document.documentLayout().frameBoundingRect(table).width() > 0
     assert [show(text).toPlainText() for text in ("", "\n", "\n\n")] == [""] * 3
 
 
-@pytest.mark.parametrize(
-    ("start", "rest"),
-    [
+def test_a_line_that_becomes_something_else(formats):
+    for start, rest in (
         ("para\n#", "tag\n"),  # a heading, then none
         ("para\n| a |\n|-", "x\n"),  # a table, then none
         ("para\n| a |\n|-", "|\n"),
@@ -62,12 +67,10 @@ def test_a_page_has_its_lines_and_each_construct_its_format(show):
         ("- a\n\n\n ", " b\n"),
         ("> a\n`", "``\ncode\n"),
         ("para\r", "\n\nnext\n\n\n"),
-    ],
-)
-def test_a_line_that_becomes_something_else(formats, start, rest):
-    text = start + rest
-    growing = grown(formats, text, [len(start)], steps=False)
-    assert content(growing.document) == content(at_once(text, formats).document)
+    ):
+        text = start + rest
+        growing = grown(formats, text, [len(start)], steps=False)
+        assert content(growing.document) == content(at_once(text, formats).document), start
 
 
 @reusing
@@ -213,17 +216,15 @@ def coloured_lines(document):
     return [colours(line) for line in code_lines(document)]
 
 
-def test_other_colours_and_fonts_and_no_colours_of_code_where_all_is_written_anew(formats):
-    made = at_once("a **b**\n\n```python\ndef f(): return 1", formats)
-    made.finish()
-    before = lines(made)
-    made.set_formats(Formats(formats.font, DARK))
-    assert lines(made) == before
-    assert made.document.find("b").charFormat().foreground().color().name() == DARK.text
-    assert not colours(made.document.firstBlock())
-
-
-def test_code_is_coloured_on_its_words_when_it_closes_or_is_over(formats, show):
+def test_code_is_coloured_on_its_words_when_it_closes_or_is_over_however_it_arrives(formats, show):
+    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
+    for size in (1, 3, 7):
+        growing = grown(formats, text, range(0, len(text), size), steps=False)
+        assert all(coloured_lines(growing.document)), size
+    growing.set_formats(Formats(formats.font, DARK))
+    growing.settle()
+    found = growing.document.find("That").charFormat()
+    assert found.foreground().color().name() == DARK.text
     growing = at_once("```python\ndef f():\n", formats)
     assert not any(coloured_lines(growing.document))
     write(growing, '    x = "\U0001f600" # y\n```\n')
@@ -268,24 +269,6 @@ def test_code_is_coloured_to_its_end_while_a_second_block_is_written_and_when_wr
     assert all(coloured_lines(growing.document))
 
 
-@pytest.mark.parametrize("size", [1, 3, 7])
-def test_code_is_coloured_however_its_language_arrives(formats, size):
-    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
-    growing = grown(formats, text, range(0, len(text), size), steps=False)
-    assert all(coloured_lines(growing.document))
-
-
-def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show):
-    """Qt paints a line's background over the line before: underscores were lost."""
-    view = show("```python\nis_prime\nit_is\n```\n`in_line`\n")
-
-    def background(text):
-        return view.document().find(text).charFormat().background().style()
-
-    assert background("is_prime") == background("it_is") == Qt.BrushStyle.NoBrush
-    assert background("in_line") == Qt.BrushStyle.SolidPattern
-
-
 def test_copying_code_and_a_selection(show):
     view = show("- ```py\n  a\n\n    b\u202e\n  ```\n\n```\n" + "x" * 2_500 + "\ny\n```\n")
     first, second = view.text.panels()
@@ -302,16 +285,6 @@ def test_copying_code_and_a_selection(show):
     cursor = view.document().find("b")
     view.setTextCursor(cursor)
     assert view.createMimeDataFromSelection().text() == "b"
-
-
-@pytest.mark.parametrize("text", ["```py\nx = 1\n```\n", "Words\n\n```py\nx = 1\n```\n"])
-def test_code_has_the_same_room_on_top_of_a_page(formats, text):
-    made = grown(formats, text, range(len(text)), steps=False)
-    (panel,) = made.panels().values()
-    label = made.document.findBlock(panel)
-    top = made.document.documentLayout().blockBoundingRect(label).top()
-    before = made.document.documentLayout().blockBoundingRect(label.previous()).bottom()
-    assert top - before >= label.blockFormat().topMargin() > 0
 
 
 THOUGHT = "<think>\nfirst *this*\n\n```py\nx = 1\n```"
@@ -387,52 +360,35 @@ def test_reasoning_grows_as_at_once(formats, text, cuts, steps):
         assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
 
 
-@pytest.mark.parametrize("points", [9.0, 14.0, 36.0])
-def test_the_lines_of_an_entry_begin_below_each_other(show, points):
-    view = show("1. first " + "and more " * 40)
-    font = QFont(view.font())
-    font.setPointSizeF(points)
-    view.set_formats(Formats(font, LIGHT))
-    view.text.settle()
-    block = view.document().find("first").block()
-    layout = block.layout()
-    text = layout.lineAt(0).cursorToX(block.text().index("first"))[0]
-    assert text == pytest.approx(layout.lineAt(1).x(), abs=1)
+MARK = "@@@ "
+SAMPLES = Path(__file__).parents[1] / "data" / "markdown_samples.txt"
+QUOTED = "> " + "quoted words " * 8 + "\n"
+LETTER = "> Paragraph **{}** of the letter, which goes on and on, as letters did.\n>\n"
+ROW = "| {0} | Item *{0}* | `code-{0}` | {0} | a remark about item {0} |\n"
+TOO_LONG = {
+    "huge table": "All items:\n\n| No. | Name | Code | Count | Remark |\n|--:|---|---|:-:|---|\n"
+    + "".join(map(ROW.format, range(1, 121))),
+    "one quoted paragraph": f"> [!TIP]\n{QUOTED * 110}\nThe end.\n",
+    "long quotation": "They wrote:\n\n"
+    + "".join(map(LETTER.format, range(1, 131)))
+    + "> The end.\n",
+    "long list": "".join(f"{n}. **Entry {n}:** its text\n" for n in range(1, 121)),
+}
 
 
-def test_a_long_line_is_cut_between_words(formats):
-    words = "word salad again " * 700
-    made = empty(formats, stream=StreamingPlainText())
-    made.append(words)
-    found = lines(made)
-    assert len(found) > 2
-    assert "".join(found) == words
-    assert all(line.endswith(" ") and not line.startswith(" ") for line in found)
-
-
-def test_a_table_has_room_before_code_and_is_painted_beside_short_lines_of_prose(formats, show):
-    made = at_once("| a |\n|---|\n| one |\n\n```python\ntwo\n```\n", formats)
-    made.document.setTextWidth(500)
-    layout = made.document.documentLayout()
-    cell, label = (made.document.find(text).block() for text in ("one", "python"))
-    between = layout.blockBoundingRect(label).top() - layout.blockBoundingRect(cell).bottom()
-    assert between > 6 + 12  # the cell's own room, and that of the code's paper
-    # Qt paints no table whose width is less than the room that it may use at its right.
-    view = show("|a|\n|-|\n|b|\n")
-    view.resize(1_600, 400)
-    table = view.document().find("b").currentTable()
-    assert view.document().documentLayout().frameBoundingRect(table).width() > 0
-
-
-def test_long_tables_and_quotes_are_shown_as_such(formats):
-    for name in ("huge table", "long quotation", "one quoted paragraph"):
-        made = at_once(samples()[name], formats)
-        shapes = {b.blockFormat().property(SHAPE) for b in blocks(made.document)}
-        assert "plain" not in shapes, name
+def samples():
+    """Return Markdown as models write it, by name."""
+    parts = SAMPLES.read_text(encoding="utf-8").split(MARK)[1:]
+    found = {name: text for name, _, text in (part.partition("\n") for part in parts)}
+    return found | TOO_LONG
 
 
 @pytest.mark.parametrize("name", samples())
 def test_samples_grow_as_at_once(formats, name):
-    text = samples()[name][:2_500]
-    growing = grown(formats, text, range(0, len(text), 61), steps=True)
-    assert content(growing.document) == content(at_once(text, formats).document)
+    text = samples()[name]
+    start = text[:2_500]
+    growing = grown(formats, start, range(0, len(start), 61), steps=True)
+    assert content(growing.document) == content(at_once(start, formats).document)
+    if name in TOO_LONG:
+        shapes = {b.blockFormat().property(SHAPE) for b in blocks(at_once(text, formats).document)}
+        assert "plain" not in shapes

@@ -4,10 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QTextDocument
+from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit, QMenu, QWidget
 
@@ -229,19 +227,19 @@ def test_commands_are_about_the_current_line_until_the_list_is_left(sidebar, sai
     assert said == [("pinned", (99,), True)]
 
 
-@pytest.mark.parametrize("how", ["right button", "sign"])
-def test_the_menu_is_about_the_line_pointed_at(sidebar, said, how, qtbot):
-    if how == "sign":
-        line = middle(sidebar, 2)
-        click(sidebar, QPoint(conversations(sidebar).viewport().width() - 10, line.y()))
-    else:
-        conversations(sidebar).customContextMenuRequested.emit(middle(sidebar, 2))
-    (menu,) = (one for one in sidebar.findChildren(QMenu) if one.parent() is sidebar)
-    (pin,) = (one for one in menu.actions() if one.text() == "Pin")
-    menu.setActiveAction(pin)
-    QTest.keyClick(menu, RETURN)
-    assert said == [("pinned", (2,), True)]
-    qtbot.waitUntil(lambda: not sidebar.findChildren(QMenu))
+def test_the_menu_is_about_the_line_pointed_at(sidebar, said, qtbot):
+    line, width = middle(sidebar, 2), conversations(sidebar).viewport().width()
+    for opening in (
+        lambda: click(sidebar, QPoint(width - 10, line.y())),  # its sign
+        lambda: conversations(sidebar).customContextMenuRequested.emit(line),
+    ):
+        said.clear()
+        opening()
+        (menu,) = (one for one in sidebar.findChildren(QMenu) if one.parent() is sidebar)
+        menu.setActiveAction(next(one for one in menu.actions() if one.text() == "Pin"))
+        QTest.keyClick(menu, RETURN)
+        assert said == [("pinned", (2,), True)]
+        qtbot.waitUntil(lambda: not sidebar.findChildren(QMenu))
 
 
 def test_several_are_selected_and_commands_are_about_all_of_them(sidebar, said):
@@ -277,7 +275,7 @@ def test_several_are_selected_and_commands_are_about_all_of_them(sidebar, said):
     assert not sidebar.rename_action.isEnabled()
 
 
-def test_a_folder_opens_and_closes_and_has_commands_of_its_own(sidebar, said):
+def test_a_folder_opens_and_closes_and_has_commands_of_its_own_like_the_archive(sidebar, said):
     filed = tuple(replace(one, folder=5) if one.id in (2, 3) else one for one in SEVERAL)
     sidebar.set_conversations(filed, (*WORK, Folder(6, "Zoo")), now=NOW)
     assert lines(sidebar) == ["Pinned long ago", "Work", "Parsers", "Soup", "Zoo", "Boats",
@@ -298,15 +296,9 @@ def test_a_folder_opens_and_closes_and_has_commands_of_its_own(sidebar, said):
     for action in menu.actions()[:2]:
         action.trigger()
     menu.deleteLater()
-    closed = replace(WORK[0], open=False)
-    assert said == [
-        ("folder_deleted", 5),
-        ("new_in_folder_asked", 5),
-        ("folder_setup_asked", closed),
-    ]
-
-
-def test_archived_ones_stand_at_the_end_and_are_closed(sidebar, said):
+    closed = ("folder_setup_asked", replace(WORK[0], open=False))
+    assert said == [("folder_deleted", 5), ("new_in_folder_asked", 5), closed]
+    said.clear()
     put = tuple(replace(one, archived=one.id in (1, 7)) for one in SEVERAL)
     sidebar.set_conversations(put, now=NOW)
     assert lines(sidebar) == ["Parsers", "Soup", "New conversation", "Archived"]
@@ -430,11 +422,8 @@ def test_an_excerpt_ends_within_its_lines(qapp):
         if layout.text() != whole:
             assert layout.text().endswith("\u2026"), width
             assert whole.startswith(layout.text()[:-1]), width
-        units = len(layout.text().encode("utf-16-le")) // 2
-        assert lines[-1].textStart() + lines[-1].textLength() == units, width
     (bold,) = layout.formats()
     assert whole[bold.start : bold.start + bold.length] == "sum"
-    assert bold.format.fontWeight() == QFont.Weight.Bold
 
 
 def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar, said):
@@ -465,9 +454,6 @@ def test_shortcuts_of_the_list_work_only_in_it(sidebar, said):
     assert [one for one in said if one[0] != "search_changed"] == []
 
 
-ACCESSIBLE = Qt.ItemDataRole.AccessibleTextRole
-
-
 @pytest.fixture
 def model(qapp):
     model = ConversationModel()
@@ -475,36 +461,32 @@ def model(qapp):
     return model
 
 
-@given(days=st.floats(0, 1000))
-def test_sections_follow_the_days(qapp, days):
-    model = ConversationModel()
-    model.set_conversations((conversation(1, "x", days=days),), NOW)
-    order = ["Today", "Yesterday", "Past week", "Past month", "Older"]
-    place = order.index(model.data(model.index(0, 0), SECTION))
-    assert [0, 0, 1, 7, 30][place] <= days + 1
-    assert days <= [1, 2, 8, 31, 1000][place]
-
-
 def test_a_screen_reader_gets_what_is_drawn_and_a_tooltip_a_title_that_looks_like_html(model):
-    hostile = conversation(5, "a\n\u202eb\x1b <div> c", days=401)
-    model.set_conversations((*SEVERAL, hostile), NOW)
+    accessible, hostile = Qt.ItemDataRole.AccessibleTextRole, "a\n\u202eb\x1b <div> c"
+    several = list(SEVERAL)
+    several.insert(3, conversation(9, "Late", days=1))
+    several[-1:-1] = [conversation(10, "Sea", days=6.5), conversation(11, "Ships", days=20)]
+    model.set_conversations((*several, conversation(5, hostile, days=401)), NOW)
     model.set_shown(1)
-    assert [(model.data(model.index(row, 0), SECTION), model.data(model.index(row, 0), ACCESSIBLE))
-            for row in range(6)] == [
+    rows = [model.index(row, 0) for row in range(9)]
+    assert [(model.data(row, SECTION), model.data(row, accessible)) for row in rows] == [
         ("Pinned", "Pinned long ago, pinned"),
         ("Today", "Boats, shown"),
         ("", "Parsers"),
+        ("Yesterday", "Late"),
         ("Past week", "Soup"),
+        ("", "Sea"),
+        ("Past month", "Ships"),
         ("Older", "New conversation"),
         ("", "a b <div> c"),
-    ]  # fmt: skip
+    ]
     shown = QTextDocument()
-    shown.setHtml(model.data(model.index(5, 0), Qt.ItemDataRole.ToolTipRole))
+    shown.setHtml(model.data(rows[-1], Qt.ItemDataRole.ToolTipRole))
     assert shown.toPlainText().splitlines()[0] == "a b <div> c"
     hits = HitModel()
     message = Hit(1, 5, "Boats", (Excerpt("the\n", False), Excerpt("sea", True)))
     hits.set_hits((message, Hit(1, None, "Boats", (Excerpt("Boats", True),))))
-    lines = [hits.data(hits.index(row, 0), ACCESSIBLE) for row in (0, 1)]
+    lines = [hits.data(hits.index(row, 0), accessible) for row in (0, 1)]
     assert lines == ["Boats: the sea", "Boats"]
     assert hits.data(hits.index(0, 0), HIT) == message
 
