@@ -63,6 +63,8 @@ def test_a_change_of_many_is_made_whole_or_not_at_all(store):
     assert [filing.conversation for filing in later.filings] == ids[2:]
     for attempt in (
         store.delete(*ids),
+        store.say(ids[0], "x"),
+        store.ask(ids[0], "x", target="t", drafter="d"),
         store.archive(ids[0], archived=True),
         store.set_up_folder(99, instruction="", files=()),
         store.rename_folder(99, "x"),

@@ -1,6 +1,8 @@
 """Messages: nothing is overwritten, answers are saved as they grow, edited, deleted and put back,
 and conversations copied."""
 
+import random
+from dataclasses import dataclass
 from itertools import permutations
 
 import pytest
@@ -9,6 +11,7 @@ from app.conversations.records import Unsent
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
+from tests.support.mostly_slow import examples
 
 
 @pytest.fixture
@@ -228,3 +231,84 @@ def test_what_is_not_there_is_a_problem_and_finishing_as_streaming_a_mistake(sto
     ):
         assert isinstance(attempt.exception(), Problem)
     assert store.trace(7).result() == ()
+
+
+@dataclass
+class Node:
+    """What the store should hold of a message."""
+
+    chat: int
+    parent: int | None
+    content: str
+    state: str = "complete"
+
+
+def test_any_order_of_changes_gives_the_tree_that_they_say(tmp_path):
+    for seed in range(examples(25)):
+        noise, nodes, path = random.Random(seed), {}, tmp_path / f"{seed}.sqlite"
+        store = Store.open(path)
+        leaves = {store.create().result().id: None for _ in range(2)}
+        for step in range(25):
+            chat, message = noise.choice([*leaves]), noise.choice([*nodes, None])
+            home = nodes[message].chat if message else chat
+            kind = noise.choice(["say", "ask", "edit", "begin", "finish", "switch", "reopen"])
+            added = []
+            if kind == "say" or message is None:
+                said = store.say(chat, f"{step}").result()
+                added = [(said.id, Node(chat, leaves[chat], f"{step}"))]
+                home = chat
+            elif kind == "ask":
+                _, branch = store.ask(chat, f"{step}", target="t", drafter="d").result()
+                question = Node(chat, leaves[chat], f"{step}")
+                answer = Node(chat, branch[-2].id, "", "streaming")
+                added, home = [(branch[-2].id, question), (branch[-1].id, answer)], chat
+            elif kind == "edit":
+                node = Node(home, nodes[message].parent, f"{step}")
+                added = [(store.edit(message, f"{step}").result().id, node)]
+            elif kind == "begin":
+                begun = store.begin_answer(message, target="t", drafter="d", content="so")
+                added = [(begun.result().id, Node(home, message, "so", "streaming"))]
+            elif kind == "finish":
+                done = store.finish_answer(message, f"{step}", (), state="failed")
+                written = nodes[message].state == "streaming"
+                assert (done.exception() is None) == written, (seed, step)
+                if written:
+                    nodes[message].content, nodes[message].state = f"{step}", "failed"
+            elif kind == "switch":
+                store.switch(message).result()
+                leaves[home] = message
+                while after := [id for id, node in nodes.items() if node.parent == leaves[home]]:
+                    leaves[home] = max(after)
+            else:
+                store.close()
+                store = Store.open(path)
+                for node in nodes.values():
+                    node.state = node.state.replace("streaming", "interrupted")
+            for id, node in added:
+                assert id not in nodes, (seed, step)
+                nodes[id], leaves[home] = node, id
+            assert found_in(store, leaves) == expected_of(nodes, leaves), (seed, step, kind)
+        store.close()
+
+
+def found_in(store, chats):
+    """The shown branch of each chat: each message, its versions and its place among them."""
+    return {
+        chat: [
+            (m.id, Node(chat, m.parent, m.content, m.state), m.siblings, m.place)
+            for m in store.branch(chat).result()
+        ]
+        for chat in chats
+    }
+
+
+def expected_of(nodes, leaves):
+    shown = {}
+    for chat, id in leaves.items():
+        shown[chat] = []
+        while id is not None:
+            node = nodes[id]
+            versions = [n for n in nodes if (nodes[n].chat, nodes[n].parent) == (chat, node.parent)]
+            shown[chat].insert(0, (id, node, len(versions), versions.index(id) + 1))
+            id = node.parent
+    return shown

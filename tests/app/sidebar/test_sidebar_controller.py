@@ -16,13 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.exchange import read_chats
-from app.conversations.records import Entry, ExportedChat
 from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.folder_dialog import FolderDialog
 from models.errors import Problem
 from tests.support.app.attached import Reader, file_in
 from tests.support.app.window_maker import windows_of
+from tests.support.app.window_use import fill
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -31,17 +31,10 @@ CTRL = Qt.KeyboardModifier.ControlModifier
 def window(open_window, until):
     """A window with the conversations 1 to 5; 5 is the newest, and 3 is open."""
     window = open_window("ready take load take", read=Reader())
-    fill(window, 5)
-    window.application.listing.refresh()
+    fill(window.application, 5)
     window.conversation.open(3)
     until(lambda: shown(window) == 3 and listed(window).model().rowCount() == 5)
     return window
-
-
-def fill(window, count):
-    said = (Entry(parent=None, role="user", content="on"),)
-    chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
-    window.store.add(chats).result()
 
 
 def shown(window):
@@ -92,7 +85,7 @@ def test_everything_is_exported_as_one_file_or_none(window, until, tmp_path, mon
     window.sidebar_controller.export_many((1, 4), path)
     until(lambda: len(read_chats(path)) == 2)
     monkeypatch.setattr(controller, "_AT_A_TIME", 1)
-    fill(window, 45)
+    fill(window.application, 45)
     cancelled = tmp_path / "out" / "all.zip"
     cancelled.parent.mkdir()
     until(lambda: not window.findChildren(QProgressDialog))
