@@ -145,6 +145,11 @@ REFUSED = (  # and a word of the line
     (b"[]", "messages"),
     (b"{}", "messages"),
     (b'[{"x": 1}]', "conversation 1"),
+    # Open WebUI's and Jan's
+    (b'[{"title": "P", "chat": {"messages": [{"role": "user"}]}}]', "conversation 1"),
+    (b'{"object": "thread", "title": "P"}', "messages"),
+    (b'{"role": "user", "content": []}\n{"role": "assistant", "content": []}\n', "line 2"),
+    (b'[{"role": "user", "content": [{"type": "text", "text": {"value": ""}}]}]', "message 1"),
     (b'{"mapping": {"root": {"message": null, "parent": null}}}', "messages"),
     (circle(a="a"), "conversation 1"),
     (circle(a="c", b="a", c="b"), "circle"),

@@ -19,14 +19,6 @@ MADE = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
 DATA = Path(__file__).parents[1] / "data"
 LM_STUDIO = json.loads((DATA / "lm_studio.json").read_text(encoding="utf-8"))
 CLAUDE = json.loads((DATA / "claude.json").read_text(encoding="utf-8"))
-UNKNOWN = {  # as Open WebUI and Jan write them
-    "web.json": json.dumps(
-        [{"title": "Primes", "chat": {"history": {"messages": {}}, "messages": [{"role": "user"}]}}]
-    ),
-    "thread.json": '{"id": "t", "object": "thread", "title": "Primes"}',
-    "messages.jsonl": '{"role": "user", "content": []}\n{"role": "assistant", "content": []}\n',
-    "messages.json": '[{"role": "user", "content": [{"type": "text", "text": {"value": "Hi"}}]}]',
-}
 THOUGHT = "<think>\nLet me see.\n</think>\n\n2 and 3."
 
 
@@ -69,17 +61,6 @@ def test_claude():
     assert [entry.parent for entry in parsed(older).entries] == [None, 0, 1, 2]
     files = {"users.json": "[]", "projects.json": "[]", "conversations.json": json.dumps([CLAUDE])}
     assert exchange.parse(zipped(files)) == (chat,)
-
-
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_what_other_programs_write_is_refused_in_one_line(tmp_path, name):
-    path = tmp_path / name
-    path.write_text(UNKNOWN[name])
-    for read in (lambda: exchange.read_chats(path), lambda: exchange.parse(zipped(UNKNOWN))):
-        with pytest.raises(Problem) as refused:
-            read()
-        assert "ChatGPT" in refused.value.remedy
-        assert "\n" not in str(refused.value)
 
 
 def node(parent, role, said="", **more):
