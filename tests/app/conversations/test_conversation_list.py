@@ -150,12 +150,10 @@ def test_settings_that_are_not_understood_are_the_defaults():
     assert [text for text in texts if settings_from_json(text) is not None] == []
 
 
-SAID = (Entry(parent=None, role="user", content="on"),)
-
-
 def made(store, count):
     """So many conversations, with a message each."""
-    chats = (ExportedChat(title=str(n), entries=SAID, leaf=0) for n in range(count))
+    said = (Entry(parent=None, role="user", content="on"),)
+    chats = (ExportedChat(title=str(n), entries=said, leaf=0) for n in range(count))
     return [conversation.id for conversation in store.add(chats).result()]
 
 

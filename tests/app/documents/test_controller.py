@@ -167,7 +167,7 @@ def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(opened,
     assert window.store.documents_of(record.id).result() == ()
 
 
-def test_while_a_file_is_read_nothing_is_sent_and_a_broken_one_is_in_nobodys_way(
+def test_while_a_file_is_read_nothing_is_sent_and_files_are_dropped_anywhere_on_the_window(
     opened, until, tmp_path, reader
 ):
     window = opened()
@@ -189,6 +189,35 @@ def test_while_a_file_is_read_nothing_is_sent_and_a_broken_one_is_in_nobodys_way
     assert [one.name for one in sent(window).documents] == ["b.txt"]
     window.composer.documents.remove_asked.emit(0)
     assert chips(window) == []
+    copy, move = Qt.DropAction.CopyAction, Qt.DropAction.MoveAction
+    left, nothing = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    data, text = QMimeData(), QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file_in(tmp_path, text="It is dry.")))])
+    text.setText("some words")
+    hint = window.composer.drop_hint
+    for over in (window, window.composer.field.viewport()):
+        for held in (data, text):
+            QApplication.sendEvent(over, QDragEnterEvent(QPoint(5, 5), copy, held, left, nothing))
+            assert hint.isVisible() == (held is data)
+            QApplication.sendEvent(over, QDragLeaveEvent())
+            assert hint.isHidden()
+    window.composer.show_drop(True)
+    drop = QDropEvent(QPointF(5, 5), copy | move, data, left, nothing)
+    window.dropEvent(drop)
+    assert drop.dropAction() == copy
+    assert hint.isHidden()
+    until(lambda: chips(window) and planned(window))
+    assert chips(window)[0].startswith("plan.txt, whole, ")
+    asked = []
+    for name in ("attach_asked", "folder_asked"):
+        signal = getattr(window.composer, name)
+        signal.disconnect()
+        signal.connect(lambda name=name: asked.append(name))
+    menu = window.composer.attach_menu()
+    for action in menu.actions():
+        action.trigger()
+    menu.close()
+    assert asked == ["attach_asked", "folder_asked"]
 
 
 def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, watch, reader):
@@ -228,39 +257,6 @@ def test_a_deleted_document_is_gone_from_the_prompt(opened, until, tmp_path, wat
     assert (chips(window), len(reader.read)) == ([], 1)
     window.notices.press("edit")
     attach(window, until, file_in(tmp_path))
-
-
-def test_files_are_dropped_anywhere_on_the_window_which_says_so_meanwhile(opened, until, file):
-    window = opened()
-    copy, move = Qt.DropAction.CopyAction, Qt.DropAction.MoveAction
-    left, nothing = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    data, text = QMimeData(), QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(file))])
-    text.setText("some words")
-    hint = window.composer.drop_hint
-    for over in (window, window.composer.field.viewport()):
-        for held in (data, text):
-            QApplication.sendEvent(over, QDragEnterEvent(QPoint(5, 5), copy, held, left, nothing))
-            assert hint.isVisible() == (held is data)
-            QApplication.sendEvent(over, QDragLeaveEvent())
-            assert hint.isHidden()
-    window.composer.show_drop(True)
-    drop = QDropEvent(QPointF(5, 5), copy | move, data, left, nothing)
-    window.dropEvent(drop)
-    assert drop.dropAction() == copy
-    assert hint.isHidden()
-    until(lambda: chips(window) and planned(window))
-    assert chips(window)[0].startswith("plan.txt, whole, ")
-    asked = []
-    for name in ("attach_asked", "folder_asked"):
-        signal = getattr(window.composer, name)
-        signal.disconnect()
-        signal.connect(lambda name=name: asked.append(name))
-    menu = window.composer.attach_menu()
-    for action in menu.actions():
-        action.trigger()
-    menu.close()
-    assert asked == ["attach_asked", "folder_asked"]
 
 
 def test_each_question_gets_its_passages_of_a_file(opened, until, tmp_path, watch, monkeypatch):
