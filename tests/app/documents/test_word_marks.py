@@ -14,7 +14,6 @@ from app.documents.answer_words import (
     CopiedDrafts,
     copied_drafts,
     format_place,
-    sentence,
     words_of,
 )
 from app.documents.word_marks import WordMarks, colour_of_document, line_of_document
@@ -149,20 +148,6 @@ def test_copied_and_missing_words_are_told_with_their_places():
     assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
     single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
     assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
-
-
-def test_the_sentence_around_a_place():
-    for text, words, shown in (
-        ("One. Two three four. Five.", "three", "Two three four."),
-        ("Head\n\nTwo\nthree.", "three", "Two three."),
-        ("One. Two three. Four.", "three.", "Two three."),
-        ("是。二三四。五", "三", "二三四。"),
-    ):
-        start = text.index(words)
-        assert sentence(text, start, start + len(words)) == shown
-    found = sentence("a " * 200 + "here" + " b" * 200, 400, 404)
-    assert "here" in found
-    assert len(found) < 400
 
 
 def trace(source):

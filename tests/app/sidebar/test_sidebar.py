@@ -19,9 +19,9 @@ from app.sidebar.conversation_model import (
     ConversationModel,
     HitModel,
 )
-from app.sidebar.conversation_rows import excerpt_layout, line_box
+from app.sidebar.conversation_rows import line_box
 from app.sidebar.sidebar import Sidebar
-from app.theme.palette import DARK, LIGHT
+from app.theme.palette import DARK
 from app.theme.style import qt_palette
 from tests.support.app.window_use import part
 
@@ -408,22 +408,6 @@ def test_a_new_list_keeps_the_scroll_position(sidebar):
     sidebar.set_conversations((conversation(8, "Newer"), *many), now=NOW)
     assert shown.currentIndex().row() == 101
     assert shown.verticalScrollBar().value() == scrolled
-
-
-def test_an_excerpt_ends_within_its_lines(qapp):
-    words = "of the first numbers \U0001f600\U0001f600 and of whatever else there is to add."
-    parts = (Excerpt("a question about the **", False), Excerpt("sum", True), Excerpt(words, False))
-    whole = "".join(part.text for part in parts)
-    for width in range(60, 320, 7):
-        layout = excerpt_layout(parts, qapp.font(), width, LIGHT)
-        lines = [layout.lineAt(number) for number in range(layout.lineCount())]
-        assert len(lines) <= 2, width
-        assert all(line.naturalTextWidth() <= width for line in lines), width
-        if layout.text() != whole:
-            assert layout.text().endswith("\u2026"), width
-            assert whole.startswith(layout.text()[:-1]), width
-    (bold,) = layout.formats()
-    assert whole[bold.start : bold.start + bold.length] == "sum"
 
 
 def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar, said):
