@@ -1,27 +1,10 @@
 """What the files say, and what they exclude, which is nothing that is needed."""
 
-import zipfile
 from typing import get_args
 
 import pytest
-from pathspec import GitIgnoreSpec
 
-from bundle.resolve import read_lock
-from configuration import PACKAGING, Exclusion, Part, Prune, excluded, read_configuration
-
-
-def test_the_last_line_that_fits_decides():
-    lines = ["/kept/*", "!/kept/this.py", "*.pyi", "tests/", "/Qt/*", "!/Qt/lib/Core.framework/"]
-    is_excluded = excluded(lines)
-    assert is_excluded("Qt/lib/Quick.framework/Quick")
-    assert not is_excluded("Qt/lib/Core.framework/Versions/A/Core")
-    assert is_excluded("kept/that.py")
-    assert is_excluded("kept/deep/down.py")
-    assert not is_excluded("kept/this.py")
-    assert is_excluded("other/a.pyi")
-    assert is_excluded("other/tests/test_a.py")
-    assert not is_excluded("other/tests.py")
-    assert not is_excluded("deep/kept/that.py")
+from configuration import PACKAGING, Exclusion, Part, Prune, read_configuration
 
 
 def test_packages_keep_what_is_needed_and_lose_the_rest():
@@ -96,16 +79,3 @@ def test_the_lines_of_a_part_keep_their_order():
     assert prune.lines("packages") == ("/a/*", "!/a/b", "/a/b")
     assert prune.lines("own", "packages") == ("/a/*", "!/a/b", "/c", "/a/b")
     assert prune.excluded("packages")("a/b")
-
-
-@pytest.mark.slow
-def test_every_line_of_the_table_leaves_something_out_or_asks_it_back():
-    """In the wheels of both systems, where `make app` and `make twin` have fetched them."""
-    locks = [PACKAGING / "locks" / f"{name}.txt" for name in ("macos-arm64", "linux-x86_64")]
-    wheels = {wheel.path for lock in locks for wheel in read_lock(lock)}
-    if not all(path.is_file() for path in wheels):
-        pytest.skip("make app twin first: they fetch what is needed")
-    names = {name for path in wheels for name in zipfile.ZipFile(path).namelist()}
-    for line in read_configuration().prune.lines("packages"):
-        matches = GitIgnoreSpec.from_lines([line.removeprefix("!")]).match_file
-        assert any(map(matches, names)), f"nothing is like {line}"

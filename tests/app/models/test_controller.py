@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QTabBar
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
-from app.models.offers import offer_key
 from app.settings import Pair
 from models.answers import Found, Freed, Offered, Rated
 from models.errors import Problem
@@ -23,7 +22,6 @@ from tests.support.app.library_samples import (
     TARGET,
     installed,
     inventory_answer,
-    offer,
 )
 from tests.support.app.window_use import button_of, row_of, words_of
 from tests.support.engine.scripted_host import LOADED
@@ -139,7 +137,7 @@ def test_only_the_open_page_is_refreshed_and_downloads_of_another_process_are_fo
     assert (OFFERS[2].target in told, "No. Wait." in told) == (True, True)
 
 
-def test_the_recommended_pair_is_downloaded_and_used(opened):
+def test_the_recommended_pair_is_downloaded_also_after_a_death_and_used(opened):
     opened.answer()
     card = opened.view.offers.card
     assert card.button.isEnabled()
@@ -148,7 +146,17 @@ def test_the_recommended_pair_is_downloaded_and_used(opened):
     assert pull.words == ("pull", "--json", "--with-parent", TARGET, DRAFTER)
     assert not card.button.isEnabled()
     assert "Qwen3 4B with Qwen3 0.6B" in opened.view.line.text
-    pull.download(Download(TARGET, "", "done", 5, 5))
+    pull.download(Download(TARGET, "", "running", 1, 4))
+    pull.fail("It was ended by SIGKILL.", "Try again.")
+    killed = Download(TARGET, "", "failed", 1, 4, problem="It was killed.", remedy="Try again.")
+    opened.answer(downloads=(killed, Download(DRAFTER, "", "queued", 0, 4)))
+    assert opened.view.line.tone == "warning"
+    assert row_of(opened.see("downloads").rows, TARGET).data.warns
+    opened.see("offers")
+    assert card.button.isEnabled()
+    opened.press("downloads", TARGET, "resume")
+    opened.see("offers")
+    opened.commands.asked("pull").download(Download(TARGET, "", "done", 5, 5))
     opened.answer(HERE[0])
     assert opened.window.library_controller.pending_offer is not None  # half of it
     opened.arrive(DRAFTER)
@@ -188,6 +196,7 @@ def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
     assert "Qwen3 4B" in opened.view.line.text
     assert opened.target == "/models/target"
     opened.press("disk", f"model:{STARTER.path}", "use")
+    assert opened.window.loader.pair.target == "", "it is the starter, wherever it is"
     begun = opened.view.line.text
     opened.window.engine.loaded.emit(replace(LOADED, id="an earlier request"))
     assert opened.view.line.text == begun
@@ -197,21 +206,15 @@ def test_an_installed_pair_is_used_at_once_and_its_loading_reported(opened):
     assert opened.view.line.text == "It does not fit. Choose another."
 
 
-def test_searching_and_downloading(opened):
+def test_models_are_searched_and_downloaded_and_drafters_chosen(opened):
     opened.answer()
     view, search = opened.view, opened.view.search
     view.show_page("search")
     assert search.field.hasFocus()
-    tabs = view.findChild(QTabBar)
-    QTest.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(3).center())
-    assert (view.page, tabs.hasFocus()) == ("downloads", True)
-    view.show_page("search")
     QTest.keyClicks(search.field, "qwen")
     QTest.keyClick(search.field, Qt.Key.Key_Return)
     assert view.isVisible()  # nothing else was pressed by that
     assert len([one for one in opened.commands.started if "search" in one.words]) == 1
-    assert search.status.kind == "waiting"
-    assert "“qwen”" in words_of(search.status)
     opened.commands.asked("search").answer(Found(FOUND))
     assert len(search.rows.rows) == len(FOUND)
     opened.press("search", TARGET, "get")
@@ -222,8 +225,16 @@ def test_searching_and_downloading(opened):
     opened.answer(*HERE)
     assert TARGET in view.line.text
     assert opened.target == "/models/tiny"  # it was not chosen for use
-    opened.press("search", TARGET, "use")
-    opened.until(lambda: opened.target == "/models/target")
+    opened.window.pair_bar.more_drafters_asked.emit()
+    assert view.page == "drafters"
+    rows = opened.see("drafters").rows
+    assert [row.data.key for row in rows.rows] == ["auto", *(one.drafter for one in CANDIDATES)]
+    opened.press("drafters", DRAFTER, "use")
+    loader = opened.window.loader
+    opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)
+    opened.until(lambda: row_of(rows, DRAFTER).data.badge == "In use")
+    opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
+    assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 
 
 def test_downloads_are_paused_resumed_and_cancelled(opened):
@@ -261,26 +272,6 @@ def test_downloads_are_paused_resumed_and_cancelled(opened):
     opened.window.close()
     assert not view.isVisible()
     assert pull in commands.closed
-
-
-def test_a_download_that_dies_can_be_tried_again(opened):
-    opened.answer()
-    opened.view.offers.card.button.click()
-    pull = opened.commands.asked("pull")
-    pull.download(Download(TARGET, "", "running", 1, 4))
-    pull.fail("It was ended by SIGKILL.", "Try again.")
-    killed = Download(TARGET, "", "failed", 1, 4, problem="It was killed.", remedy="Try again.")
-    opened.answer(downloads=(killed, Download(DRAFTER, "", "queued", 0, 4)))
-    assert opened.view.line.tone == "warning"
-    row = row_of(opened.see("downloads").rows, TARGET)
-    assert row.data.reasons == "It was killed. Try again."
-    opened.see("offers")
-    assert opened.view.offers.card.button.isEnabled()
-    opened.press("downloads", TARGET, "resume")
-    assert row_of(opened.view.downloads.rows, DRAFTER).data.line.startswith("Waiting")
-    opened.arrive(DRAFTER, TARGET)
-    opened.answer(*HERE)
-    opened.until(lambda: opened.target == "/models/target")
 
 
 def test_deleting_asks_first_and_folders_are_added_and_forgotten(opened):
@@ -323,69 +314,25 @@ def test_deleting_asks_first_and_folders_are_added_and_forgotten(opened):
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
 
 
-def test_the_starter_is_downloaded_like_any_other(opened):
-    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
-    opened.until(lambda: opened.target == "/models/other")
-    of_the_starter = offer(STARTER.name)
-    opened.commands.answer_all(
-        inventory_answer(), Offered((of_the_starter,)), Rated("", CANDIDATES)
-    )
-    opened.press("offers", offer_key(of_the_starter), "get")
-    assert opened.commands.asked("pull").words[-1] == STARTER.name
-    opened.arrive(STARTER.name)
-    opened.answer(STARTER)
-    opened.until(lambda: opened.target == "/models/tiny")  # the starter of this test
-    assert opened.window.settings.pair.target == ""
-    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
-    opened.until(lambda: opened.target == "/models/other")
-    opened.press("disk", f"model:{STARTER.path}", "use")
-    opened.until(lambda: opened.target == "/models/tiny")
-    assert opened.window.settings.pair.target == ""
-
-
-def test_drafters_are_shown_with_reasons_and_chosen(opened):
-    opened.answer(*INSTALLED)
-    opened.window.pair_bar.more_drafters_asked.emit()
-    assert opened.view.page == "drafters"
-    rows = opened.see("drafters").rows
-    assert [row.data.key for row in rows.rows] == ["auto", *(one.drafter for one in CANDIDATES)]
-    opened.press("drafters", DRAFTER, "use")
-    loader = opened.window.loader
-    opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)
-    opened.until(lambda: row_of(rows, DRAFTER).data.badge == "In use")
-    opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
-    assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
-
-
 def test_the_conversation_comes_back(open_window):
     window = open_window()  # without a model as yet
     view = window.library_controller.view
 
-    def leave_by(way):
-        match way:
-            case "button":
-                (back,) = (one for one in view.findChildren(QPushButton) if "Back" in one.text())
-                back.click()
-            case "esc":
-                QTest.keyClick(view.search.field, Qt.Key.Key_Escape)
-            case "back":
-                QTest.keyClick(view.search.field, "[", Qt.KeyboardModifier.ControlModifier)
-            case "conversation":
-                window.sidebar.clicked.emit()
-            case _:
-                window.menus.actions[way].trigger()
-
+    (back,) = (one for one in view.findChildren(QPushButton) if "Back" in one.text())
+    ways = {
+        "button": back.click,
+        "esc": lambda: QTest.keyClick(view.search.field, Qt.Key.Key_Escape),
+        "conversation": window.sidebar.clicked.emit,
+        "new": window.menus.actions["new"].trigger,
+    }
     doors = (window.welcome.library_asked.emit, window.pair_bar.library_asked.emit)
-    for number, way in enumerate(("button", "esc", "back", "conversation", "new", "find")):
+    for number, (way, leave) in enumerate(ways.items()):
         doors[number % 2]()
         assert view.isVisible()
-        assert not window.transcript.isVisible()
-        assert not window.composer.isVisible()
-        assert window.sidebar.isVisible()
+        assert (window.transcript.isVisible(), window.composer.isVisible()) == (False, False)
         QTest.keyClick(window, "a")
         assert window.composer.text == "", "letters do not go where no one sees them"
         view.show_page("search")
-        leave_by(way)
-        assert not view.isVisible()
-        assert window.transcript.isVisible()
-        assert window.composer.isVisible()
+        leave()
+        assert not view.isVisible(), way
+        assert (window.transcript.isVisible(), window.composer.isVisible()) == (True, True)

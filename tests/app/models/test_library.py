@@ -60,10 +60,9 @@ def requests(library):
     return {one.repository: one.request for one in library.downloads.all if one.request}
 
 
-def test_every_answer_is_decoded(commands, library):
+def test_every_answer_is_decoded_and_another_is_a_problem(commands, library):
     library.search("   ")
     assert commands.started == []
-    assert not library.found.answered
     library.refresh()
     library.refresh_offers()
     library.search("  qwen   3 ")
@@ -78,6 +77,11 @@ def test_every_answer_is_decoded(commands, library):
     assert library.offers.value == OFFERS
     assert library.found.value == FOUND
     assert library.candidates.value == CANDIDATES
+    for answer in (None, Freed(3), Offered(())):
+        library.search("a")
+        commands.asked("search").answer(answer)
+        assert isinstance(library.found.problem, Problem), answer
+        assert not library.found.asking
 
 
 def test_pairs_are_those_of_several_macs_where_they_answer(commands):
@@ -122,37 +126,21 @@ def test_only_the_latest_answer_counts(commands, library):
     assert library.candidates.value == (), "which are those of another target"
 
 
-def test_another_answer_is_a_problem(commands, library):
-    for answer in (None, Freed(3), Offered(())):
-        library.search("a")
-        commands.asked("search").answer(answer)
-        assert isinstance(library.found.problem, Problem), answer
-        assert not library.found.asking
-
-
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [
-        (lambda one: one.remove("a/b"), ("remove", "--json", "--yes", "--", "a/b")),
-        (lambda one: one.clean("/x"), ("remove", "--json", "--yes", "--incomplete", "--", "/x")),
-        (lambda one: one.add_folder("/x"), ("folders", "--json", "--add", "/x")),
-        (lambda one: one.remove_folder("/x"), ("folders", "--json", "--remove", "/x")),
-    ],
-)
-def test_everything_is_refreshed_after_a_change(commands, library, problems, act, words):
+def test_everything_is_refreshed_after_a_change(commands, library, problems):
     freed = []
     library.done.connect(freed.append)
     library.refresh_offers()
     commands.asked("pair").answer(Offered(OFFERS))
-    act(library)
-    assert commands.asked(words[0]).words == words
+    library.clean("/x")
+    words = ("remove", "--json", "--yes", "--incomplete", "--", "/x")
+    assert commands.asked("remove").words == words
     assert not commands.waits("list")
-    commands.asked(words[0]).answer(Freed(1_234_000_000))
+    commands.asked("remove").answer(Freed(1_234_000_000))
     assert freed == [1_234_000_000]
     assert commands.waits("list")
     assert commands.waits("pair")
-    act(library)
-    commands.asked(words[0]).fail("It is in use.", "Close it.")
+    library.remove("a/b")
+    commands.asked("remove").fail("It is in use.", "Close it.")
     assert [problem.remedy for problem in problems] == ["Close it."]
 
 

@@ -1,6 +1,5 @@
 """A command prepares a target: its progress, its folder, its problems."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,43 +14,38 @@ from app.settings import Pair, Settings
 from engine.events import Failed
 from models.answers import Opened, Progressed
 from models.files import HOME_VARIABLE
-from models.starter import GGUF_VARIABLE
 from tests.support.app.fake_commands import FakeCommandRunner
+from tests.support.app.window_maker import BARE_PYTHON
 from tests.support.engine.scripted_host import LOADED
 from tests.support.models.tiny_gguf import TinyGguf
 
 
-class Recorder(EngineProcess):
-    """Attributes: `asked`, the folders that it was asked to load; `drafters`, theirs, and those
-    that it was asked to change to."""
+class Loading:
+    """A loader whose engine has no process. Attributes: `loader`; its `engine`, `settings` and
+    `commands`; `asked`, the folders that the engine was asked to load; `drafters`, of these, and
+    those that it was asked to change to; `progress` and `failed` so far."""
 
-    def __init__(self, log):
-        super().__init__(log, command=("no", "such", "engine"))
-        self.asked = []
-        self.drafters = []
+    def __init__(self, folder, commands):
+        self.asked, self.drafters, self.progress, self.failed = [], [], [], []
+        self.engine = EngineProcess(EngineLog(folder), command=("no", "such", "engine"))
+        self.engine.load, self.engine.use_drafting = self._load, self._draft
+        self.settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
+        self.commands = commands
+        self.loader = ModelLoader(self.engine, self.settings, commands=commands)
+        self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
+        self.loader.failed.connect(self.failed.append)
 
-    def load(self, target, **options):
+    def _load(self, target, **options):
         self.asked.append(target)
         self.drafters.append(options["drafter"])
         return str(target)
 
-    def use_drafting(self, *, drafter=None, draft_length=None):
+    def _draft(self, *, drafter=None, draft_length=None):
         self.drafters.append(drafter)
         return "drafting"
 
-
-class Loading:
-    """A loader without an engine's process. Attributes: `loader`; its `engine`, `settings` and
-    `commands`; `progress` and `failed` so far."""
-
-    def __init__(self, folder, commands):
-        self.engine = Recorder(EngineLog(folder))
-        self.asked, self.drafters = self.engine.asked, self.engine.drafters
-        self.settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
-        self.progress, self.failed, self.commands = [], [], commands
-        self.loader = ModelLoader(self.engine, self.settings, commands=commands)
-        self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
-        self.loader.failed.connect(self.failed.append)
+    def loaded(self, target, id=""):
+        self.engine.loaded.emit(replace(LOADED, id=id or target, target=target))
 
 
 @pytest.fixture
@@ -60,11 +54,10 @@ def load(qtbot, tmp_path):
 
     def load(target, code=""):
         """Loads it by a command that runs this code; by the real one where there is no code."""
-        command = (sys.executable, "-c", code) if code else ()
-        loading = Loading(tmp_path, CommandRunner(command))
-        loading.loader.load(Pair(target, "none", "auto"))
-        loadings.append(loading)
-        return loading
+        command = (*BARE_PYTHON, "-c", code) if code else ()
+        loadings.append(Loading(tmp_path, CommandRunner(command)))
+        loadings[-1].loader.load(Pair(target, "none", "auto"))
+        return loadings[-1]
 
     yield load
     for each in loadings:
@@ -105,7 +98,7 @@ def test_what_is_not_chosen_any_more_is_not_loaded_and_its_failure_changes_nothi
     one.engine.failed.emit(Failed("/models/b", "It does not fit.", "Choose another."))
     assert (one.failed, one.loader.pair.target) == ([], "/models/c")
     one.loader.open_target(Path("/models/d"))
-    one.engine.loaded.emit(replace(LOADED, id="/models/c", target="/models/c"))
+    one.loaded("/models/c")
     listed = one.settings.paths("targets")
     assert listed == ("/models/c",)  # the other one has not loaded
     one.engine.failed.emit(Failed("/models/d", "It does not fit.", "Choose another."))
@@ -117,7 +110,7 @@ def importing(qapp, tmp_path):
     """A loader with the model /models/a, while b.gguf is imported."""
     one = Loading(tmp_path, FakeCommandRunner())
     one.loader.load(Pair("/models/a", "none", "auto"))
-    one.engine.loaded.emit(replace(LOADED, id="/models/a", target="/models/a"))
+    one.loaded("/models/a")
     one.loader.load(Pair("b.gguf", "none", "auto"))
     return one
 
@@ -139,25 +132,16 @@ def test_what_is_chosen_during_an_import_is_of_its_model_which_does_not_rest(imp
     importing.commands.asked("open").answer(Opened("/models/b"))
     assert importing.drafters == ["none", "lookup"]
     assert importing.asked[-1] == Path("/models/b")
-    importing.engine.loaded.emit(replace(LOADED, id="/models/b", target="/models/b"))
+    importing.loaded("/models/b")
     assert (importing.loader.loaded.target, importing.loader.resting) == ("/models/b", False)
 
 
 def test_after_a_failed_import_the_pair_is_the_loaded_one(importing):
     importing.loader.draft(drafter="lookup")
-    importing.engine.loaded.emit(replace(LOADED, id="drafting", target="/models/a"))
+    importing.loaded("/models/a", "drafting")
     importing.commands.asked("open").fail("The disk is full.", "Make room.")
     assert importing.loader.pair.target == "/models/a"
     assert not importing.loader.loading
-
-
-@pytest.mark.slow  # the other real command runs below
-def test_the_real_command_reports_real_problems(monkeypatch, tmp_path, load, until):
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
-    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
-    one = load("")
-    until(lambda: one.failed)
-    assert GGUF_VARIABLE in one.failed[0].message
 
 
 def test_the_real_command_imports_a_gguf_file(monkeypatch, tmp_path, load, until):

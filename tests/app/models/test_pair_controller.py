@@ -72,45 +72,35 @@ def test_settings_that_change_while_a_model_is_loaded_load_it_again(open_window,
     assert len(loads) == 2
 
 
-def test_a_gguf_file_is_imported_first_and_a_damaged_one_leaves_the_old_model(
-    loaded, until, tmp_path
-):
-    file, folder = tmp_path / "large.gguf", tmp_path / "imported"
-    heard = []
-
+def test_what_is_refused_is_not_listed_and_a_gguf_file_is_imported_first(loaded, until, tmp_path):
     def opening(target):
-        heard.append(target)
         if "damaged" in target:
-            raise Problem("The file is damaged.", "Fetch it again.")
-        return folder if target else Path("/models/tiny")
+            raise Problem("The file is damaged.", "Do otherwise.")
+        return tmp_path / "imported" if target.endswith("gguf") else Path(target or "/models/tiny")
 
-    window = loaded("ready take load take load serve", loading=OpeningCommands(opening))
-    window.loader.open_target(tmp_path / "damaged.gguf")
-    until(lambda: "engine" in window.notices.texts)
-    assert window.pair_bar.status == "loaded"
-    assert window.loader.loaded is not None
-    assert window.settings.pair == Pair()
-    window.loader.open_target(file)
-    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
-    assert heard == ["", str(tmp_path / "damaged.gguf"), str(file)]
-    assert box(window, "Model").currentText() == "large.gguf"
-    assert window.settings.paths("targets") == (str(file),)
-
-
-def test_a_folder_that_is_refused_is_not_listed(loaded, until, tmp_path):
     (tmp_path / "empty").mkdir()
-    window = loaded("ready take load take failed take failed serve")
-    opening = {"drafters": window.loader.open_drafter, "targets": window.loader.open_target}
-    for kind, name in (("drafters", "Draft model"), ("targets", "Model")):
+    steps = "ready take load take failed take failed take load serve"
+    window = loaded(steps, loading=OpeningCommands(opening))
+    loader = window.loader
+    for kind, name, path, open_it in (
+        ("drafters", "Draft model", "empty", loader.open_drafter),
+        ("targets", "Model", "empty", loader.open_target),
+        ("targets", "Model", "damaged.gguf", loader.open_target),
+    ):
         before = box(window, name).currentText()
-        opening[kind](tmp_path / "empty")
-        assert box(window, name).currentText() == "empty"
+        open_it(tmp_path / path)
+        assert box(window, name).currentText() == path
         until(lambda: "Do otherwise." in window.notices.texts.get("engine", ""))
         assert box(window, name).currentText() == before
         assert window.settings.paths(kind) == ()
-        assert box(window, name).findText("empty") == -1
-        assert (window.settings.pair, window.composer.blocked) == (Pair(), "")
+        assert box(window, name).findText(path) == -1
+        assert (window.settings.pair, window.composer.blocked) == (Pair(), ""), path
+        assert (window.pair_bar.status, bool(loader.loaded)) == ("loaded", True)
         window.notices.take_back("engine")
+    loader.open_target(tmp_path / "large.gguf")
+    until(lambda: loader.loaded and loader.loaded.target == str(tmp_path / "imported"))
+    assert box(window, "Model").currentText() == "large.gguf"
+    assert window.settings.paths("targets") == (str(tmp_path / "large.gguf"),)
 
 
 def test_the_pair_is_the_same_in_every_window(open_windows, until):
@@ -130,31 +120,32 @@ def test_the_pair_is_the_same_in_every_window(open_windows, until):
     assert chosen(first.pair_bar) == chosen(second.pair_bar) == ("starter", "lookup", "4")
 
 
-def test_the_pair_is_shown_and_its_drafter_changed(loaded, until):
-    window = loaded()
-    assert box(window, "Model").currentText() == "tiny"
+def test_another_drafter_and_target_are_chosen_and_a_pair_that_cannot_be_measured_stays(
+    loaded, until, tmp_path
+):
+    folder = tmp_path / "models" / "other"
+    window = loaded("ready take load take drafting take drafting take load take failed serve")
+    here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
+    commands_of(window).asked("list").answer(inventory_answer(installed=here))
+    chooser = box(window, "Model")
+    assert chooser.currentText() == "tiny"
+    assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
     choose(window, "Draft model", "Lookup")
     until(lambda: drafting(window)[0] == "lookup")
     choose(window, "How far ahead", "4 tokens")
     until(lambda: drafting(window)[1] == "4")
     assert window.settings.pair == Pair("", "lookup", "4")
-    window.loader.fetch_began.emit()
-    window.loader.fetch_progress.emit(25_000_000, 100_000_000)
-    assert "25%" in window.pair_bar.status_text
-    assert window.pair_bar.status == "loading"
-
-
-def test_another_target_is_listed_and_loaded(loaded, until, tmp_path):
-    folder = tmp_path / "models" / "other"
-    window = loaded("ready take load take load serve")
-    here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
-    commands_of(window).asked("list").answer(inventory_answer(installed=here))
-    chooser = box(window, "Model")
-    assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
     choose(window, "Model", "other")
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert window.settings.pair.target == str(folder)
     until(lambda: window.pair_bar.target == str(folder))
+    window.menus.actions["measure"].trigger()
+    until(lambda: "engine" in window.notices.texts)  # the host refuses the request
+    assert window.loader.loaded is not None
+    window.loader.fetch_began.emit()
+    window.loader.fetch_progress.emit(25_000_000, 100_000_000)
+    assert "25%" in window.pair_bar.status_text
+    assert window.pair_bar.status == "loading"
     window.menus.actions["starter"].trigger()
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/tiny")
     assert window.settings.pair.target == ""
@@ -238,10 +229,3 @@ def test_an_unloaded_model_is_loaded_with_the_next_message(loaded, until):
     until(lambda: window.loader.loaded is None)
     window.loader.rest_after(0)
     assert not timer.isActive()
-
-
-def test_a_pair_is_measured_again(loaded, until):
-    window = loaded("ready take load take failed serve")
-    window.menus.actions["measure"].trigger()
-    until(lambda: "engine" in window.notices.texts)  # the host refuses the request
-    assert window.loader.loaded is not None

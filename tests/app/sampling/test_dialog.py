@@ -212,16 +212,6 @@ def test_other_values_have_no_name_until_they_are_saved(opened):
     assert opened.answer() == ALL
 
 
-def test_the_line_explains_the_field_with_the_focus(opened, qtbot):
-    with qtbot.waitActive(opened.dialog):
-        opened.dialog.show()
-        opened.dialog.activateWindow()
-    field = opened.field(NumberBox, "Top-p")
-    field.setFocus()
-    assert opened.line.text.endswith(field.field.line)
-    opened.dialog.close()
-
-
 def test_a_schema_is_checked_to_be_json_and_may_come_from_a_file(opened, tmp_path):
     field = opened.field(QLineEdit, "JSON schema")
     for wrong in ("{", "[1]", "3", '"text"', "[" * 100_000):

@@ -121,9 +121,6 @@ def test_lines_are_copied_and_it_is_on_from_the_start_where_that_was_chosen(open
     panel.findChild(QTabWidget).setCurrentIndex(1)
     part(panel, QPushButton, "Copy the lines").click()
     assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
-    window.menus.actions["server"].trigger()
-    assert window.findChildren(ServerPanel) == [panel]
-    assert not panel.isModal()
     assert not window.settings.server_at_start
     panel.at_start.click()
     assert window.settings.server_at_start

@@ -66,25 +66,6 @@ def tick(panel, place, until, *, on=True):
     QApplication.processEvents()
 
 
-def test_a_tool_that_is_on_is_offered_also_after_a_restart(
-    open_panel, open_window, until, tmp_path
-):
-    window, panel = open_panel(files="files")
-    tools = window.application.tools
-    tick(panel, Place("files", "tool", "read"), until)
-    tick(panel, Place("files", "trust"), until)
-    assert [(tool.server, tool.name) for tool in tools.offered()] == [("files", "read")]
-    assert tools.trusted() == {"files"}
-    window.close()
-    assert tools.process.pid == 0, "quitting ends it"
-    again = open_window(
-        tools=toolbox(tmp_path, fake_tools_host(tmp_path, "ready serve"))
-    ).application.tools
-    until(again.offered)
-    assert [tool.name for tool in again.offered()] == ["read"]
-    assert again.trusted() == {"files"}
-
-
 def test_what_was_written_into_the_file_is_kept_and_read_when_the_user_looks(
     open_panel, until, tmp_path
 ):
@@ -216,12 +197,17 @@ def test_nothing_runs_before_the_user_looks_and_a_renamed_server_keeps_its_comma
     assert panel.chosen == Place("documents")
 
 
-def test_what_changed_is_said_and_is_off_until_it_is_fine(open_panel, until, tmp_path):
-    window, panel = open_panel("ready serve -- ready serve:other", files="files")
+def test_what_is_on_is_offered_until_it_has_changed_and_again_after_a_restart(
+    open_panel, open_window, until, tmp_path
+):
+    steps = "ready serve -- ready serve:other"
+    window, panel = open_panel(steps, files="files")
     tools = window.application.tools
     place = Place("files", "tool", "read")
     tick(panel, place, until)
-    assert tools.offered()
+    tick(panel, Place("files", "trust"), until)
+    assert [(tool.server, tool.name) for tool in tools.offered()] == [("files", "read")]
+    assert tools.trusted() == {"files"}
     tools.process._process.replace()
     until(lambda: place in panel.items and "Changed" in panel.items[place].text(1))
     choose(panel, place)
@@ -232,8 +218,14 @@ def test_what_changed_is_said_and_is_off_until_it_is_fine(open_panel, until, tmp
     assert "read" in window.notices.texts["tools"], "the panel may be closed"
     tick(panel, place, until)
     assert "tools" not in window.notices.texts
-    assert [tool.name for tool in tools.offered()] == ["read"]
     assert "Changed" not in panel.text.toPlainText()
+    window.close()
+    assert tools.process.pid == 0, "quitting ends it"
+    box = toolbox(tmp_path, fake_tools_host(tmp_path, steps))
+    again = open_window(tools=box).application.tools
+    until(again.offered)
+    assert [tool.name for tool in again.offered()] == ["read"]
+    assert again.trusted() == {"files"}
 
 
 def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
@@ -272,9 +264,3 @@ def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
     until(lambda: tmp_path.name in str(kept(tmp_path)))
     QApplication.processEvents()
     assert tools.problem is None
-    for text in ("{}", "{ damaged"):  # each is read before the first answer comes
-        (tmp_path / "tools.json").write_text(text)
-        tools.begin()
-        tools.log_of(OWN).result()
-    QApplication.processEvents()
-    assert tools.problem is not None

@@ -70,21 +70,9 @@ def test_it_runs_until_it_is_stopped(tools, until):
     assert "version 99" in other.process.state("files").message
 
 
-def test_a_call_has_one_result_whatever_the_process_sends(tools, until):
-    one = tools("ready serve")
-    one.process.use(Start((FILES,)))
-    for id, do in (("1", ""), ("2", "stranger"), ("3", "twice"), ("4", "hang")):
-        one.call(id, do)
-    assert one.told == []
-    until(lambda: len(one.told) == 4)
-    one.process.cancel("4")
-    one.process.cancel("4")
-    until(lambda: len(one.results()) == 4)
-    assert one.results() == {"1": "done", "2": "done", "3": "done", "4": "cancelled"}
-
-
-def test_a_process_that_dies_and_dies_is_given_up_until_the_user_restarts(tools, until):
-    one = tools("kill -- kill -- ready kill -- ready serve")
+def test_a_process_that_dies_is_silent_or_talks_nonsense_is_replaced_or_given_up(tools, until):
+    nonsense, silent = "ready take take print:nonsense hang", "ready take take hang"
+    one = tools(f"kill -- kill -- ready kill -- {nonsense} -- {silent} -- ready serve")
     one.process.use(Start((FILES,)))
     one.call("1")
     until(lambda: one.process.state("files").state == "failed")
@@ -93,22 +81,16 @@ def test_a_process_that_dies_and_dies_is_given_up_until_the_user_restarts(tools,
     one.call("2")
     until(lambda: one.results().get("2") == "failed")
     one.process.restart("files")
-    until(one.running)
-    one.call("3", "kill")  # the next process goes on
+    one.call("3")
     until(lambda: one.results().get("3") == "failed")
-    one.call("4")
-    until(lambda: one.results().get("4") == "done")
-    assert one.running()
-
-
-def test_a_process_that_is_silent_or_talks_nonsense_is_replaced(tools, until):
-    one = tools("ready take take print:nonsense hang -- ready take take hang -- ready serve")
-    one.process.use(Start((FILES,)))
-    one.call("1")
-    until(lambda: one.results() == {"1": "failed"})
-    one.call("2", seconds=0.1)
-    until(lambda: one.results().get("2") == "failed")
+    one.call("4", seconds=0.1)
+    until(lambda: one.results().get("4") == "failed")
     until(one.running)
+    one.call("5", "kill")  # the next process goes on
+    until(lambda: one.results().get("5") == "failed")
+    one.call("6")
+    until(lambda: one.results().get("6") == "done")
+    assert one.running()
 
 
 def test_keys_and_arguments_stay_out_of_the_log_and_calls_end_with_the_application(
@@ -125,7 +107,10 @@ def test_keys_and_arguments_stay_out_of_the_log_and_calls_end_with_the_applicati
     assert "secret" not in (tmp_path / "tools.log").read_text()
     assert "diary" not in (tmp_path / "tools.log").read_text()
     until(lambda: one.results())
-    one.call("2", "hang")
-    until(lambda: [told for told in one.told if told.id == "2"])
+    for id in "23":
+        one.call(id, "hang")
+        until(lambda id=id: [told for told in one.told if told.id == id])
+    one.process.cancel("2")
+    until(lambda: one.results().get("2") == "cancelled")
     one.process.close()
-    assert one.results()["2"] == "failed"
+    assert one.results()["3"] == "failed"

@@ -1,7 +1,6 @@
 """Servers are read as the user writes them, and keys that are left as dots stay as they are."""
 
 import json
-import shlex
 from contextlib import suppress
 from dataclasses import replace
 
@@ -91,16 +90,6 @@ def test_whatever_is_written_is_a_server_or_a_problem(row, place, more):
         with suppress(Problem):
             found = servers_in(text[:place] + more + text[place:], kept)
             assert all(server.name for server in found)
-
-
-@given(st.text(min_size=1), st.lists(st.text()))
-def test_a_command_is_read_as_in_a_terminal(command, arguments):
-    text = shlex.join(("env", command, *arguments))
-    try:
-        (server,) = servers_in(text)
-    except Problem:  # it has what no program can be given
-        return
-    assert [server.command, *server.args] == shlex.split(text.strip())
 
 
 def test_no_key_is_in_the_text_of_a_server_which_is_one_line():

@@ -1,8 +1,6 @@
 """The window with the starter pair that really answers: the pictures of the README.
 
-    python -m tests.lab.pictures.real_pair FOLDER [--size 900x600 ...] [--scale 2]
-
-Each picture is taken in each of the sizes; a dialog, as large as it may be there.
+    python -m tests.lab.pictures.real_pair FOLDER [--scale 2]
 
 Takes the starter's weights from where they lie, and everything else in a home of its own. What the
 model writes and every figure in the pictures is what this machine gave.
@@ -15,7 +13,6 @@ from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QSize
 from PySide6.QtTest import QTest
 
 from app.chat.conversation import DEFAULTS
@@ -23,8 +20,6 @@ from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.race.dialog import RaceDialog
-from app.replay.scrubber import ReplayDialog
-from app.rounds.replay_page import replay_page
 from app.start import make_application
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
@@ -42,12 +37,10 @@ def main():
     """Save the pictures in a folder; light and dark take turns."""
     options = ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("--size", nargs="+", default=["1280x840"])
     options.add_argument("--scale", default="2")
     chosen = options.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ["QT_SCALE_FACTOR"] = chosen.scale
-    sizes = [QSize(*map(int, size.split("x"))) for size in chosen.size]
     chosen.folder.mkdir(parents=True, exist_ok=True)
     weights = models_folder()
     application = make_application(["pictures"])
@@ -55,10 +48,10 @@ def main():
         with tempfile.TemporaryDirectory() as home:
             os.environ[HOME_VARIABLE] = home
             (Path(home) / "models").symlink_to(weights)
-            _draw(application, Path(home), chosen.folder, dark=dark, sizes=sizes)
+            _draw(application, Path(home), chosen.folder, dark=dark)
 
 
-def _draw(application, home, folder, *, dark, sizes):
+def _draw(application, home, folder, *, dark):
     window = make_window(
         application,
         home,
@@ -72,20 +65,14 @@ def _draw(application, home, folder, *, dark, sizes):
     window.settings.new_settings = settings_to_json(greedy)
 
     def save(what, widget=window):
-        for size in sizes:
-            # A window may be larger than the screen of the platform without one.
-            widget.resize(size if widget is window else widget.size().boundedTo(size))
-            QTest.qWait(500)
-            of_size = f"-{size.width()}" if len(sizes) > 1 else ""
-            widget.grab().save(str(folder / f"{what}-{name}{of_size}.png"))
+        QTest.qWait(500)
+        widget.grab().save(str(folder / f"{what}-{name}.png"))
 
-    window.resize(sizes[0])
+    window.resize(1280, 840)
     window.show()
     window.begin()
-    QTest.qWait(300)
-    save("starting")
     until(lambda: window.loader.loaded is not None)
-    save("empty")
+    save("first")
     for number, question in enumerate(QUESTIONS):
         window.menus.actions["new"].trigger()
         window.composer.set_text(question)
@@ -95,28 +82,13 @@ def _draw(application, home, folder, *, dark, sizes):
             until(lambda: window.rounds.panel.stats.rounds > 14)
             _save_a_round(window, folder, name)
         until(lambda: not window.answers.busy)
-        save(f"settled-{number}")
     window.menus.actions["rounds"].trigger()
-    save("answer")
-    window.pair_bar.open()
-    save("pill", window.pair_bar.page)
-    window.pair_bar.page.close()
     message = window.transcript.messages[-1].widget
     assert message is not None
     window.presenter.show_tokens(message.id, True)
     until(lambda: laid_over(message.view.document()))
     save("tokens")
     window.presenter.show_tokens(message.id, False)
-    window.dialogs.replay(message.id)
-    until(lambda: window.findChild(ReplayDialog))
-    replay = window.findChild(ReplayDialog)
-    assert replay is not None
-    replay.scrubber.pause()
-    replay.scrubber.go_to(12)
-    save("replay", replay)
-    shared = replay_page(replay.scrubber.replay, title="", question=QUESTIONS[1], target="SmolLM2")
-    (folder / "replay.html").write_text(shared, encoding="utf-8")
-    replay.close()
     window.menus.actions["new"].trigger()  # next to the answer, lookup would copy it
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()

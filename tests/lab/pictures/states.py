@@ -5,7 +5,6 @@ No model runs: the answers and all figures are made up. What each yields is save
 
 import json
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtTest import QTest
@@ -21,7 +20,6 @@ from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place, rows_of
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
-from engine.events import Draft, Verdict
 from engine.tools.configuration import Configuration
 from engine.tools.protocol import OWN, Offered, Server, State
 from models.answers import Found, Rated
@@ -105,7 +103,7 @@ def conversation(stage):
     whole, raced = stage.events("whole", answer), stage.events("raced", made_trace(SKY_ANSWER))
     plain = stage.events("plain", made_trace(SKY_ANSWER, longest=0))
     window = stage.window(
-        f"ready take load take part:{_good_draft(answer)}:{whole} take "
+        f"ready take load take part:{len(answer) // 3}:{whole} take "
         f"-- ready take load take play:{whole} take race:{plain}:{raced} serve"
     )
     for title in EARLIER:
@@ -337,16 +335,3 @@ def _child[T: QWidget](window, kind):
     found = window.findChild(kind)
     assert isinstance(found, kind)
     return found
-
-
-def _good_draft(events):
-    """A number of events, more than a third, of which the last is a good draft of words."""
-    return next(
-        number
-        for number, (event, verdict) in enumerate(pairwise(events), start=1)
-        if number > 0.3 * len(events)
-        and isinstance(event, Draft)
-        and isinstance(verdict, Verdict)
-        and verdict.accepted >= 2
-        and all(token.text.strip().isalpha() for token in event.tokens)
-    )

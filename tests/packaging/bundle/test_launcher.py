@@ -1,6 +1,5 @@
 """The launcher, with a libpython that tells what it was called with; and what is made for a Mac."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -9,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import macho
-from bundle.assemble import LAUNCHER, compile_launchers, mac_target
-from configuration import PACKAGING
+from bundle.assemble import LAUNCHER
 
 STAND_IN = r"""
 #include <stdio.h>
@@ -39,9 +36,6 @@ int Py_BytesMain(int count, char **arguments) {
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None or os.uname().sysname != "Linux", reason="needs cc, on Linux"
-)
-needs_zig = pytest.mark.skipif(
-    importlib.util.find_spec("ziglang") is None, reason="needs ziglang: pip install '.[packaging]'"
 )
 
 
@@ -115,21 +109,3 @@ def test_a_bundle_that_was_taken_apart_says_so(contents, tmp_path):
     missing = refused(app / "MacOS" / "Slipstream")
     assert "cannot start" in missing
     assert "Python" in missing
-
-
-@pytest.mark.slow
-@needs_zig
-def test_what_is_made_for_a_mac(tmp_path, monkeypatch):
-    """With a compiler that remembers nothing, twice: the same bytes, for arm64."""
-    made = []
-    for place in ("one", "two"):
-        monkeypatch.setattr("compiler.CACHE", tmp_path / f"cache {place}")
-        compile_launchers(tmp_path / place, name="Slipstream", target=mac_target("14.0"))
-        made.append([(tmp_path / place / name).read_bytes() for name in ("Slipstream", "python3")])
-    assert made[0] == made[1]
-    for data in made[0]:
-        image = macho.read(data)
-        assert image.architecture == "arm64"
-        assert image.minimum_macos == image.sdk == (14, 0, 0)
-        assert str(tmp_path).encode() not in data
-        assert str(PACKAGING).encode() not in data

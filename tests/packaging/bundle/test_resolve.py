@@ -1,22 +1,18 @@
 """Locks: one wheel a line, which the sha256 decides."""
 
-import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from bundle import resolve
-from bundle.resolve import LockedWheel, fetch, linux, macos, read_lock, unpack, write_lock
+from bundle.resolve import LockedWheel, fetch, linux, macos, read_lock, unpack
 from configuration import REPOSITORY, excluded, read_configuration
 from models.errors import Problem
-from tests.support.mostly_slow import examples
 from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.support.packaging.tiny_wheel import write_wheel
 
@@ -27,23 +23,6 @@ MAC = macos(read_configuration().application.minimum_macos)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(resolve, "CACHE", tmp_path)
     return tmp_path
-
-
-@settings(max_examples=examples(20))
-@given(
-    st.dictionaries(st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True), st.binary(), max_size=5)
-)
-def test_a_lock_is_read_as_it_was_written(tmp_path_factory, items):
-    path = tmp_path_factory.getbasetemp() / "lock.txt"
-    wheels = [
-        LockedWheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", f"{len(data):064x}")
-        for name, data in sorted(items.items())
-    ]
-    write_lock(path, wheels[::-1])
-    assert read_lock(path) == wheels
-    path.write_text(path.read_text() + "b==1\n")
-    with pytest.raises(ValueError, match="b==1"):
-        read_lock(path)
 
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
@@ -93,31 +72,6 @@ def test_a_damaged_wheel_is_fetched_again_and_a_sound_one_not(cache, monkeypatch
     assert "--platform=macosx_14_0_arm64" in command
     with pytest.raises(Problem, match="gone-1"):  # what came is another wheel
         fetch([LockedWheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
-
-
-def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch):
-    asked = []
-    found = {
-        "metadata": {"name": "Some_Package", "version": "1.2"},
-        "download_info": {
-            "url": "https://index.example/x/some_package-1.2%2Bcpu-py3-none-any.whl",
-            "archive_info": {"hashes": {"sha256": "ab"}},
-        },
-    }
-
-    def run(command, environment=None):
-        asked.append((command, environment))
-        return json.dumps({"install": [found]}).encode() if "--report" in command else b"a==1\n"
-
-    monkeypatch.setattr(resolve, "_run", run)
-    name = "some_package-1.2+cpu-py3-none-any.whl"
-    wheels = resolve.resolve(MAC, leave_out=("heavy", "idle"))
-    assert wheels == [LockedWheel("some-package", "1.2", name, "ab")]
-    (uv, environment), _ = asked
-    assert "--python-platform=aarch64-apple-darwin" in uv
-    assert "--extra=window" in uv
-    assert {"--no-emit-package=heavy", "--no-emit-package=idle"} <= set(uv)
-    assert environment["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
 
 
 def test_what_a_tool_says_reaches_the_user(monkeypatch):

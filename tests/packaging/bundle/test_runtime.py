@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import subprocess
 import tarfile
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from bundle.build_python import BuildPython
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 from configuration import read_configuration
 from models.errors import Problem
-from tests.support.models.hub_server import serving_hub
 from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.support.packaging.tiny_wheel import zipped
 
@@ -89,26 +87,6 @@ def test_another_archive_is_refused(configuration, tmp_path, monkeypatch):
     assert configuration.runtime.source_sha256 in caught.value.remedy
     given.write_bytes(_source())
     assert runtime.source_archive(configuration.runtime) == given
-
-
-def test_the_archive_comes_from_a_mirror_of_this_machine(configuration, tmp_path, monkeypatch):
-    cached = tmp_path / "cache" / configuration.runtime.source
-    cached.unlink()
-    place = f"/debian/pool/main/p/python3.13/{configuration.runtime.source}"
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with serving_hub({}) as one, serving_hub({}) as two:
-        sites = "\n".join(f"{server.endpoint}/debian" for server in (one, two))
-        told = subprocess.CompletedProcess([], 0, sites, "")  # by apt
-        monkeypatch.setattr(runtime.subprocess, "run", lambda *_, **__: told)
-        _, second = sorted((one, two), key=lambda server: server.endpoint)
-        second.answers[place] = b"another"
-        with pytest.raises(Problem, match="source archive"):
-            runtime.source_archive(configuration.runtime)
-        second.answers[place] = _source()
-        asked = len(one.asked) + len(two.asked)
-        for _ in range(2):
-            assert runtime.source_archive(configuration.runtime) == cached
-        assert len(one.asked) + len(two.asked) == asked + 2, "the first lacks it"
 
 
 def test_for_the_twin(configuration, tmp_path):
