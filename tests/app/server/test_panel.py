@@ -75,7 +75,9 @@ def test_a_death_is_told_and_offers_a_restart(open_panel, until, tmp_path):
     assert "server" not in window.notices.texts
 
 
-def test_another_port_and_other_models_start_it_with_them(open_panel, until):
+def test_another_port_and_other_models_start_it_with_them_and_one_that_rests_is_not_loaded(
+    open_panel, until
+):
     alone = "listen model:loaded:tiny rest"
     several = (
         "listen request:1:waiting model:loaded:tiny model:loading:org/big model:not_loaded:small "
@@ -101,6 +103,10 @@ def test_another_port_and_other_models_start_it_with_them(open_panel, until):
         "org/big": "Loading…",
         "small": "Not loaded",
     }
+    window.loader.unload()  # which the server does not know
+    until(lambda: rows(panel.models)["tiny"] == "Not loaded")
+    window.loader.wake()
+    until(lambda: rows(panel.models)["tiny"] == "Loaded, 4.20 GB")
 
 
 def test_lines_are_copied_and_it_is_on_from_the_start_where_that_was_chosen(open_panel, until):
@@ -141,19 +147,3 @@ def test_it_says_whether_there_is_a_model(open_panel, until):
     assert panel.line.tone == "good", "it is loaded again when it is asked"
     window.loader.wake()
     until(lambda: panel.line.tone == "warning")
-
-
-def test_a_model_that_rests_is_not_shown_as_loaded(open_panel, until):
-    """The server does not know that."""
-    window, panel = open_panel("listen model:loaded:tiny model:loaded:small rest", "ready serve")
-    panel.switch.click()
-    until(lambda: len(rows(panel.models)) == 2)
-
-    def shown():
-        return [line.split(",")[0] for line in rows(panel.models).values()]
-
-    assert shown() == ["Loaded", "Loaded"]
-    window.loader.unload()
-    until(lambda: shown() == ["Not loaded", "Loaded"])
-    window.loader.wake()
-    until(lambda: shown() == ["Loaded", "Loaded"])

@@ -1,7 +1,6 @@
 """What the user sets up in the panel is run, kept, and there again after a restart."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QPushButto
 from app.tools.panel import ToolsPanel
 from app.tools.server_dialog import ServerDialog
 from app.tools.server_rows import Place
-from engine.tools.configuration import save
 from engine.tools.protocol import OWN, Server
-from models.errors import Problem
-from tests.support.app.window_maker import (
-    OFFSCREEN_COMPLAINTS,
-    fake_tools_host,
-    toolbox,
-)
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, fake_tools_host, toolbox
+from tests.support.app.window_use import part
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -34,12 +28,17 @@ def open_panel(open_window, until, tmp_path):
             (tmp_path / "tools.json").write_text(json.dumps({"mcpServers": have}))
         window = open_window(tools=toolbox(tmp_path, fake_tools_host(tmp_path, tools)))
         until(lambda: len(window.application.tools.configuration.servers) == len(servers))
-        window.menus.actions["tools"].trigger()
-        (panel,) = window.findChildren(ToolsPanel)
+        panel = panel_of(window)
         until(lambda: window.application.tools.process.state(OWN).state == "running")
         return window, panel
 
     return open_panel
+
+
+def panel_of(window):
+    """The panel, which is opened."""
+    window.menus.actions["tools"].trigger()
+    return part(window, ToolsPanel)
 
 
 def kept(folder):
@@ -108,8 +107,7 @@ def test_a_server_of_which_tools_are_on_has_failed_and_is_restarted(open_window,
     until(lambda: all(box.process.state(name).state == "failed" for name in have))
     assert "git" in window.notices.texts["tools"]
     assert "unused" not in window.notices.texts["tools"]
-    window.menus.actions["tools"].trigger()
-    (panel,) = window.findChildren(ToolsPanel)
+    panel = panel_of(window)
     choose(panel, Place("git"))
     until(lambda: "Install it" in panel.text.toPlainText())
     states = []
@@ -145,8 +143,7 @@ def test_servers_are_added_edited_switched_off_removed_and_found(
     assert tools.offered() == ()
     assert Place("notes 2", "tool", "write") not in panel.items
     panel.remove.click()
-    box = panel.findChild(QMessageBox)
-    next(one for one in box.findChildren(QPushButton) if one.text() == "Remove").click()
+    part(panel.findChild(QMessageBox), QPushButton, "Remove").click()
     assert panel.chosen == Place(OWN)
     until(lambda: [*kept(tmp_path).get("mcpServers", {})] == ["notes"])
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
@@ -178,14 +175,10 @@ def test_nothing_runs_before_the_user_looks_and_a_renamed_server_keeps_its_comma
     until(lambda: tools.set_up)
     assert tools.process.pid == 0
     window.menus.actions["settings"].trigger()
-    (button,) = (
-        one for one in window.findChildren(QPushButton) if one.accessibleName() == "Set up tools"
-    )
-    button.click()
+    part(window, QPushButton, "Set up tools").click()
     until(lambda: tools.process.state("files").state == "running")
     assert tools.offered() == ()
-    window.menus.actions["tools"].trigger()
-    (panel,) = window.findChildren(ToolsPanel)
+    panel = panel_of(window)
     choose(panel, Place("files"))
     until(lambda: "It complains." in panel.text.toPlainText())
     panel.edit.click()
@@ -228,9 +221,7 @@ def test_what_is_on_is_offered_until_it_has_changed_and_again_after_a_restart(
     assert again.trusted() == {"files"}
 
 
-def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
-    open_panel, until, tmp_path, monkeypatch
-):
+def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(open_panel, until, tmp_path):
     (tmp_path / "tools.json").write_text("{ damaged")
     window, panel = open_panel()
     until(lambda: "tools.json" in panel.line.words)
@@ -248,19 +239,3 @@ def test_a_damaged_file_is_said_and_kept_and_folders_are_chosen(
     choose(panel, Place(OWN, "folder", str(tmp_path)))
     panel.remove.click()
     assert tools.configuration.folders == ()
-    saves = iter([Problem("The disk is full.", "Make room.")])
-
-    def save_later(*written):
-        if (full := next(saves, None)) is not None:
-            raise full
-        save(*written)
-
-    monkeypatch.setattr("app.tools.toolbox.save", save_later)
-    (tmp_path / "tools.json").write_text("{ damaged")
-    tools.begin()
-    for folders in ((), (str(tmp_path),)):  # before it is read, and before these are kept
-        tools.change(replace(tools.configuration, folders=folders))
-    until(tools.log_of(OWN).done)
-    until(lambda: tmp_path.name in str(kept(tmp_path)))
-    QApplication.processEvents()
-    assert tools.problem is None

@@ -85,11 +85,9 @@ def test_a_process_that_dies_is_silent_or_talks_nonsense_is_replaced_or_given_up
     until(lambda: one.results().get("3") == "failed")
     one.call("4", seconds=0.1)
     until(lambda: one.results().get("4") == "failed")
-    until(one.running)
-    one.call("5", "kill")  # the next process goes on
-    until(lambda: one.results().get("5") == "failed")
-    one.call("6")
-    until(lambda: one.results().get("6") == "done")
+    for id, do, ending in (("5", "", "done"), ("6", "kill", "failed"), ("7", "", "done")):
+        one.call(id, do)  # after a death the next process goes on
+        until(lambda id=id, ending=ending: one.results().get(id) == ending)
     assert one.running()
 
 

@@ -6,7 +6,7 @@ and so on; the last is repeated. Each word is one step:
     ready | protocol:N     greet, as version N
     take                   read the next command that is not `cancel`, or the end
     as:NUMBER              go on with the command that was taken as that one, from 1
-    drafting               draft as it was asked; `drafting:TARGET`, with that target
+    drafting               draft as it was asked
     load | begin           load what was taken, or only unload what was there
     thinks                 load it as a model that can be asked to think or not
     text:WORD | done | failed                 say so of what was taken
@@ -71,7 +71,7 @@ def do(step, word, command):
         case "thinks":
             load(command, thinking=["on", "off"])
         case "drafting":
-            draft(command, target=word or "/models/tiny")
+            draft(command)
         case "begin":
             say("loading", id=id, target="", drafter="", draft_length="", measured=0.0)
             say("unloaded", id=id)
@@ -156,10 +156,10 @@ def load(command, *, thinking=None):
     )
 
 
-def draft(command, *, target):
+def draft(command):
     assert command["command"] == "drafting"
     drafting = {name: command[name] or "auto" for name in ("drafter", "draft_length")}
-    tell_pair({"id": command["id"], "target": target, **drafting})
+    tell_pair({"id": command["id"], "target": "/models/tiny", **drafting})
 
 
 def tell_pair(pair, **loaded):
@@ -207,7 +207,7 @@ def serve():
             case "unload":
                 say("unloaded", id=id)
             case "drafting":
-                draft(command, target="/models/tiny")
+                draft(command)
             case "generate":
                 say("text", generation=id, delta="served")
                 finish(id)

@@ -54,7 +54,7 @@ def do(step, word, status):
             known_as, state, client = (*word.split(":"), "Zed")[:3]
             request = {
                 "id": known_as,
-                "endpoint": "/messages" if client.startswith("claude") else "/chat/completions",
+                "endpoint": "/chat/completions",
                 "client": client,
                 "state": state,
                 "prompt_tokens": 5,

@@ -5,8 +5,8 @@
 Each life takes the steps up to the next "--"; COUNTER is a file that counts the lives. Steps:
 
 ready[:version]   greet              serve[:word] answer everything, until the input ends
-take              read a command     result:id   the result of a call
-print:word        write this line    exit:n, kill, hang     end in that way, or never
+take              read a command     print:word  write this line
+kill, hang        end in that way, or never
 
 It serves each server as running with the tools `read` and `write`, described with the word, but
 one whose command is "broken" as failed; a call returns its arguments. Its arguments may say how:
@@ -43,12 +43,8 @@ def take(step, word):
             sys.stdin.buffer.readline()
         case "serve":
             serve(word)
-        case "result":
-            end(word, "done", "told")
         case "print":
             print(word, flush=True)
-        case "exit":
-            os._exit(int(word))
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
