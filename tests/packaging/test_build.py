@@ -9,7 +9,6 @@ import pytest
 
 import build
 import set_up
-from bundle.resolve import LockedWheel
 from sign import code_signature
 from tests.support.packaging import tiny_bundle
 
@@ -56,24 +55,6 @@ def test_signing(app, capsys):
     (app / "Contents/notes.txt").write_bytes(b"text")
     assert build.main(["sign", str(app)]) == 2
     assert "notes.txt" in capsys.readouterr().err
-
-
-def test_picking_the_wheels_anew(tmp_path, monkeypatch, capsys):
-    (tmp_path / "locks").mkdir()
-    monkeypatch.setattr("bundle.resolve.PACKAGING", tmp_path)
-    monkeypatch.setattr(build, "REPOSITORY", tmp_path)
-
-    def resolve(platform, *, leave_out):
-        assert "hf-xet" in leave_out
-        return [LockedWheel("tiny", "1", f"tiny-1-{platform.name}.whl", "ab" * 32)]
-
-    monkeypatch.setattr(build, "resolve", resolve)
-    assert build.main(["locks"]) == 0
-    assert sorted(path.name for path in tmp_path.glob("locks/*")) == [
-        "linux-x86_64.txt",
-        "macos-arm64.txt",
-    ]
-    assert capsys.readouterr().out.splitlines()[0] == "locks/macos-arm64.txt: 1 wheels"
 
 
 # What is told of pip's work, from what pip itself wrote

@@ -299,7 +299,8 @@ def test_deleting_asks_first_and_folders_are_added_and_forgotten(opened):
     assert "1.00 GB" in opened.view.line.text
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
     opened.press("disk", "incomplete:/cache/x", "clean")
-    assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
+    words = opened.commands.asked("remove").words
+    assert words == ("remove", "--json", "--yes", "--incomplete", "--", "/cache/x")
     opened.view.add_folder.click()
     (chooser,) = opened.view.findChildren(QFileDialog)
     chooser.fileSelected.emit("/folder of mine")

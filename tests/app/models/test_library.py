@@ -126,24 +126,6 @@ def test_only_the_latest_answer_counts(commands, library):
     assert library.candidates.value == (), "which are those of another target"
 
 
-def test_everything_is_refreshed_after_a_change(commands, library, problems):
-    freed = []
-    library.done.connect(freed.append)
-    library.refresh_offers()
-    commands.asked("pair").answer(Offered(OFFERS))
-    library.clean("/x")
-    words = ("remove", "--json", "--yes", "--incomplete", "--", "/x")
-    assert commands.asked("remove").words == words
-    assert not commands.waits("list")
-    commands.asked("remove").answer(Freed(1_234_000_000))
-    assert freed == [1_234_000_000]
-    assert commands.waits("list")
-    assert commands.waits("pair")
-    library.remove("a/b")
-    commands.asked("remove").fail("It is in use.", "Close it.")
-    assert [problem.remedy for problem in problems] == ["Close it."]
-
-
 def test_closing_waits_for_the_downloads_alone(commands, library):
     library.downloads.pull("a/b")
     pull = commands.asked("pull")
@@ -186,18 +168,6 @@ def test_a_download_is_started_once_and_its_progress_told_until_it_completes(
     look()
     assert statuses(library) == {}
     assert not downloads.running
-
-
-def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(commands, library):
-    library.downloads.pull("a/a", "b/b")
-    for queued in (replace(A, status="queued"), B, A):  # as the command reports at once
-        commands.asked("pull").download(queued)
-    library.downloads.pause("b/b")
-    asked = commands.asked("--pause")
-    asked.download(replace(B, status="paused"))
-    asked.answer()
-    assert statuses(library) == {"a/a": "running", "b/b": "paused"}
-    assert requests(library) == {}
 
 
 def test_an_older_answer_forgets_nothing(commands, library):

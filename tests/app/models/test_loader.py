@@ -136,14 +136,6 @@ def test_what_is_chosen_during_an_import_is_of_its_model_which_does_not_rest(imp
     assert (importing.loader.loaded.target, importing.loader.resting) == ("/models/b", False)
 
 
-def test_after_a_failed_import_the_pair_is_the_loaded_one(importing):
-    importing.loader.draft(drafter="lookup")
-    importing.loaded("/models/a", "drafting")
-    importing.commands.asked("open").fail("The disk is full.", "Make room.")
-    assert importing.loader.pair.target == "/models/a"
-    assert not importing.loader.loading
-
-
 def test_the_real_command_imports_a_gguf_file(monkeypatch, tmp_path, load, until):
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
     TinyGguf().write(tmp_path / "a.gguf")

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from markdown_it import MarkdownIt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton
 
@@ -230,17 +229,6 @@ def test_a_question_keeps_its_documents_and_pictures(act):
     one.dialog.question.setPlainText("How wide?")
     one.dialog.start()
     assert one.asked == [(replace(message, content="How wide?"),)]
-
-
-def test_code_that_the_end_of_an_answer_cuts_ends_with_its_part_of_the_report(act):
-    one = act(LINES[0])
-    one.dialog.start()
-    for racer in ("plain", "speculative"):
-        one.play(racer, made_trace("```python\nx = 1\ny = 2\n"))
-    one.race.finished.emit(compare_answers(*one.race.traces.values()))
-    tokens = MarkdownIt().parse(one.dialog.report())
-    kinds = [each.tag for each in tokens if each.nesting >= 0 and each.tag in ("h1", "h2", "code")]
-    assert kinds == ["h1", "h2", "code", "h2", "code"]
 
 
 def test_a_stopped_race_shows_no_draft(act, qtbot):

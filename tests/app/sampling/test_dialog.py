@@ -142,15 +142,6 @@ def test_invalid_values_are_explained_and_a_preset_takes_their_place(opened, fie
     assert opened.line.tone == "muted"
 
 
-def test_greedy_sampling_names_what_has_no_effect(opened):
-    before = opened.line.text
-    opened.field(NumberBox, "Temperature").setValue(0)
-    for fact in ("Greedy", "Top-k", "seed"):
-        assert fact not in before
-        assert fact in opened.line.text
-    assert "Token biases (1)" in opened.line.text
-
-
 @pytest.mark.parametrize("preset", [*BUILT_IN, MINE], ids=lambda preset: preset.name)
 def test_a_preset_fills_the_fields_and_is_recognized(opened, preset):
     pick(opened.preset, preset.name)

@@ -16,11 +16,11 @@ from app.start import make_application
 from tests.lab.pictures.states import STATES, Stage
 
 
-def main():
+def main(states, *, scale="1"):
     options = ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("--only", nargs="+", default=list(STATES), choices=STATES)
-    options.add_argument("--scale", default="1")
+    options.add_argument("--only", nargs="+", default=list(states), choices=states)
+    options.add_argument("--scale", default=scale)
     chosen = options.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ["QT_SCALE_FACTOR"] = chosen.scale
@@ -29,12 +29,12 @@ def main():
     for dark in (False, True):
         for state in chosen.only:
             with tempfile.TemporaryDirectory() as home:
-                for name, shown in STATES[state](Stage(application, Path(home), dark)):
-                    QTest.qWait(500)
-                    shown.grab().save(
-                        str(chosen.folder / f"{name}-{'dark' if dark else 'light'}.png")
-                    )
+                for name, shown in states[state](Stage(application, Path(home), dark)):
+                    # A moment of an answer is over soon; the words after it come within a frame.
+                    QTest.qWait(40 if name.startswith("stream-") else 500)
+                    file = f"{name}-{'dark' if dark else 'light'}.png"
+                    shown.grab().save(str(chosen.folder / file))
 
 
 if __name__ == "__main__":
-    main()
+    main(STATES)

@@ -7,11 +7,8 @@ model writes and every figure in the pictures is what this machine gave.
 """
 
 import os
-import tempfile
 import time
-from argparse import ArgumentParser
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtTest import QTest
 
@@ -20,7 +17,6 @@ from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.race.dialog import RaceDialog
-from app.start import make_application
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.laid_over import laid_over
@@ -30,49 +26,29 @@ QUESTIONS = (
     "Give me three tips for a good night's sleep, as a numbered list.",
     "Write a Python function that counts the vowels in a word, and show how to use it.",
 )
+WEIGHTS = models_folder()
 _PATIENCE_SECONDS = 240
 
 
-def main():
-    """Save the pictures in a folder; light and dark take turns."""
-    options = ArgumentParser()
-    options.add_argument("folder", type=Path)
-    options.add_argument("--scale", default="2")
-    chosen = options.parse_args()
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    os.environ["QT_SCALE_FACTOR"] = chosen.scale
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    weights = models_folder()
-    application = make_application(["pictures"])
-    for dark in (False, True):
-        with tempfile.TemporaryDirectory() as home:
-            os.environ[HOME_VARIABLE] = home
-            (Path(home) / "models").symlink_to(weights)
-            _draw(application, Path(home), chosen.folder, dark=dark)
-
-
-def _draw(application, home, folder, *, dark):
+def real_pair(stage):
+    """The first window, an answer that comes, each token's origin, a race, and the Library."""
+    os.environ[HOME_VARIABLE] = str(stage.home)
+    (stage.home / "models").symlink_to(WEIGHTS)
     window = make_window(
-        application,
-        home,
+        stage.application,
+        stage.home,
         host_command(),
         loading=CommandRunner(),
         commands=CommandRunner(),
-        dark=dark,
+        dark=stage.dark,
     )
-    name = "dark" if dark else "light"
     greedy = replace(DEFAULTS, sampling=Sampling())  # so that pictures can be taken again
     window.settings.new_settings = settings_to_json(greedy)
-
-    def save(what, widget=window):
-        QTest.qWait(500)
-        widget.grab().save(str(folder / f"{what}-{name}.png"))
-
     window.resize(1280, 840)
     window.show()
     window.begin()
     until(lambda: window.loader.loaded is not None)
-    save("first")
+    yield "first", window
     for number, question in enumerate(QUESTIONS):
         window.menus.actions["new"].trigger()
         window.composer.set_text(question)
@@ -80,14 +56,14 @@ def _draw(application, home, folder, *, dark):
         until(lambda: window.answers.busy)
         if number:
             until(lambda: window.rounds.panel.stats.rounds > 14)
-            _save_a_round(window, folder, name)
+            yield from _a_round(window)
         until(lambda: not window.answers.busy)
     window.menus.actions["rounds"].trigger()
     message = window.transcript.messages[-1].widget
     assert message is not None
     window.presenter.show_tokens(message.id, True)
     until(lambda: laid_over(message.view.document()))
-    save("tokens")
+    yield "tokens", window
     window.presenter.show_tokens(message.id, False)
     window.menus.actions["new"].trigger()  # next to the answer, lookup would copy it
     window.composer.set_text(QUESTIONS[1])
@@ -96,18 +72,18 @@ def _draw(application, home, folder, *, dark):
     assert race is not None
     race.start()
     until(lambda: race.verdict.tone != "muted")
-    save("race", race)
+    yield "race", race
     race.reject()
     window.composer.set_text("")
     until(lambda: window.loader.loaded is not None)
     window.open_library()
     until(window.library_controller.view.offers.card.isVisible)
-    save("library")
+    yield "library", window
     window.close()
 
 
-def _save_a_round(window, folder, name):
-    """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
+def _a_round(window):
+    """Three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
     last = None
     for what in ("draft", "verdict", "next"):
         until(lambda last=last: _differs(window, last))
@@ -115,8 +91,7 @@ def _save_a_round(window, folder, name):
         if row is None:
             return  # the answer has ended
         last = row.shown.ahead
-        QTest.qWait(40)  # for the text, and the words after it
-        window.grab().save(str(folder / f"stream-{what}-{name}.png"))
+        yield f"stream-{what}", window
 
 
 def _differs(window, last):
@@ -133,4 +108,6 @@ def until(holds):
 
 
 if __name__ == "__main__":
-    main()
+    from tests.lab.pictures.__main__ import main
+
+    main({"real": real_pair}, scale="2")

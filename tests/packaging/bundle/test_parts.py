@@ -83,7 +83,7 @@ def _script(path, *lines):
     return path
 
 
-def test_the_first_that_runs(tmp_path, monkeypatch):
+def test_the_first_that_runs_and_no_other_version_is_taken(tmp_path, monkeypatch):
     """A shim of pyenv's refuses; the version that it stands for is found where pyenv keeps it."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(_script(tmp_path / "bin" / "python3.13", "exit 127").parent))
@@ -93,9 +93,6 @@ def test_the_first_that_runs(tmp_path, monkeypatch):
     version = TOLD["version"]
     places = {name: Path(value) for name, value in TOLD.items() if name != "version"}
     assert find_python() == BuildPython(version, **places)
-
-
-def test_another_version_is_refused_and_one_that_is_missing(tmp_path, monkeypatch):
     for path in (_script(tmp_path / "python", "exit 1"), tmp_path / "nowhere"):
         monkeypatch.setenv(VARIABLE, str(path))
         with pytest.raises(Problem, match=r"3\.13"):

@@ -296,9 +296,6 @@ def test_since_when_symbols_are_there(subtests):
 # What is imported and missing is found; what may be missing is not.
 
 
-APP = PACKAGES / "app"
-
-
 def _bundle(folder, files):
     """A bundle of these modules, by their paths below the packages."""
     for name, source in {"app/__init__.py": "", **files}.items():

@@ -1,11 +1,9 @@
 """Replaces the commands on models, in this process: a test says what they answer, and when."""
 
-from typing import cast
-
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.commands import CommandRunner, RunningCommand
-from models.answers import Changed, Made, Opened, Rated
+from app.commands import CommandRunner
+from models.answers import Changed, Opened, Rated
 from models.errors import Problem
 
 
@@ -29,9 +27,6 @@ class FakeCommand(QObject):
     def download(self, download):
         self.tell(Changed(download))
 
-    def install(self, installed):
-        self.tell(Made(installed))
-
     def answer(self, answer=None):
         self.over = True
         self.done.emit(answer)
@@ -51,7 +46,7 @@ class FakeCommandRunner(CommandRunner):
 
     def start(self, *words):
         self.started.append(FakeCommand(words, self))
-        return cast(RunningCommand, self.started[-1])
+        return self.started[-1]
 
     def close(self, *, patient=()):
         self.closed = tuple(patient)
@@ -85,7 +80,7 @@ class OpeningCommands(FakeCommandRunner):
 
     def start(self, *words):
         command = super().start(*words)
-        QTimer.singleShot(0, self, lambda: self._answer(cast(FakeCommand, command)))
+        QTimer.singleShot(0, self, lambda: self._answer(command))
         return command
 
     def _answer(self, command):

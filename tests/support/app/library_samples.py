@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from models.answers import ANSWERS, Found, Offered, Rated
+from models.answers import ANSWERS
 from models.records import Installed, Inventory, PairOffer
 
 DATA = Path(__file__).parents[2] / "data"
@@ -54,10 +54,6 @@ def _answers():
     since then, below 0."""
     lines = (DATA / "library.jsonl").read_bytes().splitlines()
     inventory, found, offered, rated = map(ANSWERS.read, lines)
-    assert isinstance(inventory, Inventory)
-    assert isinstance(found, Found)
-    assert isinstance(offered, Offered)
-    assert isinstance(rated, Rated)
     installed = (
         replace(each, last_used=each.last_used and time.time() + each.last_used)
         for each in inventory.installed
