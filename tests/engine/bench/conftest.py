@@ -40,7 +40,7 @@ def options(tmp_path_factory):
         target=ModelFolder(folder / "target"),
         drafters=("lookup", str(folder / "tiny")),
         drafter_bits=16,  # as mlx-lm drafts, so that both draft the same tokens
-        lengths=("3", "auto"),
+        lengths=("3",),
         prompts=folder / "own.txt",
         max_tokens=8,
         temperatures=(0.0, 1.0),

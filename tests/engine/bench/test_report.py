@@ -4,6 +4,8 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
+import mlx.core as mx
+import mlx.nn as nn
 import pytest
 from rich.console import Console
 
@@ -19,6 +21,16 @@ from engine.bench.answers import (
     ratio,
     with_forks,
 )
+from engine.bench.measure import (
+    Bandwidth,
+    CurvePoint,
+    PassCurve,
+    Roofline,
+    at_depth,
+    cache_bytes,
+    reads_all_weights,
+    weight_bytes,
+)
 from engine.bench.report import (
     ALL,
     Spread,
@@ -28,17 +40,18 @@ from engine.bench.report import (
     read_report,
     remarks,
     show_kept,
-    show_on_console,
     tables,
 )
 from engine.bench.runners import MLX_LM, PLAIN, Measurement, verdicts_of_flags, without_first_round
 from engine.cli.main import main
 from engine.conversation.stats import against_plain, tally
+from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.events import Draft, DraftedToken, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
 from engine.near_ties import Fork
 from models.errors import Problem
+from tests.support.engine.tiny import build
 
 BENCH = Path(engine.bench.__file__).parent
 
@@ -67,13 +80,6 @@ def test_what_is_read_is_what_was_found_and_a_folder_of_reports_becomes_one_file
     assert [heading.partition(":")[0] for heading in headings] == ["## first", "## second"]
 
 
-def test_the_console_shows_a_folders_name_as_it_is(report):
-    shown = Console(file=StringIO(), width=200)
-    rows = tuple(replace(row, runner="slipstream [old]head[/x] 4") for row in report.rows)
-    show_on_console(replace(report, rows=rows), shown)
-    assert "[old]head[/x]" in shown.file.getvalue()
-
-
 def test_results_are_written_from_the_kept_reports(tmp_path):
     """RESULTS.md is what `make results` writes, and nothing else."""
     written = tmp_path / "RESULTS.md"
@@ -88,7 +94,7 @@ def test_a_report_names_the_command_that_measures_it(report):
     flags += ("--drafter-bits", "--exact")
     given = {flag: [words[i + 1] for i, word in enumerate(words) if word == flag] for flag in flags}
     assert list(given.values()) == [
-        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["own.txt"], ["16"], ["auto"])
+        *(["lookup", "tiny"], ["3"], ["0.0", "1.0"], ["own.txt"], ["16"], ["auto"])
     ]
     assert words[-1] != "--no-baselines"
     assert "--attach" not in words
@@ -277,3 +283,54 @@ def test_a_run_on_a_quieter_machine_is_not_compared():
     assert ratio(comparable([fair], busier), busier) is None
     among = ratio([fair], plain)
     assert among.prompts.median == pytest.approx(against_plain(stats, 1.6 / 20))
+
+
+def test_a_pass_reads_all_weights_but_an_embedding_that_is_no_output_layer():
+    separate, tied = build("llama"), build("lfm2")
+    table = 64 * 64 * 4
+    everything = sum(
+        array.nbytes for module in separate.modules() for array in module.values()
+        if isinstance(array, mx.array)
+    )  # fmt: skip
+    assert weight_bytes(separate) == everything - table
+    assert weight_bytes(tied) > table
+    assert weight_bytes(build("lfm2", vocabulary=128)) - weight_bytes(tied) == table
+    assert reads_all_weights(separate)
+    separate.experts = type("QuantizedSwitchLinear", (nn.Module,), {})()  # as mlx-lm calls them
+    assert not reads_all_weights(separate)
+
+
+def test_caches_count_what_is_in_them_and_passes_have_a_share_of_the_bandwidth():
+    keys_and_values, layers, heads, width, size = 2, 4, 2, 16, 4
+    one, constant = keys_and_values * layers * heads * width * size, {}
+    for architecture, depth in (("llama", 10), ("llama", 40), ("mamba", 10), ("mamba", 40)):
+        decoder = Decoder(build(architecture))
+        with at_depth(decoder, depth):
+            found = cache_bytes(decoder)
+        assert decoder.length == 0
+        expected = depth * one if architecture == "llama" else constant.setdefault(1, found)
+        assert 0 < found == pytest.approx(expected, rel=0.01), (architecture, depth)
+    roofline = Roofline(Bandwidth(1000.0, "sum"), weight_bytes=80, cache_bytes=20, depth=5)
+    assert roofline.passes_per_second == 10.0
+    assert roofline.share(passes=5, seconds=1.0) == 0.5
+    assert roofline.share(passes=5, seconds=0.0) is None
+
+
+def linear(slope, step=0.0):
+    """A plain pass takes 10 ms, each further row `slope` of that, a drafted token `step` of it."""
+    points = tuple(CurvePoint(rows, 0.01 * (1 + slope * (rows - 1))) for rows in (1, 2, 4, 8))
+    return PassCurve(9, points, "model", 0.01 * step)
+
+
+def test_what_drafting_can_gain_by_a_curve_between_its_points_and_beyond():
+    curve = linear(0.5)
+    assert [curve.relative(rows) for rows in (1, 3, 8, 10)] == pytest.approx([1, 2, 4.5, 5.5])
+    assert PassCurve(9, (CurvePoint(1, 0.5),)).relative(3) == 3
+    free = linear(0.0)
+    assert free.by_rows.gain(3, acceptance=1.0) == pytest.approx(4.0)
+    assert free.by_rows.gain(3, acceptance=0.5) == pytest.approx(1.875)
+    assert free.best(acceptance=0.9)[0] == 7
+    dear = linear(1.0)  # every row costs a plain pass, as on a CPU with quantized weights
+    assert dear.best(acceptance=1.0)[1] == pytest.approx(1.0)
+    assert dear.best(acceptance=0.5) == (0, 1.0)
+    assert linear(0.0, step=1.0).best(acceptance=0.9) == (0, 1.0)
