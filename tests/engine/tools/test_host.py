@@ -5,15 +5,33 @@ import json
 import os
 import signal
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import anyio
 import httpx2
+import mcp_types as types
 import psutil
 import pytest
+from mcp.shared.message import SessionMessage
 
 from engine.tools.http import LimitedBody
-from engine.tools.protocol import OWN, Call, Cancel, Progress, Restart, Result, Server, Start, State
+from engine.tools.limits import Ended, LimitedStreams, Unreadable
+from engine.tools.protocol import (
+    LONGEST_LINE_BYTES,
+    OWN,
+    RESPONSES,
+    Call,
+    Cancel,
+    Progress,
+    Restart,
+    Result,
+    Server,
+    Start,
+    State,
+)
+from engine.tools.results import LONGEST_RESULT_BYTES, offered, result_text, short, shown
+from tests.support.tools.host_process import HostProcess
 from tests.support.tools.hosted import TIMEOUT_SECONDS, hosted, scripted
 from tests.support.tools.http_server import KEY, http_server
 
@@ -27,7 +45,7 @@ def anyio_backend():
 
 ENDINGS = {
     "done": {
-        **dict.fromkeys(("noise", "ask_bomb", "table", "unheard"), ""),
+        **dict.fromkeys(("noise", "table"), ""),
         **dict.fromkeys(("many_lines", "complain"), "1000000"),
     },
     "failed": {
@@ -299,3 +317,158 @@ async def test_small_events_without_end_are_read_however_they_are_cut(monkeypatc
             await anext(body)
         with pytest.raises(httpx2.StreamError):
             await anext(body)
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """As the Finder starts it: without a terminal, so that a login shell is asked for the path."""
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nexport PATH="/their/bin:$PATH"\neval "$2"\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(shell))
+    monkeypatch.delenv("TERM", raising=False)
+    with closing(HostProcess(tmp_path)) as host:
+        yield host
+
+
+def with_a_child(host):
+    """A stubborn server that has started a child: both, and the rest of the host's children."""
+    assert host.start(scripted("stubborn"))["s"].state == "running"
+    result = host.call("s", "leave_child")
+    path = json.loads(host.call("s", "environment").text)["PATH"]
+    assert path.startswith("/their/bin:")
+    children = psutil.Process(host.process.pid).children(recursive=True)
+    assert int(result.text) in [each.pid for each in children]
+    return children
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("how", ["killed", "end of input", "terminated"])
+def test_nothing_is_left_running(host, how):
+    """And lines that are no commands are named, and the rest is done."""
+    long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
+    host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
+    host.send(Start((), ()), Call("a", "nobody", "x", "{}"), Call("b", OWN, "x", "[]"))
+    for id in ("a", "b"):
+        result = host.next(Result)
+        assert (result.id, result.ending) == (id, "failed")
+    children = with_a_child(host)
+    assert len(children) == 3  # the server, its child, and what ends them if the host cannot
+    match how:
+        case "killed":
+            host.process.kill()
+        case "end of input":
+            host.stdin.close()
+        case "terminated":
+            host.process.terminate()
+    assert host.process.wait(TIMEOUT_SECONDS) in ((0,) if how == "end of input" else (-9, -15))
+    _, alive = psutil.wait_procs(children, TIMEOUT_SECONDS)
+    assert not alive
+
+
+# What a session gets of the messages of a server, and what is shown and read of them
+
+
+def request(id, **params):
+    return SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=id, method="ping", params=params))
+
+
+def response(id, **result):
+    return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
+
+
+def notification(method, **params):
+    return SessionMessage(types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
+
+
+class Ends:
+    """A session's end of the streams, and the server's."""
+
+    def __init__(self):
+        self.heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](1000)
+        writing, self.said = anyio.create_memory_object_stream[SessionMessage](1000)
+        self.session = LimitedStreams(reading, writing)
+        self.streams = (self.heard, reading, writing, self.said)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        for stream in self.streams:
+            stream.close()
+
+    async def pass_on(self, *items):
+        """The messages that a session gets of these, up to a last response."""
+        for item in (*items, response(-1)):
+            await self.heard.send(item)
+        found = []
+        while True:
+            item = await self.session.receive()
+            if getattr(item.message, "id", None) == -1:
+                return found
+            found.append(item.message)
+
+
+async def test_results_of_too_many_values_fail_alone():
+    async with Ends() as ends:
+        few = {"content": [{"type": "text", "text": "a"}] * 2_000}
+        wide = {"content": [{}] * 2_001}
+        deep = {"structuredContent": {"rows": [[1] * 100] * 1_000}}
+        found = await ends.pass_on(response(1, **few), response(2, **wide), response(3, **deep))
+        assert [type(each) for each in found] == [
+            types.JSONRPCResponse, types.JSONRPCError, types.JSONRPCError,
+        ]  # fmt: skip
+        assert [each.id for each in found] == [1, 2, 3]
+
+
+async def test_what_cannot_be_read_fails_its_request_or_all():
+    async with Ends() as ends:
+        for id in (1, 2, 3, 4):
+            await ends.session.send(request(id))
+        assert [each.id for each in await ends.pass_on(Unreadable("long", [2, 7]))] == [2]
+        await ends.pass_on(response(3))
+        assert [each.id for each in await ends.pass_on(Unreadable("long", []))] == [1, 4]
+        assert await ends.pass_on(Unreadable("long", [])) == []
+
+
+async def test_of_what_it_is_told_unasked_little_is_let_through():
+    async with Ends() as ends:
+        junk = [1.5] * 10
+        ping, change, log, progress = await ends.pass_on(
+            request(1, junk=junk),
+            notification("notifications/tools/list_changed", junk=junk),
+            notification("notifications/message", data=junk),
+            notification("notifications/progress", progressToken=1, progress=0.5, junk=junk),
+            notification("notifications/progress", progressToken=1, progress=0.6),
+        )
+        assert ping.params is change.params is log.params is None
+        assert progress.params == {"progressToken": 1, "progress": 0.5}
+
+
+def test_what_is_shown_and_read_has_limits():
+    large = [types.Tool(name=f"t{n}", input_schema={"x": "y" * 90_000}) for n in range(100)]
+    assert 0 < len(offered("s", large)[0]) < 20
+    first = types.Tool(name="first", input_schema={"x": "y" * LONGEST_LINE_BYTES})
+    (found,), _ = offered("s", [first, types.Tool(name="next", input_schema={})])
+    assert found.name == "next"
+    wide = [types.Tool(name=f"t{n}", input_schema={"x": "🙂" * 24_000}) for n in range(100)]
+    state = State("s", "running", offered("s", wide)[0])
+    assert len(RESPONSES.to_line(state)) <= LONGEST_LINE_BYTES
+    text, total = result_text(types.CallToolResult(content=[types.TextContent(text="xé" * 10**6)]))
+    assert total == 3 * 10**6
+    assert len(text.encode()) < LONGEST_RESULT_BYTES + 100
+    assert text.endswith("[cut: the first 1.05 MB of 3.00 MB]")
+    assert short("a\ud800\n b") == "a� b"
+    assert len(shown("x" * 10**6)) == 8000
+    block = types.ResourceLink(name="n" * 10**5, uri="u\n" * 10**5)
+    assert len(result_text(types.CallToolResult(content=[block]))[0]) < 1000
+
+
+async def test_a_server_that_does_not_read_its_answers_is_given_up():
+    async with Ends() as ends:
+        for _ in range(3):
+            await ends.pass_on(*map(request, range(90)))
+            for id in range(90):
+                await ends.session.send(response(id))
+        with pytest.raises(Ended):
+            await ends.pass_on(*map(request, range(101)))

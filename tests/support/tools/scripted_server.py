@@ -18,8 +18,8 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = (
     "echo", "die", "hang", "late", "flood", "many_lines", "big", "complain", "wrong_id", "noise",
     "deep", "error", "refuse", "image", "pieces", "structure", "report", "nothing", "environment",
-    "ask_back", "change", "leave_child", "unheard", "surrogates", "pid", "bomb",
-    "table", "ask_bomb", "hold", "nudge", "release",
+    "ask_back", "change", "leave_child", "surrogates", "pid", "bomb", "table", "hold", "nudge",
+    "release",
 )  # fmt: skip
 
 
@@ -84,10 +84,6 @@ def call(id, name, arguments, meta):
         case "table":
             rows = [[number, "x"] for number in range(10_000)]
             answer(id, structuredContent={"rows": rows})
-        case "ask_bomb":
-            messages = [1.5] * 200_000
-            say(id="z", method="sampling/createMessage", params={"messages": messages})
-            answer(id, text("asked"))
         case "error":
             say(id=id, error={"code": -32000, "message": "no such luck\x1b[31m"})
         case "refuse":
@@ -142,10 +138,6 @@ def call(id, name, arguments, meta):
         case "leave_child":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             answer(id, text(str(child.pid)))
-        case "unheard":
-            for level in range(500):
-                say(method="notifications/message", params={"level": "info", "data": level})
-            answer(id, text("logged"))
         case "surrogates":
             write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[' % id)
             write(b'{"type":"text","text":"\\ud800 \\u0000"}]}}\n')
