@@ -1,12 +1,18 @@
 """The child process, for real, and its parts where a process would only be in the way."""
 
+import ctypes
 import fcntl
+import io
 import json
+import os
 import shutil
 import signal
+import subprocess
+import sys
 import termios
 import time
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +23,7 @@ import pytest
 
 import engine.core.judging
 from engine import device, earlier_answers
+from engine.cli.line_child import LineChild
 from engine.conversation.default_sampling import BALANCED_SMALL
 from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.kept_prefixes import Unkept
@@ -26,10 +33,19 @@ from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
 from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
 from engine.exactness import ANY_ROWS, Exactness
+from engine.pipes import claim_pipes
 from engine.process import host, protocol
-from engine.process.host import CommandQueue, Host, quantized_caches
+from engine.process.host import (
+    CommandQueue,
+    Disconnected,
+    Host,
+    ResponseLines,
+    quantized_caches,
+    read_lines,
+)
 from engine.process.protocol import (
     COMMANDS,
+    RESPONSES,
     Cancel,
     Count,
     Counted,
@@ -52,7 +68,6 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.records import Fit
 from tests.support.engine import tiny
-from tests.support.engine.child import Child
 from tests.support.engine.hosted import all_at_once, hosted, of, queued
 from tests.support.engine.pictures import picture, said
 from tests.support.engine.seeing_folders import write_seeing
@@ -63,6 +78,52 @@ QUESTION = asked("Tell me a story, and a long one.")
 ARCHITECTURES = Path(__file__).parents[2] / "data" / "architectures.json"
 LONG = 3000  # tokens, several seconds' worth
 ALIKE = Exactness(ANY_ROWS, "this device computes every row alike")  # on the CPU
+
+
+TIMEOUT_SECONDS = 120  # for hangs only
+COMMAND = 'exec "$0" -m engine.process.host 2> "$1"'
+
+
+class Child(LineChild):
+    """A child process, and a line to it. `log`: its standard error."""
+
+    def __init__(self, log, environment=None):
+        self.log = log
+        variables = {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {})
+        with mock.patch.dict(os.environ, variables):
+            command = ("sh", "-c", COMMAND, sys.executable, str(log))
+            super().__init__(command, longest_bytes=RESPONSES.longest_bytes)
+        self.process = self._process
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+
+    def send(self, *commands):
+        self.write(b"".join(map(COMMANDS.to_line, commands)))
+
+    def next(self):
+        line = self.line(TIMEOUT_SECONDS)
+        assert line is not None, "the child says nothing"
+        return RESPONSES.read(line)
+
+    def until(self, *kinds):
+        """All responses up to the first of one of these kinds."""
+        responses = [self.next()]
+        while not isinstance(responses[-1], kinds):
+            responses.append(self.next())
+        return responses
+
+    def ask(self, command):
+        self.send(command)
+        return self.until(Done, Failed, Loaded)
+
+    def end(self, seconds=TIMEOUT_SECONDS):
+        """Wait until it has ended; its exit status."""
+        return self.process.wait(seconds)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.stdin.close()
+        self.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +187,7 @@ def written(responses):
 def test_a_race_says_what_lies_behind_a_difference(folder, monkeypatch):
     """Here a fault, which judges drafts by the rows after theirs."""
     compare = engine.core.judging._compare
-    race = replace(generate("g", max_tokens=30), race=True)
+    race = replace(generate("g"), race=True)
     load = Load("1", str(folder), drafter="early-exit", draft_length="3")
     same = hosted([load, race])[-1]
     assert same.fork is None
@@ -151,39 +212,13 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("home")
-def test_measuring_a_pair_is_told(folder):
-    told = hosted(
-        [
-            Load("1", str(folder), "early-exit:1"),
-            SetDrafter("2", measure=True),
-            Load("3", str(folder), "early-exit:1", "3"),
-            SetDrafter("4", measure=True),
-            Load("5", str(folder), "early-exit:1", measure=True),
-        ]
-    )
-    ends = [place for place, each in enumerate(told) if isinstance(each, Loaded)]
-    new, again, fixed = told[: ends[0]], told[ends[0] + 1 : ends[1]], told[ends[1] + 1 : ends[2]]
-    shares = [each.measured for each in new if isinstance(each, Loading)]
-    assert len(shares) == len(new) > 1
-    assert shares[0] == 0.0
-    assert shares == sorted(set(shares))
-    assert shares[-1] <= 1.0
-    assert any(isinstance(each, Loading) and each.measured for each in again)
-    assert [type(each) for each in fixed] == [Loading, Unloaded], "nothing is measured"
-    refused, *afresh = told[ends[2] + 1 :]
-    assert isinstance(refused, Failed)
-    assert any(isinstance(each, Loading) and each.measured for each in afresh)
-
-
 def test_the_drafter_can_be_changed(child, folder):
-    plain = written(child.ask(generate("g1", max_tokens=40)))
+    plain = written(child.ask(generate("g1")))
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
         before, after = child.ask(SetDrafter("d", drafter, length))
         assert isinstance(before, Loading)
         assert (after.drafter, after.draft_length) == (drafter, length or "3")
-        responses = child.ask(generate("g2", max_tokens=40))
+        responses = child.ask(generate("g2"))
         assert written(responses) == plain
         assert responses[-1].stats.proposed > 0 or drafter == "lookup"
     for bad in (SetDrafter("d", "nonsense"), SetDrafter("d", "none", "17")):
@@ -336,7 +371,7 @@ ENDS = (
 )
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS, ids=["input", "SIGTERM", "quit"])
 def test_it_ends_with_its_input_and_when_it_is_told(end, fresh, folder):
     answers = (generate(id, max_tokens=LONG) for id in ("g1", "g2"))
@@ -519,3 +554,81 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(folder, kept, monke
     assert not kept()
     assert told[-1] == Kept("k", (Unkept.LAYERS.value,))
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1
+
+
+def test_prints_do_not_reach_the_protocol(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    saved = [os.dup(descriptor) for descriptor in (0, 1)]
+    pipes = [os.pipe() for _ in saved]
+    try:
+        os.write(pipes[0][1], b"command\n")
+        os.close(pipes[0][1])
+        os.dup2(pipes[0][0], 0)
+        os.dup2(pipes[1][1], 1)
+        commands, responses = claim_pipes()
+        assert sys.stdout is sys.stderr  # whose encoding takes every character
+        print("from Python", flush=True)
+        os.write(1, b"from C\n")
+        library = ctypes.CDLL(None)
+        library.puts(b"from C's own buffer")
+        library.fflush(None)
+        subprocess.run(["echo", "from a program"], check=True)
+        ResponseLines(responses).send(Failed("g", "m", "r"))
+        assert os.read(0, 100) == b""
+        assert commands.read() == b"command\n"
+        commands.close()
+        responses.close()
+    finally:
+        for descriptor, copy in enumerate(saved):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(pipes[0][0])
+        os.close(pipes[1][1])
+    with os.fdopen(pipes[1][0], "rb") as pipe:
+        assert RESPONSES.read(pipe.read()) == Failed("g", "m", "r")
+
+
+def test_lines_that_are_too_long_come_broken_off(monkeypatch):
+    monkeypatch.setattr(protocol, "LONGEST_LINE_BYTES", 8)
+    stream = io.BytesIO(b"longest\ntoo long\nfar too long\nnext\nunended")
+    lines = (b"longest\n", b"too long\n", b"far too l", b"next\n", b"unended")
+    assert tuple(read_lines(stream)) == lines
+
+
+def test_lines_from_two_threads_stay_whole():
+    read, write = os.pipe()
+    with (
+        os.fdopen(read, "rb") as source,
+        os.fdopen(write, "wb") as sink,
+        ThreadPoolExecutor() as threads,
+    ):
+        output = ResponseLines(sink)
+        texts = [Text(str(number), "é" * 20_000) for number in range(2)]
+        for text in texts:
+            threads.submit(lambda text=text: [output.send(text) for _ in range(20)])
+        for _ in range(40):
+            assert RESPONSES.read(source.readline()) in texts
+
+
+def test_a_closed_pipe_is_gone_and_an_inbox_stops_when_nobody_reads():
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as sink:
+        with pytest.raises(Disconnected):
+            ResponseLines(sink).send(Unloaded("1"))
+        queue = CommandQueue(ResponseLines(sink).send)
+        queue.read(io.BytesIO(b"nonsense\n" + COMMANDS.to_line(Unload("1"))))
+    quitting = CommandQueue(pytest.fail)
+    quitting.read(io.BytesIO(COMMANDS.to_line(Quit()) + COMMANDS.to_line(Unload("1"))))
+    for each in (queue, quitting):  # nothing is taken after quit either
+        assert each.stopped
+        assert each.take() is None
+
+
+def test_a_wish_lasts_as_long_as_its_command():
+    queue = queued([Unload("1"), Cancel("1"), Hurry("1")], pytest.fail)
+    assert (queue.cancelled("1"), queue.hurried("1")) == (True, True)
+    queue.note(Unloaded("1"))
+    queue.read(io.BytesIO(COMMANDS.to_line(Cancel("1"))))  # too late
+    queue.stopped = False
+    assert (queue.cancelled("1"), queue.hurried("1")) == (False, False)

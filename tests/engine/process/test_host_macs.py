@@ -2,12 +2,14 @@
 that has rank 0 do what it is asked for."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from engine.cluster.states import RankState
+from engine.conversation.loading import load
 from engine.core.decoder import Decoder
 from engine.events import Done, Failed, Stats, Text
 from engine.process import led
@@ -29,18 +31,54 @@ from engine.process.protocol import (
 from engine.request import Prompt, Request, asked
 from models.drafters.folders import DrafterFolder
 from models.errors import Problem
+from models.memory.machine import Machine
 from models.memory.model_size import weigh
+from models.memory.shares import plan
 from models.model_folder import ModelFolder
 from tests.support.engine.hosted import all_at_once, hosted, of
 from tests.support.engine.launched import hostfile
-from tests.support.engine.scripted_cluster import FULL, ScriptedCluster, Torn
 from tests.support.engine.tiny import write_folder
 
 LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
 
 
+FULL = Problem("There is no room for it.", "Draft with lookup.")
+
+
 class Ended(BaseException):
     """The process has ended."""
+
+
+class Torn(BaseException):
+    """The process has ended, in the middle of a pass."""
+
+
+class FarDecoder(Decoder):
+    """Reads as if others had a part in it."""
+
+
+class ScriptedCluster:
+    """Stands in for a `Cluster` of two Macs: what rank 0 loads on them is loaded here. Attributes:
+    `rooms`, what there was to be room for; `drafting`, what was to draft later; `over`, whether the
+    ranks are out of step."""
+
+    ranks, over, plan = (RankState(0, "here", "ready"), RankState(1, "there", "ready")), False, None
+
+    def __init__(self):
+        self.rooms, self.drafting = [], []
+
+    def load(self, folder, *, make_room, mode=None, **room):
+        make_room()
+        self.rooms.append(room)
+        mac = Machine("Mac", 1 << 33, 1 << 33, unified=True)
+        self.plan = plan(folder, [mac] * 2, mode=mode, **room)
+        return replace(load(folder), decoder=FarDecoder)
+
+    def draft_with(self, drafter, *, cache_bits=None):
+        self.drafting.append(drafter)
+
+    def torn(self, error):
+        raise Torn(str(error))
 
 
 @pytest.fixture(scope="module")

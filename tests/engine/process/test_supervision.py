@@ -1,9 +1,15 @@
 """When a child is due, in whatever order requests, starts and ends come. No process."""
 
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from engine.process.interrupts import Interrupted, noting, stoppable, uninterrupted
 from engine.process.supervision import GRACE_SECONDS, Death, Supervisor, grace_seconds, how_it_ended
 
 PAUSES = (0.5, 1.0, 4.0)
@@ -120,3 +126,72 @@ def test_how_a_process_ended_and_how_much_time_it_has_to_end():
     sizes = [0, 5 * 10**9, 15 * 10**9, 20 * 10**9, 70 * 10**9]  # of its models
     assert [grace_seconds(size) for size in sizes] == [GRACE_SECONDS, 5, 7.5, 10, 10]
     assert [grace_seconds(size, 1.5) for size in sizes] == [1.5, 2.5, 7.5, 10, 10]
+
+
+# Requests to end, once and twice, and between two steps
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_the_second_acts(number):
+    acted = []
+    before = signal.signal(number, lambda received, _: acted.append(received))
+    try:
+        with stoppable() as interruption:
+            interruption.check()
+            assert not interruption()
+            signal.raise_signal(number)
+            assert interruption()
+            assert interruption.signal == number
+            with pytest.raises(Interrupted):
+                interruption.check()
+            assert acted == []
+            signal.raise_signal(number)
+            assert acted == [number]
+        signal.raise_signal(number)
+        assert acted == [number, number], "the handler is not put back"
+        with noting(number) as interruption:
+            for _ in range(3):
+                signal.raise_signal(number)
+            assert interruption.signal == number
+        assert acted == [number, number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_an_interrupt_comes_at_the_end_of_a_step_and_to_the_main_thread_alone():
+    before, done = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("all of it")
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
+    with uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        1 / 0  # noqa: B018
+    assert signal.getsignal(signal.SIGINT) is before
+
+    def work():
+        with uninterrupted():
+            return signal.getsignal(signal.SIGINT)
+
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(work).result() is before
+
+
+def test_a_process_ends_with_a_parent_that_is_killed():
+    """The child inherits standard error: that it closes says that the child is gone, too."""
+    child = (
+        "from engine.process.interrupts import end_with_parent; from threading import Event; "
+        "end_with_parent(); print(1, flush=True); Event().wait()"
+    )
+    parent = (
+        "import os, subprocess, sys; "
+        f"child = subprocess.Popen((sys.executable, '-c', {child!r}), stdin=-1, stdout=-1); "
+        "child.stdout.readline(); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stderr == b""

@@ -27,14 +27,12 @@ def hostfile(folder, names=(HERE, HERE)):
     return path
 
 
-def stand_in_for_ssh(folder, *, there=""):
+def stand_in_for_ssh(folder):
     """Put a program in the place of ssh, with a pseudoterminal as that of `ssh -tt`. Returns the
-    PATH on which it is found. `there`: Python code with which programs begin on the other Macs."""
-    (folder / "sitecustomize.py").write_text(there)
+    PATH on which it is found."""
     program = folder / "ssh"
     program.write_text(
-        f"#!/bin/sh\nexport PYTHONPATH={folder}\n"
-        'for word; do last="$word"; done\n'
+        '#!/bin/sh\nfor word; do last="$word"; done\n'
         'case "$*" in *-tt*) exec script -qefc "$last" /dev/null ;; esac\n'
         'exec sh -c "$last"\n'
     )
