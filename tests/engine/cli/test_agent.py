@@ -88,26 +88,18 @@ def scripted(monkeypatch):
 OURS = {"id": "tiny-4bit", "owned_by": "slipstream", "context_length": 512}
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("program", ["codex", "claude"])
-def test_it_is_started_with_the_server_that_runs(run, install, program):
-    record = install(program)
-    with listing([OURS]) as port:
-        ended = run("agent", program, "--port", port, "--", "--continue", "why?")
-        expected = agents(Server(f"http://127.0.0.1:{port}", "tiny-4bit", context=512))[program]
-    assert ended.code == 7
-    found = recorded(record)
-    assert found["arguments"] == [*expected.arguments, "--continue", "why?"]
-    assert expected.variables.items() <= found["environment"].items()
-    assert "tiny-4bit" in ended.err
-    assert "the agent is here" in ended.err
-
-
-def test_a_server_with_a_key_is_shown_ours(run, install):
+def test_it_is_started_with_the_server_that_runs_and_shows_it_our_key(run, install):
     record, key = install("claude"), read_key(default_key_file())
     with listing([OURS], key=key) as port:
-        assert run("agent", "claude", "--port", port).code == 7
-    assert recorded(record)["environment"]["ANTHROPIC_AUTH_TOKEN"] == key
+        ended = run("agent", "claude", "--port", port, "--", "--continue", "why?")
+        server = Server(f"http://127.0.0.1:{port}", "tiny-4bit", key=key, context=512)
+    expected, found = agents(server)["claude"], recorded(record)
+    assert ended.code == 7
+    assert found["arguments"] == [*expected.arguments, "--continue", "why?"]
+    assert expected.variables.items() <= found["environment"].items()
+    assert found["environment"]["ANTHROPIC_AUTH_TOKEN"] == key
+    assert "tiny-4bit" in ended.err
+    assert "the agent is here" in ended.err
     with listing([OURS], key="another one, by far") as port:
         refused = run("agent", "claude", "--port", port)
     assert (refused.code, "--key-file" in refused.err) == (2, True)

@@ -4,17 +4,26 @@ import json
 import resource
 import shutil
 import signal
+from contextlib import closing
+from io import StringIO
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from filelock import FileLock
 from rich.console import Console
 
-from engine.cli.chat import TerminalChat, save
+from engine.cli.attaching import Attachments, read_attached
+from engine.cli.chat import TerminalChat, save, typed_path
 from engine.cli.sessions import show_remarks
+from engine.conversation import kept_blocks
+from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.conversation.loading import load
+from engine.conversation.pair import make_policy
 from engine.conversation.session import Session
-from engine.draft_length.policy import Automatic
+from engine.documents import Document, Section
+from engine.documents.reading import Cancelled
+from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling, chat
 from engine.stretches import Stretch
@@ -22,8 +31,11 @@ from models.errors import Problem
 from models.in_words import clean
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
-from tests.support.engine.ended import change_json
-from tests.support.engine.terminal import Table
+from tests.support.engine.ended import assert_refused, change_json
+from tests.support.engine.helpers import Scripted
+from tests.support.engine.pictures import VOCABULARY, picture, said, seeing, seeing_tokenizer
+from tests.support.engine.sessions import loaded
+from tests.support.engine.tiny import shallow
 
 # Refuses what the templates of some well-known models refuse.
 STRICT_TEMPLATE = (
@@ -37,6 +49,111 @@ STRICT_TEMPLATE = (
 )
 
 
+SHORT = Request(max_tokens=12)
+
+
+class Watched(Session):
+    """Answers in this process as a `ChildSession` does. Keeps its events, and presses a key after
+    those that `press` picks: Ctrl-C, if the signal is not another."""
+
+    def __init__(self, target, **options):
+        super().__init__(target, policy=Fixed(3), **options)
+        self.context_length = target.context_length
+        self.answers = []
+        self.press = lambda event: False
+        self.signal = signal.SIGINT
+
+    def answer(self, messages, *args, **options):
+        events = super().answer(messages, *args, **options)
+        self.answers.append([])
+        return self._watch(events)
+
+    def count(self, messages):
+        return len(self.encode(chat(messages)))
+
+    def count_text(self, text):
+        return len(self.target.tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+    def keep(self, cancelled):
+        return ()
+
+    def draft(self, *, drafter=None, draft_length=None):
+        if drafter is not None:
+            self.use_drafter(drafter)
+        if draft_length is not None:
+            self.policy = make_policy(draft_length)
+        return " ".join(remark.value for remark in self.calibrate())
+
+    def _watch(self, events):
+        for event in events:
+            self.answers[-1].append(event)
+            if self.press(event):
+                signal.raise_signal(self.signal)
+            yield event
+
+
+class Table:
+    """A chat, its session and all that it printed.
+
+    `files`: what `/attach` and `/image` read, by name, instead of the disk.
+    """
+
+    def __init__(self, target, *, system="", request=SHORT, files=None, **options):
+        self.session = Watched(target, **options)
+        session = self.session
+        self.file = StringIO()
+        self.files = files or {}
+        console = Console(file=self.file, width=200)
+        self.attachments = Attachments(session, console)
+        readers = {} if files is None else {"read": self._read, "see": self._read}
+        self.chat = TerminalChat(
+            session, console, request, self.attachments, system=system, **readers
+        )
+
+    def _read(self, path, *_, **options):
+        if path.name not in self.files:
+            raise Problem(f"{path.name} was not found.", "Look for it.")
+        return self.files[path.name]
+
+    def say(self, *lines):
+        """Run the chat on these lines, then the end of the input; returns what it printed."""
+        place, rest = self.file.tell(), iter(lines)
+
+        def read():
+            line = next(rest, EOFError)
+            if isinstance(line, str):
+                return line
+            raise line
+
+        handler = signal.getsignal(signal.SIGINT)
+        self.chat.run(read)
+        assert signal.getsignal(signal.SIGINT) is handler
+        self.file.seek(place)
+        printed = self.file.read()
+        assert "\x1b" not in printed
+        return printed
+
+    @property
+    def messages(self):
+        return self.chat.messages
+
+    @property
+    def roles(self):
+        return [message.role for message in self.messages]
+
+    @property
+    def done(self):
+        """The end of the last answer."""
+        done = self.session.answers[-1][-1]
+        assert isinstance(done, Done)
+        return done
+
+    @property
+    def asked(self):
+        """The user's messages, as the model got them."""
+        return [message for message in self.messages if message.role == "user"]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
@@ -45,21 +162,21 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def target(folder):
+def model(folder):
     return load(ModelFolder(folder))
 
 
 @pytest.fixture
-def table(target):
-    return Table(target, drafter="lookup")
+def table(model):
+    return Table(model, drafter="lookup")
 
 
 # Answers
 
 
-def test_an_answer_is_shown_and_kept(table, target):
+def test_an_answer_is_shown_and_kept(table, model):
     printed = table.say("  hello  ")
-    events = list(Session(target).answer([ChatMessage("user", "hello")], Request(max_tokens=12)))
+    events = list(Session(model).answer([ChatMessage("user", "hello")], Request(max_tokens=12)))
     answer = "".join(event.delta for event in events if isinstance(event, Text))
     assert answer
     assert table.messages == [ChatMessage("user", "hello"), ChatMessage("assistant", answer)]
@@ -91,14 +208,14 @@ def test_lines_that_ask_nothing(table):
     assert table.session.answers == []
 
 
-def test_regenerate_keeps_one_copy_and_draws_another_when_sampling(table, target):
+def test_regenerate_keeps_one_copy_and_draws_another_when_sampling(table, model):
     table.say("hello", "more")
     before = list(table.messages)
     table.say("/regenerate", "/regenerate")
     assert table.messages == before, "greedy decoding gives the same answer again"
     assert len(table.session.answers) == 4
     assert table.done.stats.prompt_tokens == len(table.session.encode(chat(before[:3])))
-    table = Table(target, request=Request(sampling=Sampling(temperature=1.0), max_tokens=12))
+    table = Table(model, request=Request(sampling=Sampling(temperature=1.0), max_tokens=12))
     answers = set()
     for line in ("hello", "/regenerate", "/regenerate"):
         table.say(line)
@@ -186,23 +303,6 @@ def test_save_to_no_file(table, tmp_path, monkeypatch):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_two_chats_that_are_saved_at_once_do_not_replace_each_other(tmp_path, monkeypatch):
-    path, write, refused = tmp_path / "chat.md", Path.write_bytes, []
-
-    def during_another(partial, data):
-        monkeypatch.undo()
-        try:
-            save([ChatMessage("user", "theirs")], path)
-        except Problem as problem:
-            refused.append(problem)
-        return write(partial, data)
-
-    monkeypatch.setattr(Path, "write_bytes", during_another)
-    save([ChatMessage("user", "ours")], path)
-    assert len(refused) == 1
-    assert "ours" in path.read_text()
-
-
 # Errors
 
 
@@ -212,6 +312,7 @@ def test_an_error_keeps_the_conversation(table):
     before = list(table.messages)
     for line in (
         "/drafter",
+        *(f"/{each}" for each in ("attach", "attachments 3", "attachments x", "passages", "image")),
         "/drafter nonsense",
         "/drafter early-exit:99",
         "/drafter ./" + "x" * 300,
@@ -326,3 +427,215 @@ def test_an_empty_answer_leaves_a_conversation(folder, tmp_path):
     assert not any(event.delta for event in table.session.answers[-1] if isinstance(event, Text))
     assert "alternate" not in table.say("more")
     assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
+
+
+SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
+
+
+def made(name, subjects, words):
+    texts = [f"About {subject}. " + "a " * words for subject in subjects]
+    sections = tuple(Section("page", i, text.strip()) for i, text in enumerate(texts, start=1))
+    return Document(name, "pdf", name, sections)
+
+
+NOTE = made("note.pdf", ["zebras"], 20)
+LONG = made("long.pdf", SUBJECTS, 215)  # 3,600 bytes, which are tokens here
+ATTACHED = {document.name: document for document in (NOTE, LONG)}
+ANSWERS = [ord("j") + place % 7 for place in range(9000)]  # no letter of a document's words
+
+
+@pytest.fixture
+def desk(tokenizer):
+    """Of a target that reads thousands of tokens in no time: what it writes depends on none."""
+    desk = Table(loaded(Scripted(ANSWERS), tokenizer), files=ATTACHED)
+    yield desk
+    desk.attachments.close()
+
+
+def subjects_of(message):
+    """Those of the documents in a message."""
+    return {subject for subject in SUBJECTS if f"About {subject}" in message.content}
+
+
+def test_a_file_goes_with_the_next_message_and_stays_there(desk):
+    desk.session.press = lambda event: isinstance(event, Prefill)
+    desk.say("/attach note.pdf", "Why?")
+    assert desk.chat.messages == []
+    desk.session.press = lambda event: False
+    assert "1. note.pdf, 1 page, attached to the next message" in desk.say("/attachments")
+    desk.say("Why?", "And then?")
+    assert NOTE.text in desk.asked[0].content
+    assert desk.asked[0].content.endswith("Why?")
+    assert desk.asked[1].content == "And then?"
+    desk.say("/system be nice", "Why?")
+    assert NOTE.text in desk.asked[0].content
+
+
+def test_of_a_long_file_each_question_gets_its_passages(desk):
+    assert "only passages" not in desk.say("/attach note.pdf", "Summarize it")
+    desk.say("/system")
+    printed = desk.say("/attach long.pdf", "Tell me of dragons")
+    for part in ("3 passages of 8", ": dragons", " to read", "only passages of long.pdf"):
+        assert part in printed
+    assert subjects_of(desk.asked[0]) >= {"dragons"}
+    assert "guitars" not in subjects_of(desk.asked[0])
+    before = list(desk.chat.messages)
+    desk.say("/regenerate")
+    assert desk.chat.messages == before
+    assert "only passages" not in desk.say("Tell me of guitars")
+    assert desk.chat.messages[:2] == before
+    assert "guitars" in subjects_of(desk.asked[1])
+    assert "dragons" not in subjects_of(desk.asked[1])
+    listed = desk.say("/attachments")
+    for line in ("1. note.pdf, 1 page, whole", "2. long.pdf, 8 pages, "):
+        assert line in listed
+    shown = desk.say("/attachments 2")
+    assert "About dragons" in shown
+    assert "About bridges" not in shown
+    desk.say("/system", "/passages Tell me of dragons")
+    assert "dragons" in subjects_of(desk.asked[0]) < {*SUBJECTS}
+
+
+def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer):
+    target = loaded(Scripted(ANSWERS), tokenizer, context=1500)
+    files = {"note.pdf": made("note.pdf", ["zebras"], 150)}
+    desk = Table(target, request=Request(max_tokens=12, overflow="rolling"), files=files)
+    desk.say("/attach note.pdf", "Why?", "a " * 280)
+    assert "left out" in desk.say("b " * 300)
+    desk.say("And zebras?")
+    assert "About zebras" in desk.asked[-1].content
+    desk.attachments.close()
+
+
+def test_of_a_file_that_is_slow_to_read_passages_are_offered(tokenizer):
+    file = StringIO()
+    session = Watched(loaded(Scripted(ANSWERS), tokenizer))
+    with closing(Attachments(session, Console(file=file, width=200), [LONG])) as attachments:
+
+        def written(**options):
+            request = Request(max_tokens=12)
+            return attachments.write(
+                "Tell me of dragons", request, before=[], more=False, **options
+            )
+
+        written()
+        assert "to read" not in file.getvalue()
+        from_disk = Prefill("", 500, 1500, 500, 9.0)
+        attachments.learn([from_disk, Prefill("", 1500, 1500, 500, 19.0)])
+        assert subjects_of(written()) == {*SUBJECTS}
+        for part in ("whole, ", "about 35 s to read", "--passages", ": about 20 s"):
+            assert part in file.getvalue()
+        assert "dragons" in subjects_of(written(passages=True)) < {*SUBJECTS}
+
+
+def test_what_was_copied_is_told(tokenizer):
+    file = StringIO()
+    session = Session(loaded(Scripted(ANSWERS), tokenizer))
+    attachments = Attachments(session, Console(file=file, width=200), [NOTE, LONG])
+    attachments.show_copied("It says nothing of the kind.")
+    assert file.getvalue() == ""
+    attachments.show_copied("About zebras. a a a a a a a a")
+    assert "100 % word for word: note.pdf" in file.getvalue()
+
+
+def test_what_nobody_sees_in_a_file_is_told_and_reading_can_be_interrupted():
+    console = Console(file=StringIO(), width=200)
+    scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
+    assert read_attached(Path("scan.pdf"), console, lambda path, **_: scanned) is scanned
+    assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in console.file.getvalue()
+
+    def read(path, *, cancelled, progress):
+        assert not cancelled()
+        signal.raise_signal(signal.SIGINT)
+        assert cancelled()
+        raise Cancelled
+
+    with pytest.raises(Problem):
+        read_attached(Path("a.pdf"), console, read)
+
+
+def test_a_path_as_terminals_drop_it(tmp_path):
+    file = tmp_path / "my file's.txt"
+    file.touch()
+    escaped = str(file).replace(" ", r"\ ").replace("'", r"\'")
+    for text in (str(file), escaped, f'"{file}"'):
+        assert typed_path(text) == file
+    assert typed_path('no "such') == Path('no "such')
+
+
+# Pictures
+
+
+def shown(desk):
+    return [message.pictures for message in desk.asked]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return [picture(tmp_path, number) for number in range(2)]
+
+
+def test_a_picture_goes_with_the_next_message_that_is_shown(pictures, tmp_path):
+    tokenizer = seeing_tokenizer(tmp_path / "tokenizer")
+    sighted = seeing(shallow("llama", vocabulary=VOCABULARY), tokenizer, "llama")
+    files = {f"{number}.jpg": each for number, each in enumerate(pictures)}
+    desk = Table(sighted, files=files)
+    desk.say("So?")
+    assert "0.jpg: 12 x 8 pixels, 8 tokens" in desk.say("/image 0.jpg", "/regenerate")
+    assert shown(desk) == [()]
+    desk.say("And?", "/image 1.jpg", "/image 0.jpg", "Those?", "/regenerate")
+    assert shown(desk) == [(), (pictures[0],), (pictures[1], pictures[0])]
+    object.__setattr__(sighted, "tower", None)
+    blind = Table(sighted, files=files)
+    assert "cannot see" in blind.say("/image 0.jpg", "So?")
+    assert shown(blind) == [()]
+    desk.attachments.close()
+    blind.attachments.close()
+
+
+def test_a_chat_is_saved_with_its_pictures(tmp_path, pictures):
+    messages = [said("So?", pictures[0]), said("It is.", role="assistant")]
+    save(messages, tmp_path / "chat.json")
+    shown, text = json.loads((tmp_path / "chat.json").read_text())["messages"][0]["content"]
+    assert shown["image_url"]["url"].startswith("data:image/png;base64,")
+    assert text == {"type": "text", "text": "So?"}
+    save(messages, tmp_path / "chat.md")
+    assert (tmp_path / "chat.md").read_text().startswith("**user**\n\n*a picture*\n\nSo?\n")
+
+
+# The commands
+
+
+@pytest.mark.usefixtures("read_here")
+def test_files_of_the_command_line(generate, run, asked, pictures, tmp_path):
+    file = tmp_path / "note.txt"
+    file.write_text("About zebras.")
+    ended = generate("--attach", file, "--image", pictures[0].path)
+    assert ended.code == 0, ended.err
+    assert "note.txt: whole, " in ended.err
+    assert "12 x 8 pixels" in ended.err
+    assert "to read" not in ended.err  # nothing was measured yet
+    load, generation, _ = asked
+    assert load.fitting
+    (message,) = generation.prompt.messages
+    assert "About zebras." in message.content
+    assert [(each.width, each.height) for each in message.pictures] == [(12, 8)]
+    assert len(generation.request.keep_as) == 1
+    asked.clear()
+    assert_refused(generate("--passages"), "--attach")
+    lacking = tmp_path / "lacking.pdf"
+    for command in (("generate", "--prompt", "Why?"), ("chat",)):
+        assert_refused(run(*command, "--attach", lacking), "lacking.pdf")
+    assert asked == []  # it is looked for before a model is loaded
+
+
+def test_what_is_kept_on_disk_is_told_and_deleted(run):
+    place = kept_blocks_folder()
+    (KeptBlocks(place).begin(("a" * 64,)) / f"{'b' * 64}.safetensors").write_bytes(b"kept")
+    assert f"4 bytes in {place}" in run("cache").out
+    lock = place.with_name(f".{place.name}.lock")
+    with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
+        assert_refused(run("cache", "--clear"), "another program")
+    for _ in range(2):
+        assert run("cache", "--clear").code == 0
+        assert not place.exists()

@@ -6,10 +6,9 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-from rich.console import Console
 
 from engine.bench.machine import this_machine
-from engine.bench.measure import CurvePoint, PassCurve, curve_of
+from engine.bench.measure import CurvePoint, PassCurve
 from engine.cli import doctor
 from engine.cli.doctor import (
     Check,
@@ -23,7 +22,6 @@ from engine.cli.doctor import (
     check_load,
     check_version,
     diagnose,
-    show_check,
     starter_if_here,
 )
 from engine.conversation.template_abilities import TemplateAbilities
@@ -88,20 +86,6 @@ def test_what_a_busy_machine_measures_is_not_believed(target, monkeypatch):
     assert found.checks[-1].symptom is Symptom.BUSY
 
 
-def test_a_curve_is_of_the_pair_alone():
-    # A calibration tells what copying costs, whoever drafts.
-    passes = PassCosts(24, (1, 4), (0.05, 0.06))
-    drafts = (DraftCosts("lookup", 0.001, 0.0), DraftCosts("head", 0.002, 0.003))
-    points = (CurvePoint(1, 0.05), CurvePoint(4, 0.06))
-    for drafters, costs in (
-        (["lookup", "head"], ("head", 0.005)),
-        (["lookup"], ("lookup", 0.001)),
-        (["none"], ()),
-    ):
-        found = curve_of(Calibration(passes, drafts), drafters)
-        assert found == PassCurve(24, points, *costs), drafters
-
-
 @pytest.mark.usefixtures("known")
 def test_a_pair_that_does_not_work_says_why(target, tmp_path, monkeypatch):
     exact = Exactness(0, why="layer 1 of 2 gives 2 rows other bits", kernel="our kernel: off")
@@ -152,15 +136,6 @@ def test_the_command_ends_with_0_or_1(target, tmp_path, run):
     assert ended.code == 1
     assert "✗ target" in ended.out
     assert "→ " in ended.out
-
-
-def test_lines_are_printed_as_they_are(capsys):
-    console = Console(width=40)
-    show_check(Check("chip", "an [odd] one " + "x" * 60), console)
-    show_check(Symptom.REFUSED.found("mlx", "old", remedy="[do] this"), console)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "✓ chip       an [odd] one " + "x" * 60
-    assert lines[1:] == ["! mlx        old", "             → [do] this"]
 
 
 def test_each_symptom_is_told_from_what_is_right():

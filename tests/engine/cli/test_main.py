@@ -1,33 +1,33 @@
 """The command line: what it prints, and where; and what it refuses."""
 
 import io
-import json
 import os
-import pty
-import select
 import shutil
-import signal
-import subprocess
 import sys
+from dataclasses import fields, replace
 from importlib import metadata
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from tokenizers import Tokenizer
+from typer.testing import CliRunner
 
-from engine.cli.main import main
+from engine.cli.main import app, main
+from engine.cli.options import AnswerOptions, ModelOptions
 from engine.conversation.stats import tally
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Prefill
-from engine.process.protocol import Generate, Keep, Load
-from engine.request import ChatMessage, Grammar, Request, Sampling, chat
+from engine.process.protocol import Generate, Keep, Load, Macs, Memory
+from engine.request import BALANCED, ChatMessage, Grammar, Request, Sampling, chat
+from engine.server import running
+from models.errors import Problem
 from models.in_words import clean
+from models.model_folder import ModelFolder
 from tests.support.engine.ended import (
     END,
     HOSTILE,
     PROMPT,
-    ROOT,
     assert_refused,
     change_json,
     committed,
@@ -36,8 +36,6 @@ from tests.support.engine.ended import (
     text_of,
     unlike_refusal,
 )
-
-# Answers
 
 
 def test_json_is_the_events_of_the_answer(generate, target, drafter):
@@ -107,36 +105,6 @@ def test_options_reach_the_request_and_a_dash_reads_the_prompt(
         assert_refused(generate("--prompt", "-"), word)
 
 
-# What reaches the terminal
-
-
-@pytest.mark.usefixtures("asked")
-def test_a_terminal_gets_colours_unless_it_wants_none(generate, monkeypatch):
-    piped = generate().out
-    assert "\x1b" not in piped
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert generate().out == piped  # a file has no cursor to move
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert "\x1b[" in generate().out
-    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            assert generate().out == piped, name
-
-
-# The other commands
-
-
-def read_until(terminal, *words, times=1):
-    """Read what comes from the terminal until each of `words` did, so often."""
-    seen = b""
-    while not all(seen.count(word) >= times for word in words):
-        ready, _, _ = select.select([terminal], [], [], 120)
-        assert ready, f"nothing more came after {seen[-300:]!r}"
-        seen += os.read(terminal, 1 << 16)
-
-
 def test_a_reader_that_has_gone_ends_a_command_silently(monkeypatch, capfd):
     reading, writing = os.pipe()
     os.close(reading)
@@ -145,39 +113,6 @@ def test_a_reader_that_has_gone_ends_a_command_silently(monkeypatch, capfd):
         with pytest.raises(SystemExit) as ended:
             main(["models", "list"])
     assert (ended.value.code, capfd.readouterr().err) == (1, "")
-
-
-@pytest.mark.slow
-def test_chat_on_a_real_terminal_survives_an_interrupt(target, tmp_path):
-    saved = tmp_path / "chat.json"
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "engine", "chat", "--target", target, "--max-tokens", "4000"],
-        cwd=ROOT,
-        env=environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    try:
-        read_until(ours, b"> ")
-        os.write(ours, b"tell me more\r")
-        read_until(ours, b"\x1b[?7h", times=20)  # drawn that often, it has begun to answer
-        process.send_signal(signal.SIGINT)
-        read_until(ours, b"tokens/s", b"\n> ")
-        os.write(ours, f"/save {saved}\r".encode())
-        read_until(ours, b"Saved to")
-        os.write(ours, b"/quit\r")
-        assert process.wait(timeout=60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    messages = json.loads(saved.read_text())["messages"]
-    assert [message["role"] for message in messages] == ["user", "assistant"]
-    assert messages[1]["content"]
 
 
 def test_a_fault_of_our_own_is_not_taken_for_the_users(generate, monkeypatch):
@@ -192,45 +127,23 @@ def test_a_fault_of_our_own_is_not_taken_for_the_users(generate, monkeypatch):
 # One line for everything that goes wrong, exit code 2, and nothing left behind
 
 
-def _gone(name):
-    return lambda folder: (folder / name).unlink()
-
-
-def _holding(name, data):
-    return lambda folder: (folder / name).write_bytes(data)
-
-
-def _configured(**changes):
-    return lambda folder: change_json(folder / "config.json", **changes)
-
-
-def _templated(template):
-    return lambda folder: change_json(folder / "tokenizer_config.json", chat_template=template)
-
-
-WEIGHTS = "model.safetensors"
-BROKEN = {
-    "no config": (_gone("config.json"), ("config.json",)),
-    "truncated": (lambda at: os.truncate(at / WEIGHTS, 50_000), ("damaged", "again")),
-    "empty tokenizer": (_holding("tokenizer.json", b"{}"), ("cannot be loaded",)),
-    "hostile architecture": (_configured(model_type="x\x1b[2J\u202e\ny"), ("cannot be loaded",)),
-    "other shapes": (_configured(hidden_size=32), ("shape",)),
-    "a word for an end": (_configured(eos_token_id="x"), ("cannot be loaded",)),
+CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
+LOOKS_AROUND = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
+BROKEN = {  # a file, what becomes of it or changes in it, and what is said of it
+    "no config": (CONFIG, None, ("config.json",)),
+    "truncated": ("model.safetensors", 50_000, ("damaged", "again")),
+    "empty tokenizer": ("tokenizer.json", b"{}", ("cannot be loaded",)),
+    "hostile name": (CONFIG, {"model_type": "x\x1b[2J\u202e\ny"}, ("cannot be loaded",)),
+    "other shapes": (CONFIG, {"hidden_size": 32}, ("shape",)),
+    "a word for an end": (CONFIG, {"eos_token_id": "x"}, ("cannot be loaded",)),
     "template that refuses": (
-        _templated("{{ raise_exception('no\x1b[2J\\nnever\\n') }}"),
+        *(TOKENIZER, {"chat_template": "{{ raise_exception('no\x1b[2J\\nnever\\n') }}"}),
         ("template", "never"),
     ),
-    "template that looks around": (
-        _templated("{{ ''.__class__.__mro__[1].__subclasses__() }}"),
-        ("template", "unsafe"),
-    ),
-    "code of a known model": (_configured(model_file="evil.py", model_type="llama"), ("code",)),
+    "looks around": (TOKENIZER, {"chat_template": LOOKS_AROUND}, ("template", "unsafe")),
+    "code": (CONFIG, {"model_file": "evil.py", "model_type": "llama"}, ("code",)),
     "code of a tokenizer": (
-        lambda at: change_json(
-            at / "tokenizer_config.json",
-            tokenizer_class="Evil",
-            auto_map={"AutoTokenizer": ["evil.Evil", "evil.Evil"]},
-        ),
+        *(TOKENIZER, {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil"] * 2}}),
         ("code",),
     ),
 }
@@ -238,18 +151,21 @@ BROKEN = {
 
 def test_a_model_that_is_broken_or_wants_to_run_code(target, tmp_path, run):
     canary = tmp_path / "it ran"
-    for name, (break_it, _) in BROKEN.items():
+    for name, (file, change, _) in BROKEN.items():
         folder = Path(shutil.copytree(target, tmp_path / name))
         (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w').close()\n")
-        break_it(folder)
-    before = contents(tmp_path)
-    assert (
-        failures(
-            (name, run("generate", "--target", tmp_path / name, "--prompt", "x"), words)
-            for name, (_, words) in BROKEN.items()
-        )
-        == {}
-    )
+        match change:
+            case None:
+                (folder / file).unlink()
+            case int():
+                os.truncate(folder / file, change)
+            case bytes():
+                (folder / file).write_bytes(change)
+            case _:
+                change_json(folder / file, **change)
+    before, said = contents(tmp_path), ("generate", "--prompt", "x", "--target")
+    ends = ((name, run(*said, tmp_path / name), words) for name, (*_, words) in BROKEN.items())
+    assert failures(ends) == {}
     # Only what drafting costs is kept, where the weights could be told apart.
     after = {path: data for path, data in contents(tmp_path).items() if "home" not in path.parts}
     assert after == before, "something was left, or was run"
@@ -290,20 +206,15 @@ def test_a_prompt_longer_than_the_model_can_look_at(folder, run):
     assert len(committed(events_of(answer("x" * 13)))) == 1
 
 
-DRAFTERS = "no drafter", "Choose auto, none, lookup"
-
-
 def test_options_that_cannot_be(generate, run, target, tmp_path):
     none, unknown = tmp_path / "none.json", tmp_path / "schema.json"
     unknown.write_text('{"type": "string", "not": {}}')
     assert failures((each, generate(*each), words) for each, *words in (
         (("--temperature", "nan"), "temperature", "Choose", "from"),
-        (("--top-p", "1.1"), "top_p", "Choose", "from"),
-        (("--seed", 1 << 80), "seed", "Choose", "from"),
-        *((("--draft-length", each), repr(each), "0 to 16") for each in ("17", "AUTO")),
-        *((("--drafter", each), *DRAFTERS) for each in ("", "lookup+", "no/such/folder")),
+        (("--draft-length", "17"), "'17'", "0 to 16"),
+        *((("--drafter", each), "no drafter", "Choose auto") for each in ("", "no/such/folder")),
         (("--drafter", "early-exit:2"), "after 2", "Choose from 1 to 1"),
-        *((("--prompt", text), "empty", "Write a question") for text in ("", " \n\t", "\u2003")),
+        *((("--prompt", text), "empty", "Write a question") for text in ("", " \n\u2003")),
         (("--stop", ""), "stop string is empty"),
         (("--schema", none), "none.json"),
         (("--schema", unknown), "JSON schema", '"not"'),
@@ -330,9 +241,90 @@ def test_options_that_cannot_be(generate, run, target, tmp_path):
     assert ended.out.split() == ["Slipstream", metadata.version("slipstream")]
 
 
-def test_a_drafter_that_shares_no_token(folder, generate):
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    model = tokenizer["model"]
-    model["vocab"] = {2 * token: id for token, id in model["vocab"].items()}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    assert_refused(generate("--drafter", folder), "cannot draft", "in model", "same model")
+STORIES = Path(__file__).parents[2] / "data" / "stories260K"
+
+
+def load(target, **options):
+    return ModelOptions(**options).load(ModelFolder(target), id="1", parallel=2)
+
+
+def all_commands(app, *before):
+    yield before
+    for command in app.registered_commands:
+        assert command.callback is not None
+        if not command.hidden:
+            yield (*before, command.name or command.callback.__name__)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from all_commands(group.typer_instance, *before, str(group.name))
+
+
+def test_all_help_can_be_read_and_ends_with_an_example():
+    found = list(all_commands(app))
+    assert ("models", "pull") in found
+    of_a_model = [each.name.replace("_", "-") for each in fields(ModelOptions)]
+    for words in found:
+        ended = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"})
+        assert (ended.exit_code, "Example: slipstream " in ended.output) == (0, True), words
+        assert "…" not in ended.output, f"{words}: cut off"
+        if words[-1:] in (("generate",), ("chat",), ("serve",), ("agent",)):
+            lacking = [name for name in of_a_model if f"--{name} " not in ended.output]
+            assert lacking == [], words
+
+
+def test_what_was_chosen_is_loaded(target):
+    chosen = {"drafter": "suffix", "draft_length": "4", "learn": True, "measure": True}
+    assert load(target, **chosen, context=100, cache_bits=8) == Load(
+        *("1", str(target), "suffix", "4", Memory(100, 8)), parallel=2, learn=True, measure=True
+    )
+    assert load(target, cache=False).keep_bytes == 0
+    assert load(target, hosts=Path("/a"), mode="tensor").macs == Macs("/a", "tensor")
+    assert load(target).sampling is None
+    assert load(target, temperature=0).sampling == Sampling()
+    assert load(target, top_k=5).sampling == Sampling(top_k=5)
+    seeded = load(target, seed=7).sampling
+    assert (seeded.seed, seeded.repeatable) == (7, True)
+    assert (seeded.temperature, seeded.top_p) == (BALANCED.temperature, BALANCED.top_p)
+    # What cannot be is refused before anything is read.
+    for wrong in ({"temperature": -1.0}, {"context": 1}, {"cache_bits": 5}, {"mode": "tensor"}):
+        with pytest.raises(Problem):
+            pytest.fail(f"{wrong} is {AnswerOptions(**wrong)}")
+
+
+# The server
+
+
+def test_what_cannot_be_served_is_refused(run, target):
+    for words, told in (
+        (("--host", "192.0.2.1"), "--key-file"),
+        (("--host", "0.0.0.0"), "--host"),
+        (("--key-file", "/dev/null"), "chmod"),
+        (("--target", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("--allow", "no-such-model", "--target", target), "no-such-model"),
+        (("--keep", "soon", "--target", target), "soon"),
+    ):
+        assert_refused(run("serve", "--port", "0", *words), told)
+
+
+def test_a_server_gets_its_place_and_its_models(monkeypatch):
+    got = []
+
+    async def attached(place, offers, **_):
+        got.append((place, offers))
+
+    monkeypatch.setattr(running, "serve_attached", attached)
+    monkeypatch.chdir(STORIES.parent)
+    words = ["--waiting", "3", "--allow-host", "host.docker.internal", "--allow-host", "mac.local"]
+    words += ["--allow", STORIES.name, "--allow", f"claude-*={STORIES.name}", "--keep", "2m"]
+    done = CliRunner().invoke(app, ["serve", "--attached", "--drafter", "none", *words])
+    assert done.exit_code == 0, done.output
+    ((place, offers),) = got
+    sockets, bound = replace(place, port=0).bind()
+    for one in sockets:
+        one.close()
+    for each in (place, bound):
+        assert (each.names, each.most_waiting) == (("host.docker.internal", "mac.local"), 3)
+    assert bound.port > 0
+    ((name, load),) = offers.loads.items()
+    assert (name, load.drafter) == (STORIES.name, "auto")
+    assert (dict(offers.aliases), offers.keep_seconds) == ({"claude-*": STORIES.name}, 120.0)

@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from threading import Timer
 from unittest import mock
 
 import psutil
@@ -21,7 +18,7 @@ from engine.request import ChatMessage, Request
 from models.errors import Problem
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
-from tests.support.engine.ended import ROOT, assert_refused
+from tests.support.engine.ended import assert_refused
 from tests.support.engine.launched import hostfile
 from tests.support.engine.scripted_host import LOADED, LOST, command
 
@@ -134,8 +131,6 @@ def test_a_signal_cuts_no_write_short():
 
 # On several Macs: for real, two processes here
 
-LIMIT_SECONDS = 300  # for hangs only
-
 
 @pytest.fixture
 def hosts(tmp_path, monkeypatch):
@@ -152,13 +147,6 @@ def test_a_check_that_cannot_begin_is_a_line_of_the_language(generate, run, host
     assert CHECKED.read(ended.out.encode()).message == "Too many open files."
 
 
-def rank_1(pid):
-    """What runs in the place of another Mac."""
-    children = psutil.Process(pid).children(recursive=True)
-    (found,) = (each for each in children if each.environ().get("MLX_RANK") == "1")
-    return found
-
-
 @pytest.mark.slow
 def test_check_says_how_macs_are_and_what_to_set_up(run, target, hosts, tmp_path, monkeypatch):
     ended = run("cluster", "check", "--hosts", hosts, "--target", target, "--json")
@@ -172,37 +160,3 @@ def test_check_says_how_macs_are_and_what_to_set_up(run, target, hosts, tmp_path
     apart = hostfile(tmp_path, ("127.0.0.1", "mini.local"))
     ended = run("cluster", "check", "--hosts", apart)
     assert_refused(ended, "mini.local could not be started")
-
-
-@pytest.mark.slow
-def test_a_chat_goes_on_where_a_mac_was_lost(target, hosts):
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "engine", "chat", "--target", str(target)),
-            *("--max-tokens", "2000", "--temperature", "0"),  # without an end
-            *("--drafter", "none", "--hosts", str(hosts)),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    late = Timer(LIMIT_SECONDS, process.kill)
-    late.start()
-    try:
-        process.stdin.write(b"hello\n")
-        process.stdin.flush()
-        said = b""
-        while b"> " not in said:
-            said += os.read(process.stdout.fileno(), 1 << 16)
-        os.read(process.stdout.fileno(), 1)  # the answer has begun
-        rank_1(process.pid).kill()
-        rest, _ = process.communicate(b"/draft-length 2\n/regenerate\n/quit\n")
-    finally:
-        late.cancel()
-        late.join()
-        process.kill()
-        process.communicate()
-    assert process.returncode == 0
-    assert b"127.0.0.1 (rank 1)" in rest
-    assert b"tokens/s" in rest, "the second answer was written to its end"

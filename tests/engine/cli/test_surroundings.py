@@ -55,22 +55,6 @@ COMMANDS = {
     "generate": ("generate", "--target", MODEL, "--prompt", "-", *SHORT),
     "chat": ("chat", "--target", MODEL, *SHORT),
 }
-PATHS = ("~nosuch/f", f"./{LONG}", f"/{LONG}", "{loop}")
-TAKING_PATHS = {
-    **{
-        option: ("generate", "--target", MODEL, "--prompt", "x", option, "{path}")
-        for option in ("--attach", "--image", "--tools", "--hosts", "--schema", "--drafter")
-    },
-    "--target": ("generate", "--prompt", "x", "--target", "{path}"),
-    "--key-file": ("serve", "--target", MODEL, "--port", "0", "--key-file", "{path}"),
-    "--add": ("models", "folders", "--add", "{path}"),
-    "--remove": ("models", "folders", "--remove", "{path}"),
-    "fit": ("models", "fit", "{path}"),
-    "convert": ("convert", "{path}", "made"),
-    "convert to": ("convert", MODEL, "{path}"),
-    "bench": ("bench", "--target", MODEL, "--prompts", "{path}"),
-    "--from": ("bench", "--from", "{path}"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +91,9 @@ def test_nothing_around_a_command_breaks_it(variables, shell, command, tmp_path,
     real(COMMANDS[command], tmp_path, hub, variables, shell)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", TAKING_PATHS)
-def test_any_path_may_be_written(command, tmp_path, hub):
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    for path in PATHS:
-        words = [word.format(path=path.format(loop=loop)) for word in TAKING_PATHS[command]]
-        assert real(tuple(words), tmp_path, hub, {}).returncode == 2, path
-    assert not list(tmp_path.glob("~*"))
-
-
 QUICK = [
     (("--version",), {}, ">/dev/full", 2, "Make room on the disk"),
-    (COMMANDS["not here"], {"PYTHONPATH": ANOTHER_PROJECT}, "", 2, "o/y"),
+    (COMMANDS["folders"], {"PYTHONPATH": ANOTHER_PROJECT}, "", 0, ""),
 ]
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from engine.cli.terminal import (
     LiveAnswer,
     PlainAnswer,
+    answer_view,
     closing_lines,
     closing_remarks,
     row_starts,
@@ -196,25 +197,6 @@ WHOLE_WORDS = {  # where they fit
 UNDERLINED, STRUCK, BOLD = "green underline", "red strike", "0087ff bold"
 
 
-def test_a_guess_is_drawn_judged_and_gone():
-    terminal = Terminal()
-    terminal.show(*plain_round(0, "It"), draft(1, " was", " the", " best", " of"))
-    assert terminal.rows() == ["It was the best of"]
-    assert "\x1b[2m best" in terminal.file.getvalue()
-
-    for event in (verdict(1, 4, 2, " worst"), text(1, " was", " the", " worst")):
-        terminal.show(event)
-        assert terminal.rows() == ["It was the worst best of"]
-        found = terminal.looks("It", " was", " the", " worst", " best", " of")
-        assert found == ["default", UNDERLINED, UNDERLINED, BOLD, STRUCK, "default strike"]
-
-    terminal.show(draft(2, " of"))
-    assert terminal.rows() == ["It was the worst of"]
-    terminal.show(verdict(2, 1, 1, " times"), text(2, " of", " times"), done())
-    assert terminal.rows() == ["It was the worst of times"]
-    assert terminal.looks(" times", " was") == ["af5fff italic", UNDERLINED]
-
-
 def test_of_a_tree_the_best_path_is_drawn():
     terminal = Terminal()
     guess = replace(
@@ -324,6 +306,18 @@ def test_an_interruption_leaves_what_was_final(events):
         terminal.show(*events[:-1], draft(99, " never", " seen"))
     assert terminal.rows() == rows_of(text_of(events), 1000)
     assert not terminal.screen.cursor.hidden
+
+
+def test_nothing_is_drawn_where_a_console_cannot_show_it():
+    colours = {"TERM": "xterm-256color"}
+    for kind, terminal, variables in (
+        (LiveAnswer, True, colours),
+        (PlainAnswer, False, colours),
+        (PlainAnswer, True, {"TERM": "dumb"}),
+        (PlainAnswer, True, colours | {"NO_COLOR": "1"}),
+    ):
+        console = Console(force_terminal=terminal, _environ=variables)
+        assert type(answer_view(console)) is kind, (terminal, variables)
 
 
 def test_a_screen_that_is_too_small_loses_nothing():

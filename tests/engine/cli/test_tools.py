@@ -15,15 +15,11 @@ from engine.cli import line_child
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat
 from engine.cli.tools import AnswerInSteps, ToolProcess, Tools, ask_user
-from engine.conversation.session import Session
 from engine.events import CallPiece, Done, Prefill, Stats, Text, TokenVerdict, Verdict
-from engine.request import ChatMessage, Request, TooLong
+from engine.request import ChatMessage, Request
 from engine.stretches import Stretch
 from engine.tools.configuration import load, save
 from engine.tools.protocol import Call, Offered, Result, Server, Start
-from engine.tools.turn import given_tools, tools_json
-from tests.support.engine.helpers import Scripted as Script
-from tests.support.engine.sessions import loaded
 
 NUMBERS = count()  # a late second result must not be another call's
 FAKE = (sys.executable, "-m", "tests.support.app.fake_tools_host")
@@ -131,19 +127,6 @@ class Table:
             yield from writes(text="I end here.")
 
 
-def test_an_answer_goes_on_after_results():
-    script = writes(("read", '{"path": "a"}'), text="I look."), writes(text="It is blue.")
-    table = Table(Scripted(READ, SEND, results={"read": "blue"}), *script, keys="o")
-    assert "read a, 7 bytes, 0.1 s" in table.printed
-    first, second = table.asked
-    assert first == ()
-    assert [message.role for message in second] == ["assistant", "tool"]
-    assert second[1].content == "blue"
-    assert [message.role for message in table.answer.messages] == ["assistant", "tool", "assistant"]
-    assert table.answer.content == "I look.\n\nIt is blue."
-    assert "".join(m.written for m in table.answer.messages) == table.answer.text
-
-
 def test_keys_decide():
     script = [writes(("read", '{"path": "a"}'))] * 2 + [writes(text="So.")]
     for keys, ran, asked in (("oo", 2, 2), ("a", 2, 1), ("no", 1, 2), ("v", 0, 1)):
@@ -232,13 +215,6 @@ def test_tools_are_in_the_prompt_and_names_and_files_must_be_there(
         assert (done.code, len(done.err.splitlines())) == (2, 1), words
 
 
-def test_a_prompt_that_is_too_long_by_its_tools_says_so(tokenizer):
-    session = Session(loaded(Script([1]), tokenizer, context=64))
-    asked, tools = [ChatMessage("user", "Why?")], tools_json(given_tools([READ]))
-    with pytest.raises(TooLong, match=r"\d+ of them"):
-        list(session.answer(asked, Request(), tools=tools))
-
-
 class Writing:
     """A session that writes `script`. Attribute: `asked`, the chats so far."""
 
@@ -282,4 +258,5 @@ def test_a_chat_asks_in_the_terminal_and_keeps_the_steps(tmp_path):
     kept = json.loads(saved.read_text(encoding="utf-8"))["messages"]
     (call,) = kept[1]["tool_calls"]
     assert call["function"] == {"name": "read", "arguments": OBEY}
-    assert kept[2]["tool_call_id"] == call["id"]
+    assert (kept[2]["tool_call_id"], kept[2]["content"]) == (call["id"], "blue")
+    assert kept[3]["content"] == "Blue."
