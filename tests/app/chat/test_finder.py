@@ -115,13 +115,8 @@ def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out
 def test_hits_are_marked_in_code_in_tables_and_in_folded_reasoning_which_unfolds(conversation):
     row = conversation.say("needle\n\n```py\nneedle = 1\n```\n\n|needle|\n|-|\n|a needle|\n")
     conversation.find("needle")
-    view = row.view
-    marked = [selection.cursor.selectedText() for selection in view.extraSelections()]
+    marked = [selection.cursor.selectedText() for selection in row.view.extraSelections()]
     assert marked == ["needle"] * 4
-    backgrounds = {
-        selection.format.background().color().name() for selection in view.extraSelections()
-    }
-    assert len(backgrounds) == 2  # the current one is stronger
     row = conversation.say(f"<think>{FILLER}the pin\n\n{FILLER}</think>\n\nSo it is.")
     conversation.settle()
     assert "pin" not in row.view.toPlainText()
@@ -141,17 +136,11 @@ def test_another_text_and_none_and_escape_leave_no_mark(conversation):
     conversation.find("three")
     assert row.shown.marks == ()
     assert conversation.count == "None"
-    conversation.finder.step(1)
-    conversation.find("")
-    assert conversation.count == ""
     conversation.find("one")
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
     assert not conversation.finder.bar.isVisible()
     assert row.shown.marks == ()
     assert row.view.extraSelections() == []
-    conversation.finder.open()
-    conversation.settle()
-    assert len(row.shown.marks) == 2  # as it was
 
 
 def test_an_answer_that_grows_is_followed(conversation, until):
@@ -188,5 +177,3 @@ def test_another_branch_is_searched(conversation, until, monkeypatch):
     assert [row.widget for row in gone] == [None, None]
     conversation.say("none")
     until(lambda: conversation.finder.hits == 2)
-    conversation.finder.step(1)
-    assert len(conversation.at) == 1

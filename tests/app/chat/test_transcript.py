@@ -1,19 +1,24 @@
-"""The transcript: order, the newest line kept in sight, frames, the draft, the empty page."""
+"""The transcript: order, the newest line kept in sight, frames, the empty page, the draft where its
+words will stand."""
 
 from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtGui import QBitmap, QColor, QImage, QPainter, QRegion
+from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_view import Ending, MessageView
 from app.chat.transcript import Transcript
-from app.markdown.formats import Formats
+from app.conversations.think_tags import stretches_in
+from app.markdown.document import REASONING
+from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.rounds.trace import Piece
+from app.theme.palette import LIGHT
 from tests.support.app.laid_over import laid_over
-from tests.support.app.traces import made_round
+from tests.support.app.traces import made_round, tree_round
 from tests.support.app.window_use import settle
 
 LONG = "A paragraph of some words.\n\n" * 60
@@ -59,45 +64,30 @@ def test_a_stream_is_written_by_frames(transcript, qtbot):
     assert message.written.endswith("a **b** c")
 
 
-def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(transcript, formats):
-    transcript.resize(1900, 500)
-    message = transcript.add("assistant", name="m", text=45 * "a lazy dog ", ending=Ending())
-    for points in (10, 16):
-        formats.font.setPointSizeF(points)
-        transcript.set_formats(Formats(formats.font, formats.colours))
-        transcript.write_all()
-        line = message.view.document().firstBlock().layout().lineAt(0)
-        assert 65 < line.textLength() <= 78
-    transcript.resize(400, 500)
-    transcript.write_all()
-    assert message.view.width() < 400
-
-
 def test_it_follows_the_newest_line_only_from_there(transcript, qtbot):
+    bar = transcript.verticalScrollBar()
+
+    def grow():
+        before = bar.maximum()
+        transcript.append(LONG)
+        transcript.write_all()
+        qtbot.waitUntil(lambda: bar.maximum() > before)
+
     transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))
-    transcript.append(LONG)
-    transcript.write_all()
-    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > 1_500)
+    grow()
     qtbot.waitUntil(lambda: at_end(transcript))
     assert not jump(transcript).isVisible()
-    transcript.verticalScrollBar().setValue(200)
+    bar.setValue(200)
     assert not transcript.pinned
     assert jump(transcript).isVisible()
-    before = transcript.verticalScrollBar().maximum()
-    transcript.append(LONG)
-    transcript.write_all()
-    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > before)
-    assert transcript.verticalScrollBar().value() == 200
+    grow()
+    assert bar.value() == 200
     transcript.jump_to_newest()
     assert at_end(transcript)
     assert not jump(transcript).isVisible()
-    before = transcript.verticalScrollBar().maximum()
-    transcript.append(LONG)
-    transcript.write_all()
-    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > before)
+    grow()
     qtbot.waitUntil(lambda: at_end(transcript))
-    bar = transcript.verticalScrollBar()
     bar.setValue(0)
     assert not transcript.pinned
     bar.setValue(bar.maximum() - 3)
@@ -148,7 +138,7 @@ def test_what_is_in_sight_or_revealed_stays_where_it_is_at_any_width(transcript)
 
 
 def test_what_is_out_of_sight_is_taken_down_unless_it_is_selected_and_built_again(transcript):
-    for number in range(200):
+    for number in range(100):
         transcript.add("user", name="You", text=f"number {number}", ending=Ending())
     transcript.messages[3].show(MessageView(ending=Ending(), branch=(2, 3)))
     transcript.jump_to_newest()
@@ -156,7 +146,7 @@ def test_what_is_out_of_sight_is_taken_down_unless_it_is_selected_and_built_agai
     selected = transcript.messages[-2]
     selected.view.selectAll()
     widget = selected.widget
-    for number in (150, 100, 50, 3, 0):
+    for number in (75, 50, 25, 3, 0):
         transcript.reveal(transcript.messages[number])
         settle(transcript)
     assert sum(row.widget is not None for row in transcript.messages) <= 45
@@ -165,7 +155,7 @@ def test_what_is_out_of_sight_is_taken_down_unless_it_is_selected_and_built_agai
     assert "2/3" in {label.text() for label in transcript.findChildren(QLabel)}
     transcript.jump_to_newest()
     settle(transcript)
-    assert transcript.messages[-1].view.toPlainText() == "number 199"
+    assert transcript.messages[-1].view.toPlainText() == "number 99"
     assert at_end(transcript)
 
 
@@ -260,14 +250,136 @@ def test_a_click_on_a_word_of_the_legend_hides_its_tokens_alone(transcript, qtbo
     transcript.show_view(message, replace(message.shown, pieces=PIECES))
     transcript.write_all()
     assert message.view.toPlainText() == "ab"
-    transcript.jump_to_newest()
-    before, places = message.height, set()
-    for shown in (False, True):
-        transcript.hold(message)  # the button that is pressed
-        transcript.show_view(message, replace(message.shown, tokens=shown))
-        transcript.write_all()
-        places.add(on_screen(transcript, message) + message.widget.below_text)
-        assert (message.height < before) is not shown
-        assert (message.widget.legend is not None) is shown
-    assert len(places) == 1
     assert transcript.add("assistant", name="m", text="later", ending=Ending()).shown.tokens
+
+
+def around(mask):
+    """The smallest rectangle with all pixels that a mask of Qt's leaves."""
+    return QRegion(QBitmap.fromImage(mask)).boundingRect()
+
+
+def different(before, after):
+    """The smallest rectangle with all pixels that differ."""
+    difference = QImage(before)
+    with QPainter(difference) as painter:
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Difference)
+        painter.drawImage(0, 0, after)
+    return around(difference.createMaskFromColor(QColor("black").rgb()))
+
+
+class Page(QWidget):
+    """A text with room below it, and the draft ahead of it."""
+
+    def __init__(self, formats, text):
+        super().__init__()
+        self.now = 50.0
+        self.view = TextView(formats, StreamingMarkdown())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 60)
+        column.addWidget(self.view)
+        column.addStretch(1)
+        self.ahead = DraftAhead(self.view, LIGHT, over=self, clock=lambda: self.now)
+        self.resize(420, 260)
+        self.show()
+        self.write(text)
+
+    def write(self, text):
+        self.view.text.set_stretches(stretches_in(self.view.text.given + text))
+        self.view.text.append(text)
+        while self.view.step():
+            pass
+        self.layout().activate()
+        self.ahead.follow()
+
+    def picture(self):
+        return self.grab().toImage()
+
+    def painted(self, colour):
+        """The smallest rectangle with all pixels of this colour."""
+        wanted = QColor(colour).rgb()
+        return around(self.picture().createMaskFromColor(wanted, Qt.MaskMode.MaskOutColor))
+
+
+@pytest.fixture
+def make(qtbot, formats):
+    def made(text):
+        page = Page(formats, text)
+        qtbot.addWidget(page)
+        return page
+
+    return made
+
+
+def test_a_draft_stands_after_the_last_word_and_nothing_moves(make):
+    page = make("Some words of an answer that goes on for more than a line, and then some")
+    before, size = page.picture(), page.view.size()
+    page.ahead.show_round(made_round(1, " more", " words")[0])
+    changed = different(before, page.picture())
+    last = page.view.line_of(len(page.view.text.given) - 1)
+    line = last.toRect().translated(page.view.pos())
+    assert changed.top() >= line.top() - 2
+    assert changed.left() > line.left(), "after the last word"
+    assert page.view.size() == size
+    page.ahead.show_round(None)
+    assert page.picture() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "draft"),
+    [
+        ("Some words.", (" HH",)),
+        ("Some words.", ("\n", "\n", "HH")),
+        ("Some words.\n", ("\nHH",)),
+        ("Some words.\n\n", ("HH",)),
+        ("Some words.\n", ("HH",)),
+        ("", ("\n\n", "HH")),
+        ("# Head\n\n", ("HH",)),
+        ("- item\n\n", ("HH",)),
+        ("```\nx = 1\n", ("\nHH",)),
+        ("```\nx = 1\n\n", ("HH",)),
+        ("```\nx = 1\n```\n", ("\n", "HH")),
+        ("| a | b |\n|-|-|\n| c | d |\n\n", ("HH",)),
+    ],
+)
+def test_it_stands_where_it_will_settle(make, text, draft):
+    page = make(text)
+    page.ahead.show_round(made_round(1, *draft)[0])
+    drafted = page.painted(LIGHT.faded)
+    settled = make(text + "".join(draft)).painted(LIGHT.text)
+    assert drafted.isValid()
+    assert abs(drafted.bottom() - settled.bottom()) <= (2 if text.startswith("|") else 1)
+
+
+def test_a_rejected_draft_is_struck_in_red_and_folds_away(make):
+    page = make("The sky")
+    _, judged = made_round(1, " is", " was", " not", accepted=1)
+    page.write(" is")
+    page.ahead.show_round(judged)
+    assert page.painted(LIGHT.rejected).isValid()
+    page.now += 0.3
+    half = different(make("The sky is").picture(), page.picture())
+    page.now += 1.0
+    assert half.isValid()
+    assert not different(make("The sky is").picture(), page.picture()).isValid()
+    page.ahead.calm = True
+    page.ahead.show_round(judged)
+    page.now += 5.0
+    assert page.painted(LIGHT.rejected).isValid(), "with less motion it stays"
+
+
+def test_of_a_tree_the_best_branch_is_shown_and_nothing_where_it_is_accepted_or_folded(make):
+    page = make("The")
+    drafted = tree_round(1, (" sky", -1, 0.9), (" sea", -1, 0.1), (" is", 0, 0.9), path=())[0]
+    page.ahead.show_round(drafted)
+    assert page.ahead.isVisible()
+    best = page.picture()
+    page.ahead.show_round(made_round(1, " sky", " is")[0])
+    assert page.picture() == best
+    page.ahead.show_round(made_round(1, " is", " blue", accepted=2)[1])
+    assert page.ahead.isHidden()
+    page = make("<think>Some thoughts")
+    page.ahead.show_round(made_round(1, " more")[0])
+    assert page.ahead.isVisible()
+    page.view.text.fold(REASONING)
+    page.write("")
+    assert page.ahead.isHidden()
