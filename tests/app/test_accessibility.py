@@ -8,6 +8,7 @@ from PySide6.QtGui import QAccessible, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
+from app.chat.announce import LONGEST, Announcer
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 from tests.support.app.window_use import answered, send
@@ -51,7 +52,14 @@ def stops(window, key=Qt.Key.Key_Tab):
     return found
 
 
-def test_tab_goes_from_area_to_area_and_a_message_is_one_stop(window):
+def picture(part):
+    """The part of the window around it."""
+    window = part.window()
+    box = QRect(part.mapTo(window, QPoint(0, 0)), part.size()).adjusted(-16, -40, 16, 16)
+    return window.grab(box & window.rect()).toImage()
+
+
+def test_tab_and_arrows_lead_everywhere_where_the_focus_has_a_name_and_shows(window):
     areas = {
         "toolbar": window.pair_bar,
         "sidebar": window.sidebar,
@@ -67,22 +75,13 @@ def test_tab_goes_from_area_to_area_and_a_message_is_one_stop(window):
     order = ["composer", "rounds", "sidebar", "toolbar", "messages", "notices"]
     back = [order[0], *reversed(order[1:])]
     for key, there in ((Qt.Key.Key_Tab, order), (Qt.Key.Key_Backtab, back)):
-        found = [name for name, _ in groupby(map(area, stops(window, key)))]
+        reached = stops(window, key)
+        found = [name for name, _ in groupby(map(area, reached))]
         # The composer has two stops, and either way once around begins at the first.
         assert found[: len(order)] == there
         assert found[len(order) :] in ([], [order[0]])
-    inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
-    assert [part.accessibleName() for part in inside] == ["You: message", "Tiny: message"] * 2
-
-
-def picture(part):
-    """The part of the window around it."""
-    window = part.window()
-    box = QRect(part.mapTo(window, QPoint(0, 0)), part.size()).adjusted(-16, -40, 16, 16)
-    return window.grab(box & window.rect()).toImage()
-
-
-def test_whatever_can_have_the_focus_has_a_name_and_shows_it(window):
+    inside = [part for part in reached if window.transcript.isAncestorOf(part)]
+    assert [part.accessibleName() for part in inside] == ["Tiny: message", "You: message"] * 2
     focusable = []
     for interface in interfaces(QAccessible.queryAccessibleInterface(window)):
         part = interface.object()
@@ -93,7 +92,7 @@ def test_whatever_can_have_the_focus_has_a_name_and_shows_it(window):
     assert len(focusable) > 20
     assert [kind for kind, name in focusable if not name] == []
     unseen = []
-    for part in stops(window):
+    for part in reached:
         window.setFocus()
         without = picture(part)
         part.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -101,8 +100,6 @@ def test_whatever_can_have_the_focus_has_a_name_and_shows_it(window):
             unseen.append((type(part).__name__, part.accessibleName()))
     assert unseen == []
 
-
-def test_arrows_lead_to_what_can_be_done_with_a_message(window):
     def press(key):
         QTest.keyClick(QApplication.focusWidget(), key)
         return QApplication.focusWidget()
@@ -117,7 +114,33 @@ def test_arrows_lead_to_what_can_be_done_with_a_message(window):
         pass
     QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
     assert QApplication.clipboard().text() == "print(1)"
-    assert press(Qt.Key.Key_Right).accessibleName() == "Copy this code"
-    assert press(Qt.Key.Key_Right).accessibleName() == "Copy this code", "it is the last"
-    assert press(Qt.Key.Key_Left).accessibleName() == "Copy this code"
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):  # the second is the last
+        assert press(key).accessibleName() == "Copy this code"
     assert press(Qt.Key.Key_Down) is view
+
+
+def test_sentences_are_said_when_they_end_long_ones_in_parts_and_the_rest_at_the_end():
+    heard = []
+    announcer = Announcer(None, heard.append)
+    for token in ["It ", "is", " 3", ".", "5", " **pounds*", "*", ". And", " so"]:
+        announcer.append(token)
+    assert heard == ["It is 3.5 pounds ."]
+    announcer.append(" on!\n- a\n\n---\n")
+    assert heard[1:] == ["And so on!", "- a"]
+    announcer.append("word " * 300)
+    announcer.append("\u202eend")
+    announcer.finish()
+    assert " ".join(heard[3:]) == " ".join(["word"] * 300) + " end"
+    assert max(map(len, heard)) <= LONGEST
+
+
+@pytest.mark.parametrize("listening", [True, False])
+def test_an_answer_is_announced_politely(qtbot, monkeypatch, listening):
+    widget, heard = QWidget(), []
+    qtbot.addWidget(widget)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", heard.append)
+    monkeypatch.setattr(QAccessible, "isActive", lambda: listening)
+    Announcer(widget).append("A sentence. And")
+    polite = QAccessible.AnnouncementPoliteness.Polite
+    told = [(event.object(), event.message(), event.politeness()) for event in heard]
+    assert told == ([(widget, "A sentence.", polite)] if listening else [])

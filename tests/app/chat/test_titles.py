@@ -3,6 +3,7 @@
 import json
 from ast import literal_eval
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,45 +36,39 @@ def writes(folder, text, *, name):
     return f"take play:{events_file(folder, events, name=name)}"
 
 
-class Titles:
-    """A talk with a writer of titles beside it.
+@pytest.fixture
+def write_titles(watch):
+    """Have titles written beside a talk. Returns `asked`, what the engine was asked; `titled`, the
+    conversations that got a title; `looks`, for what could be titled; and what tests change."""
+    writers = []
 
-    Attributes: `asked`, what the engine was asked; `titled`, the conversations that got a title;
-    `wanted` and `parameters`, which tests change.
-    """
-
-    def __init__(self, talk, watch):
-        self.talk, self.wanted, self.parameters = talk, True, FEWEST_PARAMETERS
-        self.looked = 0  # for what could be titled
-        self.asked = watch(talk.engine)
-        self.titled = []
-        self.writer = TitleWriter(
-            talk.store,
-            talk.engine,
-            talk.answers,
-            wanted=lambda: self.wanted,
-            target=self._target,
-            parameters=lambda folder: self.parameters,
-            rest_ms=1,
+    def write(talk):
+        made = SimpleNamespace(titled=[], looks=[], wanted=True, parameters=FEWEST_PARAMETERS)
+        made.asked = watch(talk.engine)
+        writers.append(
+            TitleWriter(
+                talk.store,
+                talk.engine,
+                talk.answers,
+                wanted=lambda: made.wanted,
+                target=lambda: made.looks.append(1) or Path("/models/tiny"),
+                parameters=lambda folder: made.parameters,
+                rest_ms=1,
+            )
         )
-        self.writer.titled.connect(self.titled.append)
+        writers[-1].titled.connect(made.titled.append)
+        return made
 
-    def _target(self):
-        self.looked += 1
-        return Path("/models/tiny")
-
-    @property
-    def stored(self):
-        """The title, and whether no other will be asked for."""
-        (record,) = self.talk.store.conversations().result()
-        return record.title, record.titled
+    yield write
+    for writer in writers:
+        writer.close()
 
 
-def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch):
+def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, write_titles):
     answer = writes(tmp_path, "Because.", name="answer")
     title = writes(tmp_path, "Colours of the sky", name="title")
     talk = begin(f"ready take load {answer} {title} {answer} take")
-    titles = Titles(talk, watch)
+    titles = write_titles(talk)
     happened = []
     talk.answers.happened.connect(lambda writing, event: happened.append(event))
     talk.ask(QUESTION)
@@ -91,14 +86,14 @@ def test_a_title_is_asked_for_in_the_conversation_itself(begin, tmp_path, watch)
     talk.ask("more")
     talk.until(lambda: len(titles.asked) == 3)
     talk.answers.flush()
-    assert titles.stored == ("Colours of the sky", True)  # and is asked for once only
-    titles.writer.close()
+    record = talk.store.conversation(record.id).result()
+    assert (record.title, record.titled) == ("Colours of the sky", True), "asked for once only"
 
 
 @pytest.mark.parametrize("reason", ["switched off", "small model", "named"])
-def test_none_is_asked_for(begin, watch, reason):
+def test_none_is_asked_for(begin, write_titles, reason):
     talk = begin("ready take load serve")
-    titles = Titles(talk, watch)
+    titles = write_titles(talk)
     titles.wanted = reason != "switched off"
     titles.parameters = FEWEST_PARAMETERS - (reason == "small model")
     talk.conversation.say(QUESTION)
@@ -108,15 +103,14 @@ def test_none_is_asked_for(begin, watch, reason):
         talk.store.rename(record.id, "Mine").result()
     talk.until_told("saved")
     if titles.wanted:
-        talk.until(lambda: titles.looked)
+        talk.until(lambda: titles.looks)
     talk.ask("more")  # by then, all that came of that look has happened
     assert len(titles.asked) == 2
-    assert bool(titles.looked) == titles.wanted
-    titles.writer.close()
+    assert bool(titles.looks) == titles.wanted
 
 
 def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
-    begin, tmp_path, watch, monkeypatch
+    begin, tmp_path, write_titles, monkeypatch
 ):
     gate = tmp_path / "gate"
     answer = writes(tmp_path, "Because.", name="answer")
@@ -124,7 +118,7 @@ def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
     talk = begin(
         f"ready take load {answer} {answer} take wait:{gate} text:Colours done {no_title} take"
     )
-    titles, finish = Titles(talk, watch), talk.store.finish_answer
+    titles, finish = write_titles(talk), talk.store.finish_answer
 
     def late(answer, *written, **options):
         unsaved = answer == first.id and len(titles.asked) < 3
@@ -148,17 +142,16 @@ def test_each_conversation_gets_its_own_title_or_keeps_its_first_words_for_good(
     given = [talk.store.conversation(each.conversation).result().title for each in (first, second)]
     wanted = ["What is it?", "Colours"]
     assert (given, len(titles.titled)) == (wanted, 1)
-    titles.writer.close()
 
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_question_and_a_death_end_the_title_and_harm_nothing(
-    begin, tmp_path, watch, monkeypatch, dies
+    begin, tmp_path, write_titles, monkeypatch, dies
 ):
     answer = writes(tmp_path, "Because.", name="answer")
     then = "kill -- ready take load serve" if dies else f"text:Colours {answer} take"
     talk = begin(f"ready take load {answer} take {then}")
-    titles = Titles(talk, watch)
+    titles = write_titles(talk)
     cancelled = []
     cancel = talk.engine.cancel
     monkeypatch.setattr(talk.engine, "cancel", lambda id: (cancelled.append(id), cancel(id)))
@@ -169,6 +162,6 @@ def test_a_question_and_a_death_end_the_title_and_harm_nothing(
     talk.ask("more")
     assert len(cancelled) == (not dies)
     assert [state for _, _, state in talk.stored()] == ["complete"] * 4
-    assert (titles.titled, titles.stored) == ([], (QUESTION, False))
-    assert talk.problems == []
-    titles.writer.close()
+    (record,) = talk.store.conversations().result()
+    assert (record.title, record.titled) == (QUESTION, False)
+    assert titles.titled == talk.problems == []
