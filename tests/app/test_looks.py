@@ -2,10 +2,9 @@
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QPalette
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
-from app.switch import Switch
 from app.theme.labels import ElidedLabel, PartsLabel, StatusLine, ToneLabel, plain_label
 from app.theme.palette import DARK, LIGHT, contrast
 from app.theme.style import Theme, qt_palette
@@ -95,19 +94,3 @@ def test_labels_have_the_colour_of_their_tone_after_the_theme_has_changed(qtbot)
         ):
             label.setPalette(qt_palette(colours))
             assert ink in colours_in(label), label
-
-
-@pytest.mark.parametrize("on", [False, True])
-def test_a_switch_that_cannot_be_pressed_is_fainter(qtbot, on):
-    switch = Switch("Something")
-    qtbot.addWidget(switch)
-    switch.setChecked(on)
-
-    def strength():
-        """How far its strongest colour is from what is behind it."""
-        behind = switch.grab().toImage().pixelColor(0, 0).lightness()
-        return max(abs(QColor(name).lightness() - behind) for name in colours_in(switch))
-
-    before = strength()
-    switch.setEnabled(False)
-    assert 0 < strength() < before

@@ -1,41 +1,50 @@
-"""Every command can be reached by the keyboard, and one key means one thing at a time."""
+"""Every command can be reached by the keyboard, and one key means one thing at a time; a report
+of a problem gets the doctor's facts."""
 
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QListWidget, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QLineEdit,
+    QListWidget,
+    QMainWindow,
+    QVBoxLayout,
+    QWidget,
+)
 
+from app.about import AboutDialog, ProblemReport, open_path
 from app.chat.prompt_edit import PromptEdit
 from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo
+from models.errors import Problem
+from tests.support.app.fake_commands import FakeCommandRunner
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
-class Made:
-    """A window with the menus, a field of each kind, and a list."""
-
-    def __init__(self, qtbot):
-        self.window = QMainWindow()
-        qtbot.addWidget(self.window)
-        self.prompt, self.line, self.other = PromptEdit(), QLineEdit(), QListWidget()
-        inner = QWidget()
-        column = QVBoxLayout(inner)
-        for part in (self.prompt, self.line, self.other):
-            column.addWidget(part)
-        self.window.setCentralWidget(inner)
-        self.menus = Menus(self.window, given={})
-        self.restored = []
-        self.menus.actions["restore"].triggered.connect(lambda: self.restored.append(True))
-        self.window.show()
-        self.window.activateWindow()
-        qtbot.waitUntil(self.window.isActiveWindow)
-
-
 @pytest.fixture
 def made(qtbot):
-    return Made(qtbot)
+    """A window with the menus, a field of each kind, and a list."""
+    window, inner, restored = QMainWindow(), QWidget(), []
+    qtbot.addWidget(window)
+    prompt, line, other = PromptEdit(), QLineEdit(), QListWidget()
+    column = QVBoxLayout(inner)
+    for part in (prompt, line, other):
+        column.addWidget(part)
+    window.setCentralWidget(inner)
+    menus = Menus(window, given={})
+    menus.actions["restore"].triggered.connect(lambda: restored.append(True))
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    return SimpleNamespace(
+        window=window, prompt=prompt, line=line, other=other, menus=menus, restored=restored
+    )
 
 
 def test_the_keys_are_listed(made):
@@ -100,3 +109,53 @@ def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made):
     assert can_undo(made.prompt)
     made.prompt.setReadOnly(True)
     assert not any(map(can_undo, (made.prompt, made.other, None)))
+
+
+ANSWER = {
+    "usable": False,
+    "lines": [
+        {"name": "mlx", "fact": "0.32.4", "remedy": ""},
+        {"name": "BLAS", "fact": "none", "remedy": "Install OpenBLAS."},
+    ],
+}
+FACTS = "mlx: 0.32.4\nBLAS: none\n  -> Install OpenBLAS."
+
+
+@pytest.mark.parametrize("end", ["well", "with something wrong", "without an answer"])
+def test_the_doctors_facts_are_copied_also_where_something_is_wrong(qapp, end):
+    commands, copied, problems = FakeCommandRunner(), [], []
+    report = ProblemReport(commands, parent=qapp)
+    report.copied.connect(copied.append)
+    report.failed.connect(problems.append)
+    report.begin()
+    doctor = commands.asked("doctor", "--json", "--no-pair")
+    if end != "without an answer":
+        doctor.tell(ANSWER)
+    if end == "well":
+        doctor.answer(ANSWER)
+    else:
+        doctor.fail("The doctor exited.", "Try again.")
+    if end == "without an answer":
+        assert (copied, len(problems)) == ([], 1)
+    else:
+        assert (copied, problems) == ([FACTS], [])
+        assert QApplication.clipboard().text() == FACTS
+
+
+def test_the_help_menu_shows_folder_and_log(open_window, until, monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(
+        QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()) or True
+    )
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    for name in ("data_folder", "log", "readme"):
+        window.menus.actions[name].trigger()
+    places = window.store.path.parent, window.engine.log_path, Path(__file__).parents[2]
+    assert opened == [str(places[0]), str(places[1]), str(places[2] / "README.md")]
+    window.menus.actions["about"].trigger()
+    (about,) = window.findChildren(AboutDialog)
+    about.reject()
+    for path in (None, tmp_path / "missing"):
+        with pytest.raises(Problem):
+            open_path(path)

@@ -1,16 +1,29 @@
-"""The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
+"""The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen; what opens
+over a window; two sides where there is room, one where there is not."""
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtCore import QPoint, QRect, QSettings, Qt
+from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QLabel,
+    QPushButton,
+    QSplitter,
+    QWidget,
+)
 
 from app.conversations.records import Entry, ExportedChat
+from app.race.dialog import RaceDialog
 from app.replay.scrubber import ReplayDialog
-from app.settings import Pair
+from app.sampling.dialog import SamplingDialog
+from app.settings import Pair, Settings
+from app.side_panels import SidePanels
 from app.welcome import EXAMPLES
 from engine.events import Prefill
+from engine.request import Request
 from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file
@@ -180,11 +193,6 @@ def window(open_window, until):
     return window
 
 
-def page(window):
-    """The texts of the first page."""
-    return [label.text() for label in window.welcome.findChildren(QLabel)]
-
-
 def test_an_example_is_sent_and_unsent_text_stays(window, until):
     window.composer.set_text("not yet")
     for card, (title, question) in zip(window.welcome.examples, EXAMPLES, strict=True):
@@ -213,23 +221,208 @@ def test_an_example_is_sent_and_unsent_text_stays(window, until):
     assert window.composer.text == "nor this"
 
 
-def test_a_question_has_its_lines_and_more_is_offered_and_told(window, qtbot):
-    card = window.welcome.examples[3]
-    window.resize(window.minimumSizeHint().width(), 900)
-    qtbot.waitUntil(lambda: card.width() < 230)
-    assert card.height() >= card.heightForWidth(card.width()) > card.sizeHint().height()
-    assert any(".\n" in text for text in page(window))
-    window.resize(1280, 900)
-    qtbot.waitUntil(lambda: not any(".\n" in text for text in page(window)))
-    window.settings.theme = "light" if window.theme.dark else "dark"
-    window.theme.refresh()
-    title, colour = card.findChild(QLabel), QColor(window.theme.colours.text)
-    qtbot.waitUntil(lambda: title.palette().color(title.foregroundRole()) == colour)
+def test_what_is_fetched_is_told_on_the_first_page(window, qtbot):
     with qtbot.waitSignal(window.welcome.explanation_asked):
         part(window.welcome, QPushButton, "What am I looking at?").click()
+
+    def told(words):
+        lines = (label.text() for label in window.welcome.findChildren(QLabel))
+        return [line for line in lines if words in line]
+
     window.loader.fetch_progress.emit(46_435_520, 92_871_040)
-    assert any("46.4 of 92.9 MB" in text for text in page(window))
+    assert told("46.4 of 92.9 MB")
     window.loader.pair = Pair("/models/Tiny-Q4.gguf")
     window.loader.fetch_began.emit()
-    (said,) = (text for text in page(window) if "Tiny" in text)
-    assert "starter" not in said
+    assert "starter" not in told("Tiny")[0]
+
+
+DIALOGS = (
+    *("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs"),
+    "tools",
+)
+
+
+def test_a_race_loads_a_model_that_was_unloaded(window, until):
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    window.composer.set_text("Which is faster?")
+    window.menus.actions["race"].trigger()
+    assert "race" in window.notices.texts
+    until(lambda: window.findChild(RaceDialog))
+    assert window.loader.loaded is not None
+    assert not {"race", "problem"} & window.notices.texts.keys()
+    window.findChild(RaceDialog).close()
+    until(lambda: window.findChild(RaceDialog) is None)
+    loaded = []
+    window.loader.loaded_now.connect(loaded.append)
+    window.menus.actions["restart"].trigger()
+    until(lambda: loaded)
+    assert window.findChild(RaceDialog) is None  # it was wanted once
+
+
+def test_what_waits_is_of_the_conversation_of_before(window, until, monkeypatch):
+    said = Entry(None, "user", "Which is faster?"), Entry(0, "assistant", "This one.")
+    chat = ExportedChat("Mine", said, leaf=1, settings=Request(max_tokens=7))
+    (record,) = window.store.add([chat]).result()
+    window.show_conversation(record.id)
+    until(lambda: window.conversation.branch)
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    names = []
+    monkeypatch.setattr("app.files.ask_to_save", lambda over, title, name, then: names.append(name))
+    raced = []
+    monkeypatch.setattr(
+        window.application.race, "start", lambda lines, request: raced.append(request)
+    )
+    until(lambda: window.menus.actions["export_trace"].isEnabled())
+    window.menus.actions["export_trace"].trigger()
+    window.menus.actions["race"].trigger()
+    window.new()
+    until(lambda: names and window.findChild(RaceDialog))
+    window.findChild(RaceDialog).start()
+    assert (names, [request.max_tokens for request in raced]) == (["Mine trace.json"], [7])
+    window.findChild(RaceDialog).close()
+    window.show_conversation(record.id)
+    until(lambda: window.conversation.record)
+    window.menus.actions["sampling"].trigger()
+    other = window.store.create(title="Other").result()
+    window.show_conversation(other.id)
+    until(lambda: window.conversation.record.id == other.id)
+    window.findChild(SamplingDialog).applied.emit("Briefly", None)
+
+    def prompts():
+        chats = [window.store.conversation(each.id).result() for each in (record, other)]
+        return [chat.system_prompt for chat in chats]
+
+    until(lambda: any(prompts()))
+    assert prompts()[1] == ""
+
+
+def test_every_dialog_fits_is_plain_text_and_can_be_closed(window, until):
+    for _ in range(6):
+        window.menus.actions["larger"].trigger()
+    room = window.screen().availableSize()
+    for name in DIALOGS:
+        window.menus.actions[name].trigger()
+        (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
+        QApplication.processEvents()
+        assert dialog.width() <= room.width(), name
+        assert dialog.height() < room.height(), name
+        assert dialog.minimumSizeHint().height() <= dialog.height(), name
+        below = [one for one in dialog.findChildren(QDialogButtonBox) if one.isVisible()]
+        assert all(dialog.rect().contains(one.geometry()) for one in below), name
+        buttons = dialog.findChildren(QPushButton)
+        if name in ("settings", "server", "tools"):  # Enter in a field presses nothing there
+            assert not any(one.autoDefault() for one in buttons), name
+        labels = [one for one in dialog.findChildren(QLabel) if one.text() and not one.buddy()]
+        assert {one.textFormat() for one in labels} <= {Qt.TextFormat.PlainText}, name
+        if name == "tools":
+            dialog.close()
+            continue
+        words = [button.text().replace("&", "") for button in buttons]
+        buttons[words.index("Close" if "Close" in words else "Cancel")].click()
+        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
+
+
+WIDE, NARROW = 1200, 720
+
+
+@pytest.fixture
+def make(qtbot, tmp_path):
+    """Make the panels of a window with these least widths, the middle in second place, a page
+    hidden. Returns the columns, the panels, and what names the shown ones."""
+
+    def made(widths):
+        settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
+        columns, middle = QSplitter(), QWidget()
+        qtbot.addWidget(columns)
+        parts = {name: QWidget() for name in widths}
+        for name, side in parts.items():
+            side.setMinimumWidth(widths[name])
+            columns.addWidget(side)
+        columns.insertWidget(1, middle)
+        actions = {name: QAction(name) for name in parts}
+        for action in actions.values():
+            action.setCheckable(True)
+        own = settings.window(1)
+        sides = SidePanels(
+            columns, parts, middle=middle, actions=actions, settings=own, hidden=("page",)
+        )
+        sides.restore()
+
+        def shown():
+            for name, side in parts.items():
+                assert actions[name].isChecked() != side.isHidden()
+            return " ".join(name for name, side in parts.items() if not side.isHidden())
+
+        return columns, sides, shown
+
+    return made
+
+
+TWO, THREE = {"left": 180, "right": 300}, {"left": 200, "right": 200, "page": 200}
+
+
+@pytest.mark.parametrize(
+    ("widths", "steps"),
+    [
+        pytest.param(
+            TWO,
+            [("width", WIDE, "left right"), ("width", NARROW, "left"),
+             ("width", WIDE, "left right")],
+            id="one side folds away and comes back",
+        ),
+        pytest.param(
+            TWO,
+            [("width", WIDE, "left right"), ("rest", ("right",), "left"),
+             ("rest", (), "left right"), ("rest", ("right",), "left"),
+             ("switch", "right", "left right")],
+            id="panels rest until they are asked for",
+        ),
+        pytest.param(  # the other one is wanted too, and has room once one is switched off
+            TWO,
+            [("width", NARROW, "left"), ("switch", "right", "right"), ("switch", "left", "left"),
+             ("switch", "left", "right"), ("switch", "right", ""), ("width", WIDE, "")],
+            id="what was asked for last is shown",
+        ),
+        pytest.param(
+            TWO,
+            [("width", NARROW, "left"), ("opened again", WIDE, "left right"),
+             ("switch", "left", "right"), ("opened again", WIDE, "right")],
+            id="folding away is not remembered as a wish",
+        ),
+        pytest.param(
+            THREE,
+            [("width", 1400, "left right"), ("show", "page", "left right page"),
+             ("width", 920, "left page"), ("width", 720, "page"), ("switch", "page", "left"),
+             ("width", 1400, "left right")],
+            id="of three sides as many are shown as have room",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_room_is_shown(make, widths, steps):
+    columns, sides, shown = make(widths)
+    for step, value, expected in steps:
+        if step == "opened again":
+            sides.keep()
+            columns, sides, shown = make(widths)
+        if step in ("width", "opened again"):
+            columns.resize(value, 500)
+            sides.fit()
+        else:
+            getattr(sides, step)(value)
+        assert shown() == expected, (step, value)
+    assert sides.narrowest <= NARROW
+
+
+def test_a_narrow_window_shows_all_of_its_text(window, until):
+    window.composer.set_text("word " * 50)
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2)
+    window.resize(NARROW, 560)
+    assert window.width() == NARROW
+    for name in ("rounds", "sidebar"):
+        if not getattr(window, name).isVisible():
+            window.menus.actions[name].trigger()
+        until(lambda: window.transcript.widget().width() <= window.transcript.viewport().width())
+        assert window.transcript.messages[0].view.width() < window.transcript.viewport().width()
