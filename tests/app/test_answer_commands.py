@@ -12,7 +12,8 @@ from tests.support.app.window_maker import events_file
 from tests.support.app.window_use import answered, send, texts, visible_list
 
 
-def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):
+def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
     path = events_file(tmp_path, made_trace("Two primes are **2** and 3."))
     window = open_window(f"ready take load take part:9:{path} take rest")
 
@@ -21,6 +22,7 @@ def test_commands_wait_for_something_to_act_on(open_window, until, tmp_path):
 
     about_answers = ("stop", "edit", "regenerate", "go_on", "copy_answer", "export_trace")
     until(lambda: window.loader.loaded)
+    assert not window.menus.actions["read_aloud"].isVisible(), "there is no program that reads"
     assert possible(*about_answers) == [False] * 6
     send(window, "go")
     until(lambda: window.conversation.writing and window.conversation.writing.text)
@@ -137,9 +139,7 @@ def say(tmp_path, monkeypatch):
     return heard
 
 
-def test_only_words_are_read_and_only_with_the_program(open_window, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not open_window().menus.actions["read_aloud"].isVisible()
+def test_only_words_are_read():
     words = spoken(ANSWER + "\n\n| a | b |\n|-|-|\n| 1 | 2 |\n\n<b>bold</b> [[volm 0]]")
     assert words.split("\n") == SPOKEN
 

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -18,18 +19,6 @@ from app.housekeeping import GcScheduler
 from models.answers import ANSWERS, Freed, Refused
 
 
-class Heard:
-    """A command, its lines, and its end: an answer or a Problem."""
-
-    def __init__(self, running):
-        self.running = running
-        self.lines = []
-        self.ends = []
-        running.line_received.connect(self.lines.append)
-        running.done.connect(self.ends.append)
-        running.failed.connect(self.ends.append)
-
-
 @pytest.fixture
 def commands(qapp):
     commands = CommandRunner((sys.executable, "-c"))
@@ -39,7 +28,16 @@ def commands(qapp):
 
 @pytest.fixture
 def start(commands):
-    return lambda program: Heard(commands.start(program))
+    """Starts a program. Returns it, its lines, and its end: an answer or a Problem."""
+
+    def start(program):
+        heard = SimpleNamespace(running=commands.start(program), lines=[], ends=[])
+        heard.running.line_received.connect(heard.lines.append)
+        heard.running.done.connect(heard.ends.append)
+        heard.running.failed.connect(heard.ends.append)
+        return heard
+
+    return start
 
 
 def printing(*answers):
@@ -119,23 +117,10 @@ class Cycle:
         self.me = self
 
 
-@pytest.fixture
-def busy():
-    """Whether the user would notice: none, or one thing that is being written."""
-    return []
-
-
-@pytest.fixture
-def collector(busy, qtbot, monkeypatch):
+def test_young_garbage_goes_at_once_and_old_waits_until_nobody_would_notice(qtbot, monkeypatch):
     monkeypatch.setattr(housekeeping, "_REST_SECONDS", 0.0)
-    made = GcScheduler(lambda: bool(busy))
-    yield made
-    shiboken6.delete(made)
-    gc.unfreeze()
-    gc.enable()
-
-
-def test_young_garbage_goes_at_once_and_old_waits_until_nobody_would_notice(collector, busy):
+    busy = []  # whether the user would notice: none, or one thing that is being written
+    collector = GcScheduler(lambda: bool(busy))
     assert not gc.isenabled(), "Python does not collect by itself"
     old = Cycle()
     gone = weakref.ref(old)
@@ -150,15 +135,11 @@ def test_young_garbage_goes_at_once_and_old_waits_until_nobody_would_notice(coll
     assert (young(), len(many)) == (None, 2000)
     assert gone() is not None
     busy.clear()
-    collector.collect()
-    assert gone() is None
-
-
-def test_it_looks_by_itself(collector, qtbot):
     collector._timer.setInterval(5)
-    gone = weakref.ref(Cycle())
-    collector.request_full()
-    qtbot.waitUntil(lambda: gone() is None)
+    qtbot.waitUntil(lambda: gone() is None)  # it looks by itself
+    shiboken6.delete(collector)
+    gc.unfreeze()
+    gc.enable()
 
 
 COPYING = """

@@ -30,7 +30,7 @@ from app.files import ask_to_save, file_name, last_folder, set_last_folder
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
 from app.settings import DraftsInText, Pair, Settings
 from app.settings_dialog import SettingsDialog
-from app.theme.palette import DARK, LIGHT
+from app.theme.palette import DARK
 from app.theme.style import Theme
 from engine import earlier_answers
 from engine.process.protocol import Memory
@@ -177,18 +177,13 @@ def opened(qtbot, plain_application, tmp_path):
     return Opened(qtbot, plain_application, tmp_path)
 
 
-def test_the_theme_and_the_font_change_at_once_and_folders_are_opened(opened):
-    assert opened.theme.colours is LIGHT
-    opened.choose("Theme", "Dark")
-    assert opened.theme.colours is DARK
-    own = opened.theme.points
+def test_the_font_changes_at_once_and_folders_are_opened(opened):
+    own, family = opened.theme.points, opened.field(QComboBox, "Font").itemText(1)
     opened.field(QDoubleSpinBox, "Text size").setValue(own + 3)
-    assert opened.theme.font.pointSizeF() == own + 3
-    family = opened.field(QComboBox, "Font").itemText(1)
     opened.choose("Font", family)
-    assert opened.theme.font.family() == family
+    assert (opened.theme.font.pointSizeF(), opened.theme.font.family()) == (own + 3, family)
     opened.show()
-    assert (opened.shown("Theme"), opened.shown("Font")) == ("Dark", family)
+    assert opened.shown("Font") == family
     assert opened.field(QDoubleSpinBox, "Text size").value() == own + 3
     opened.field(QPushButton, "Default").click()
     assert opened.settings.font_points is None
@@ -211,6 +206,7 @@ def test_a_box_or_a_choice_sets_its_setting(opened):
             opened.show()
             assert opened.field(QCheckBox, label).isChecked() == on
     for label, text, name, value in (
+        ("Theme", "Dark", "theme", "dark"),
         ("Parallel answers", "2", "parallel", 2),
         ("Drafts in the text", "Off", "drafts_in_text", DraftsInText.OFF),
         ("Send messages with", CTRL_ENTER, "enter_sends", False),
@@ -219,7 +215,8 @@ def test_a_box_or_a_choice_sets_its_setting(opened):
         assert getattr(opened.settings, name) == value
         opened.show()
         assert opened.shown(label) == text
-    assert len(opened.changes) == 9
+    assert len(opened.changes) == 9, "the theme follows by itself"
+    assert opened.theme.colours is DARK
 
 
 def test_new_conversations_begin_as_is_chosen_here(opened):

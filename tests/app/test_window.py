@@ -38,19 +38,6 @@ def ahead(window):
     return None if row is None else row.shown.ahead
 
 
-def test_an_answer_grows_with_its_drafts(open_window, until, tmp_path):
-    events = made_trace(TEXT)
-    drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
-    path = events_file(tmp_path, events)
-    window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take rest")
-    send(window, "go")
-    until(lambda: getattr(ahead(window), "number", 0) == events[drafts[2]].round)
-    assert window.transcript.streaming is not None
-    assert window.composer.answering
-    assert window.rounds.panel.stats.rounds > 0
-    assert not box(window, "Model").isEnabled()
-
-
 def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_window):
     for place in range(2):
         window = open_window()
@@ -88,10 +75,20 @@ def test_what_is_being_done_is_shown_at_three_places(open_window, until, tmp_pat
     assert not any("Queued" in row.data(Qt.ItemDataRole.AccessibleTextRole) for row in rows)
 
 
-def test_an_answer_can_be_looked_into_also_after_a_restart(open_window, until, tmp_path):
-    events = made_trace(TEXT)
-    window = open_window(f"ready take load take play:{events_file(tmp_path, events)} serve")
+def test_an_answer_grows_and_can_be_looked_into_also_after_a_restart(open_window, until, tmp_path):
+    events, go_on = made_trace(TEXT), tmp_path / "go_on"
+    drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
+    first = events_file(tmp_path, events[: drafts[2] + 1], name="first")
+    rest = events_file(tmp_path, events[drafts[2] + 1 :], name="rest")
+    window = open_window(f"ready take load take play:{first} wait:{go_on} play:{rest} serve")
+    window.menus.actions["rounds"].trigger()
+    assert (window.rounds.hint.isVisible(), window.rounds.panel.isVisible()) == (True, False)
     send(window, "go")
+    until(lambda: getattr(ahead(window), "number", 0) == events[drafts[2]].round)
+    assert window.composer.answering
+    assert window.rounds.panel.stats.rounds > 0
+    assert not box(window, "Model").isEnabled()
+    go_on.touch()
     until(answered(window, 2))
     assert texts(window)[1] == TEXT
     until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)
@@ -162,28 +159,6 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     assert window.presenter.finder.bar.isVisible()
     window.new()
     assert not window.presenter.finder.bar.isVisible()
-
-
-def test_where_there_is_no_answer_the_panel_says_what_will_be_there(open_window, until):
-    window = open_window()
-    assert not window.rounds.isVisible()
-    window.menus.actions["rounds"].trigger()
-    assert window.rounds.hint.isVisible()
-    assert not window.rounds.panel.isVisible()
-    send(window, "hello")
-    until(answered(window, 2))
-    assert window.rounds.panel.isVisible()
-    window.menus.actions["new"].trigger()
-    assert window.rounds.hint.isVisible()
-    entries = (Entry(None, "user", "q"), Entry(0, "assistant", "<think>hm</think>imported"))
-    window.store.add([ExportedChat("Imported", entries, leaf=1)]).result()
-    window.show_conversation(2)
-    until(lambda: len(texts(window)) == 2 and "imported" in window.rounds.hint.text())
-    assert window.rounds.hint.isVisible(), "no wall of figures without values"
-    window.transcript.write_all()
-    row = window.transcript.messages[1]
-    assert row.view.text.reasoning is not None
-    assert row.shown.reasoning is None, "no tokens and no time are claimed"
 
 
 @pytest.fixture

@@ -70,21 +70,6 @@ def test_a_queue_or_permission_that_cannot_be_stored_loses_nothing_that_is_new(b
     assert (unsaved, talk.conversation.permissions) == ([], NEVER), "no answer is to be saved"
 
 
-@pytest.mark.parametrize("first", ["say", "configure"])
-def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin, first):
-    talk = begin(SERVE)
-    needs = {
-        "say": lambda: talk.conversation.say("one"),
-        "configure": lambda: talk.conversation.configure(system_prompt="Be brief.", settings=None),
-    }
-    for need in sorted(needs, key=first.__ne__):
-        needs[need]()
-    talk.until_told("saved")
-    talk.until(lambda: talk.conversation.record and talk.conversation.record.system_prompt)
-    (stored,) = talk.store.conversations().result()
-    assert (stored.title, stored.system_prompt) == ("one", "Be brief.")
-
-
 @pytest.mark.parametrize(
     ("sampling", "told"), [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)]
 )
@@ -131,17 +116,16 @@ def test_regenerating_keeps_both_answers_and_editing_begins_another_branch(begin
     talk.until(lambda: [content for _, content, _ in talk.shown] == ["hello", "two"])
 
 
-@pytest.mark.parametrize("reason", ["length", "cancelled"])
-def test_going_on_keeps_text_and_trace(begin, tmp_path, reason):
+def test_going_on_keeps_text_and_trace(begin, tmp_path):
     first, rest = made_trace("It begins here, "), made_trace("and goes on.", seed=1)
     stats = first[-1].stats
-    cut = events_file(tmp_path, (*first[:-1], Done("g", reason, stats)), name="cut")
+    cut = events_file(tmp_path, (*first[:-1], Done("g", "length", stats)), name="cut")
     more = events_file(tmp_path, rest, name="more")
     talk = begin(f"ready take load take play:{cut} take play:{more} take")
     talk.ask("go")
     before = talk.conversation.branch[-1]
-    assert before.state == reason
-    assert not can_go_on(replace(before, state="complete"))
+    states = ("length", "cancelled", "complete")
+    assert [can_go_on(replace(before, state=state)) for state in states] == [True, True, False]
     talk.conversation.go_on(before.id)
     talk.until_told("saved", 2)
     whole = "It begins here, and goes on."
@@ -149,8 +133,7 @@ def test_going_on_keeps_text_and_trace(begin, tmp_path, reason):
     trace = talk.store.trace(talk.conversation.branch[-1].id).result()
     told = Trace(trace).pieces
     assert "".join(piece.text for piece in told if piece.written) == whole
-    numbers = [piece.round for piece in told]
-    assert numbers == sorted(numbers)
+    assert [piece.round for piece in told] == sorted(piece.round for piece in told)
     assert sum(isinstance(event, Done) for event in trace) == 1
     assert talk.store.message(before.id).result().content == "It begins here, "
 
@@ -158,9 +141,9 @@ def test_going_on_keeps_text_and_trace(begin, tmp_path, reason):
 HARMONY = Text(
     "g",
     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Four.",
-    stretches=(
-        *(Stretch("mark", 30), Stretch("reasoning", 3)),
-        *(Stretch("mark", 52), Stretch("content", 5)),
+    stretches=tuple(
+        Stretch(kind, length)
+        for kind, length in (("mark", 30), ("reasoning", 3), ("mark", 52), ("content", 5))
     ),
 )
 
@@ -265,8 +248,7 @@ def chats(talk):
 
 def here(talk):
     """The conversation that is shown, and not only about to be."""
-    record = talk.conversation.record
-    return record.id if record is not None else None
+    return getattr(talk.conversation.record, "id", None)
 
 
 WAITING = {
@@ -403,15 +385,11 @@ def test_everybody_has_the_list_before_who_asked_for_it_goes_on_or_why_it_cannot
         until(done.done)
         assert told == [False]
         assert (listing.conversations, listing.folders) == ((record,), (folder,))
-        assert listing.find(record.id) == record
-        assert listing.find(record.id + 1) is None
-        store.delete(record.id).result()
-        until(listing.refresh().done)
-        assert listing.find(record.id) is None
+        assert (listing.find(record.id), listing.find(record.id + 1)) == (record, None)
         problems = []
         listing.failed.connect(problems.append)
         monkeypatch.setattr(store, "listing", refused)
         until(listing.refresh().done)
         listing.close()
         listing.refresh()
-        assert (len(problems), len(told)) == (1, 2)
+        assert (len(problems), len(told)) == (1, 1)

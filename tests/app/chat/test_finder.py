@@ -68,7 +68,7 @@ def conversation(qtbot, formats):
     return made
 
 
-def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out(conversation):
+def test_all_hits_are_reached_from_where_the_user_is_and_escape_leaves_no_mark(conversation):
     for number in range(100):
         conversation.say(FILLER + (f"the **nee**dle {number}\n" if number % 10 == 3 else ""))
     conversation.transcript.jump_to_newest()
@@ -92,7 +92,14 @@ def test_all_hits_are_reached_from_where_the_user_is_and_only_those_are_laid_out
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Return)
     conversation.settle()
     assert conversation.count.startswith("1 of 10"), "and round"
+    marked = conversation.transcript.messages[3]
+    conversation.find("other")
+    assert (conversation.count, marked.shown.marks) == ("None", ())
+    conversation.find("needle")
+    assert len(marked.shown.marks) == len(marked.view.extraSelections()) == 1
     QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
+    assert not conversation.finder.bar.isVisible()
+    assert (marked.shown.marks, marked.view.extraSelections()) == ((), [])
     conversation.transcript.reveal(conversation.transcript.messages[50])
     conversation.settle()
     conversation.find("needle")
@@ -125,22 +132,6 @@ def test_hits_are_marked_in_code_in_tables_and_in_folded_reasoning_which_unfolds
     assert "pin" in row.view.toPlainText()
     assert conversation.transcript.in_sight(row, row.written.index("pin"))
     assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["pin"]
-
-
-def test_another_text_and_none_and_escape_leave_no_mark(conversation):
-    row = conversation.say("one two one")
-    conversation.find("one")
-    assert [mark.current for mark in row.shown.marks] == [True, False]
-    conversation.find("two")
-    assert len(row.shown.marks) == 1
-    conversation.find("three")
-    assert row.shown.marks == ()
-    assert conversation.count == "None"
-    conversation.find("one")
-    QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
-    assert not conversation.finder.bar.isVisible()
-    assert row.shown.marks == ()
-    assert row.view.extraSelections() == []
 
 
 def test_an_answer_that_grows_is_followed(conversation, until):

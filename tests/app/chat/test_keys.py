@@ -107,36 +107,35 @@ def test_letters_belong_into_the_composer_also_after_a_click_on_a_conversation(w
 PROMPTS = (Prompt("Translate to German", "Translate:\n\n"), Prompt("Mend", "Mend this: "))
 
 
-def listed(window):
-    prompts = window.composer.prompts
-    return [] if prompts.isHidden() else [prompts.item(n).text() for n in range(prompts.count())]
-
-
-def press(window, *keys):
-    for key in keys:
-        QTest.keyClick(window.composer.field, key)
-
-
 def test_a_slash_lists_prompts_and_keys_choose_save_rename_and_delete_them(open_window, until):
     window = open_window()
     window.settings.prompts = prompts_to_json(PROMPTS)
     until(lambda: window.loader.loaded)
-    field, key = window.composer.field, Qt.Key
+    field, key, prompts = window.composer.field, Qt.Key, window.composer.prompts
+
+    def listed():
+        names = [prompts.item(n).text() for n in range(prompts.count())]
+        return [] if prompts.isHidden() else names
+
+    def press(*keys):
+        for each in keys:
+            QTest.keyClick(field, each)
+
     QTest.keyClicks(field, "/")
-    assert listed(window) == [prompt.name for prompt in PROMPTS]
-    press(window, key.Key_Down, key.Key_Return)
-    assert (window.composer.text, listed(window)) == (PROMPTS[1].text, [])
+    assert listed() == [prompt.name for prompt in PROMPTS]
+    press(key.Key_Down, key.Key_Return)
+    assert (window.composer.text, listed()) == (PROMPTS[1].text, [])
     field.undo()
     assert window.composer.text == "/"
     QTest.keyClicks(field, "GER transl")
-    assert listed(window) == [PROMPTS[0].name]
-    press(window, key.Key_Up, key.Key_Escape)
-    assert listed(window) == []
-    press(window, key.Key_Backspace)
-    assert listed(window) == [PROMPTS[0].name]
+    assert listed() == [PROMPTS[0].name]
+    press(key.Key_Up, key.Key_Escape)
+    assert listed() == []
+    press(key.Key_Backspace)
+    assert listed() == [PROMPTS[0].name]
     QTest.keyClicks(field, "/usr")
-    assert listed(window) == []
-    press(window, key.Key_Return)  # no prompt: it is a message
+    assert listed() == []
+    press(key.Key_Return)  # no prompt: it is a message
     assert "/usr" in window.conversation.on_its_way
     written = "Explain it to a child.\n"
     window.composer.set_text(written)
@@ -145,15 +144,16 @@ def test_a_slash_lists_prompts_and_keys_choose_save_rename_and_delete_them(open_
     assert saved[:2] == PROMPTS
     assert saved[2].text == written
     window.composer.set_text("")
-    QTest.keyClicks(window.composer.field, "/expl")
-    press(window, Qt.Key.Key_F2)
-    QTest.keyClicks(window.composer.prompts.findChild(QLineEdit), "Child")
-    QTest.keyClick(window.composer.prompts.findChild(QLineEdit), Qt.Key.Key_Return)
+    QTest.keyClicks(field, "/expl")
+    press(key.Key_F2)
+    line = prompts.findChild(QLineEdit)
+    QTest.keyClicks(line, "Child")
+    QTest.keyClick(line, key.Key_Return)
     renamed = Prompt("Child", saved[2].text)
     until(lambda: prompts_from_json(window.settings.prompts) == (*PROMPTS, renamed))
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Delete, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClick(field, key.Key_Delete, Qt.KeyboardModifier.ShiftModifier)
     assert prompts_from_json(window.settings.prompts) == PROMPTS
-    assert listed(window) == []
+    assert listed() == []
 
 
 def test_a_damaged_line_costs_one_prompt():

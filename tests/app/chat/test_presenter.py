@@ -97,13 +97,20 @@ def test_only_traces_of_what_is_laid_out_are_read_and_one_that_cannot_be_stops_n
         shown.talk.until(lambda hidden=hidden: side.hint.isVisibleTo(side) != hidden)
 
 
-def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown):
+def test_why_an_answer_failed_is_read_when_it_is_laid_out_and_the_focus_selects_it(
+    shown,
+):
     answers = shown.stored(10, state="failed")
+    selected = []
+    shown.presenter.selected.connect(selected.append)
     shown.open(answers[0].conversation)
+    assert selected == [answers[-1].id]
     rows = shown.transcript.messages[1::2]
     shown.talk.until(lambda: rows[-1].shown.ending and rows[-1].shown.ending.message)
     assert rows[0].shown.ending.message == ""
+    shown.talk.until(lambda: shown.transcript.isActiveWindow())
     shown.presenter.reveal(answers[0].id)
+    shown.talk.until(lambda: selected[-1] == answers[0].id)
     shown.talk.until(lambda: rows[0].shown.ending and rows[0].shown.ending.message == "Reason 0.")
     shown.settle()
     assert shown.transcript.first_in_sight() <= 1
@@ -164,17 +171,6 @@ def test_reasoning_is_counted_and_what_an_answer_took_is_told_at_its_end_and_whe
     again = shown.transcript.messages[-1]
     assert (again.shown.reasoning, again.shown.figures) == (took, first.shown.figures)
     assert again.view.toPlainText() == told
-
-
-def test_the_answer_with_the_focus_is_selected(shown):
-    answers = shown.stored(3)
-    selected = []
-    shown.presenter.selected.connect(selected.append)
-    shown.open(answers[0].conversation)
-    assert selected == [answers[-1].id]
-    shown.talk.until(lambda: shown.transcript.isActiveWindow())
-    shown.presenter.reveal(answers[0].id)
-    shown.talk.until(lambda: selected[-1] == answers[0].id)
 
 
 @pytest.mark.parametrize("system_prompt", ["", "Be brief."])

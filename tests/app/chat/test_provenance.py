@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections import Counter
 from dataclasses import replace
-from itertools import accumulate, combinations
+from itertools import accumulate
 from typing import get_args
 
 import pytest
@@ -22,7 +21,6 @@ from app.markdown.formulas import FormulaLayouts
 from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.rounds.explained import IN_WORDS, KINDS
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT, contrast
 from engine.conversation.rounds import Token
@@ -99,16 +97,12 @@ def test_tokens_of_a_table_and_of_code_are_told_apart_where_they_stand_or_would_
     # A token over the end of an emphasis is in one stretch: the marks are not shown.
     assert ("ol", Underline.SingleUnderline, LIGHT.accepted) in found
     assert view.document().find("two").currentTable() is not None
-    struck = view.document().find("|three")
-    assert struck.charFormat().fontStrikeOut()
-    assert struck.charFormat().property(ROLE) == "rejected"
-    assert struck.charFormat().fontPointSize() < view.font().pointSizeF()
-    assert struck.currentTable() is not None
+    for text, kind in (("|three", "rejected"), ("\u21b5", "discarded")):
+        struck = view.document().find(text)
+        assert struck.charFormat().fontStrikeOut()
+        assert struck.charFormat().property(ROLE) == kind
+    assert view.document().find("|three").currentTable() is not None
     lines = [line.replace("\u200a", "") for line in view.toPlainText().split("\n")]
-    behind = view.document().find("\u21b5")
-    assert behind.charFormat().fontStrikeOut()
-    assert behind.charFormat().property(ROLE) == "discarded"
-    assert behind.charFormat().foreground() != struck.charFormat().foreground()
     assert "one|three" in lines
     assert "x = two\u21b5 one" in lines
     # Copies are without those that were not written.
@@ -206,15 +200,6 @@ def test_live_as_at_once(qtbot, formats, drawn, cuts):
     assert " no" not in bare or any(p.text == " no" and p.written for p in pieces)
 
 
-def test_what_is_written_later_belongs_to_no_earlier_token(show):
-    view = show("")
-    made = overlaid(view, (piece("a", "accepted"), piece(" b", "accepted")))
-    for text in ("a", " b", " c", " d\n\nnew", " line"):
-        view.text.append(text)
-        settle(view, made)
-    assert [text for text, _, _ in laid(view)] == ["a", "b"]
-
-
 def test_a_token_at_the_end_of_a_frame_stays_as_long(show):
     view = show("")
     made = overlaid(view, tuple(piece(text, "accepted") for text in ("a", " b", "\n\n")))
@@ -227,10 +212,7 @@ def test_a_token_at_the_end_of_a_frame_stays_as_long(show):
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
-def test_all_tokens_of_a_paragraph_are_laid_over_and_others_in_their_place(show):
-    view = show("a b c d e f")
-    overlaid(view, pieces=tuple(piece(text, "accepted") for text in ("a b", " c", " d e", " f")))
-    assert [text for text, _, _ in laid(view)] == ["a b", "c", "d e", "f"]
+def test_other_tokens_take_the_place_of_those_before(show):
     view = show("a b")
     made = overlaid(view, (piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain")))
     made.set_pieces((piece("a b", "bonus"),))
@@ -240,8 +222,7 @@ def test_all_tokens_of_a_paragraph_are_laid_over_and_others_in_their_place(show)
 
 
 def test_a_long_text_is_only_laid_over_where_it_is_seen(show):
-    text = "word " * 9_000
-    view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
+    view = show(("word " * 100 + "\n\n") * 60)
     pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.given))
     made = overlaid(view, pieces=pieces)
     assert 0 < len(laid(view)) < len(pieces) // 2
@@ -250,28 +231,18 @@ def test_a_long_text_is_only_laid_over_where_it_is_seen(show):
     assert {colour for _, _, colour in laid(view)} == {DARK.accepted}
 
 
-@pytest.mark.parametrize("coloured_first", [True, False])
-def test_code_keeps_its_colours_under_the_tokens(show, coloured_first):
+def test_code_keeps_its_colours_under_the_tokens(show):
     view = show("```python\nx = 1  # why\n")
-    code = view.document().lastBlock()
-
-    def looks():
-        return len(code.layout().formats())
-
-    if coloured_first:
-        view.text.finish()
-        view.text.settle()
-    coloured = looks()
+    code = view.document().lastBlock().layout()
     made = overlaid(view, (piece("```python\nx = 1  # why\n", "accepted"),))
     assert len(laid(view)) == 2  # the label's text and the code's
     view.text.finish()
     settle(view, made)
-    assert len(laid(view)) == 2
-    assert looks() > len(laid(view))
+    assert len(code.formats()) > len(laid(view)) == 2
     made.set_shown(False)
     view.text.settle()
     assert laid(view) == []
-    assert looks() >= max(coloured, 1)
+    assert code.formats()
 
 
 def test_the_legend_explains_what_the_answer_has_and_hides_what_is_not_in_it(show, qtbot):
@@ -281,30 +252,18 @@ def test_the_legend_explains_what_the_answer_has_and_hides_what_is_not_in_it(sho
     legend = Legend(made, explain=lambda: asked.append(True))
     qtbot.addWidget(legend)
     assert set(legend.words) == set(get_args(PieceKind))
-    counts = Counter(piece.kind for piece in PIECES)
     for kind, word in legend.words.items():
-        assert word.accessibleName() == f"{counts[kind]} {IN_WORDS[kind]}"
-        assert KINDS[kind] in word.toolTip()
+        assert str([piece.kind for piece in PIECES].count(kind)) in word.accessibleName()
         assert word.isVisibleTo(legend) == (kind != "forced"), "only a grammar makes such tokens"
-    for width in range(150, 900, 15):  # in a row, or in several: never cut, and never over another
-        legend.resize(width, legend.heightForWidth(width))
-        parts = [part for part in legend.children() if part.isVisibleTo(legend)]
-        boxes = [part.geometry() for part in parts if part.size() == part.sizeHint()]
-        assert len(boxes) == len(parts)
-        assert all(legend.rect().contains(box) for box in boxes)
-        assert not any(one.intersects(two) for one, two in combinations(boxes, 2))
-        assert boxes[-1].top() == boxes[-2].top()  # the last sign is never alone
     legend.findChildren(QToolButton)[0].click()
     assert asked == [True]
     legend.words["rejected"].click()
     view.text.settle()
-    assert "three" not in view.toPlainText()
-    assert "\u21b5" in view.toPlainText()
+    assert ("three" in view.toPlainText(), "\u21b5" in view.toPlainText()) == (False, True)
     legend.words["discarded"].click()
     legend.words["rejected"].click()
     view.text.settle()
-    assert "three" in view.toPlainText()
-    assert "\u21b5" not in view.toPlainText()
+    assert ("three" in view.toPlainText(), "\u21b5" in view.toPlainText()) == (True, False)
     assert not legend.words["accepted"].isCheckable()
     view = show("one two")  # tokens that would flood the answer are hidden at first
     flood = [piece(f" no{n}", "discarded", position=n) for n in range(20)]
@@ -322,32 +281,27 @@ def test_new_tokens_are_coloured_and_fade_into_the_text(show):
     made = Provenance(view, LIGHT, clock=lambda: now[0])
     made.set_pieces(PIECES[:1])  # from before
     made.fades_after = 2.0
-    made.set_pieces(PIECES[:5])
-    made.refresh()
-    assert "b" not in {text for text, _, _ in laid(view)}
-    assert ("one", Underline.SingleUnderline, LIGHT.accepted) in laid(view)
+
+    def after(seconds, pieces=PIECES):
+        now[0] += seconds
+        made.set_pieces(pieces)
+        made.refresh()
+        return {text: colour for text, _, colour in laid(view)}
+
+    first = after(0.0, PIECES[:5])
+    assert ("b" in first, first["one"]) == (False, LIGHT.accepted)
     assert "three" not in view.toPlainText(), "the draft ahead shows what is rejected"
-    now[0] += 1.0
-    made.set_pieces(PIECES)
-    made.refresh()
-    colours = {text: colour for text, _, colour in laid(view)}
+    colours = after(1.0)
     assert colours["ol"] == LIGHT.accepted
     assert colours["two"] not in (LIGHT.bonus, LIGHT.text), "on its way"
     assert contrast(colours["two"], LIGHT.paper) >= 4.5
-    now[0] += 1.5
-    made.refresh()
-    left = {text for text, _, _ in laid(view)}
-    assert {"=", "ol", "d"} <= left
+    left = after(1.5)
+    assert {"=", "ol", "d"} <= left.keys()
     assert "two" not in left
-    now[0] += 1.0
-    made.refresh()
-    assert laid(view) == []
+    assert after(1.0) == {}
     made.fades_after = math.inf
     made.set_pieces(())
-    made.set_pieces(PIECES)
-    now[0] += 1_000.0
-    made.refresh()
-    assert ("two", Underline.DotLine, LIGHT.bonus) in laid(view)  # colours can stay
+    assert after(1_000.0)["two"] == LIGHT.bonus, "colours can stay"
 
 
 def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show):
@@ -370,7 +324,6 @@ def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show):
         return [text.strip() for text, _, colour in laid(view) if colour == colours[kind]]
 
     assert (told("accepted"), told("bonus")) == (["answer"], ["is"])
-    assert "wrong" not in view.toPlainText()
     view.text.fold(REASONING)
     settle(view, made)
     assert (told("accepted"), told("bonus")) == (["so", "answer"], ["is"])

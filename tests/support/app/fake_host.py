@@ -21,7 +21,7 @@ and so on; the last is repeated. Each word is one step:
     print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or more than a pipe holds
     serve                  answer everything until the end of standard input
-    wait:FILE              until that file is there
+    wait:FILE              until that file is there, or to the end of the input
     rest                   say nothing more, and end with the input
     hang                   say nothing more, and never end
     exit:STATUS | kill
@@ -33,6 +33,7 @@ and `typing` would take a third of what is left.
 
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -118,8 +119,11 @@ def do(step, word, command):
         case "serve":
             serve()
         case "wait":
+            ended = select.poll()
+            ended.register(sys.stdin, 0)  # of its end alone
             while not os.path.exists(word):
-                time.sleep(0.01)
+                if ended.poll(10):
+                    os._exit(0)
         case "rest":
             sys.stdin.buffer.read()
         case "hang":
