@@ -1,14 +1,18 @@
-"""What has the focus can be seen and is told to a screen reader; Tab comes by everything once."""
+"""What has the focus can be seen and is told to a screen reader, as answers are; Tab comes by
+everything once; text can be seen on its ground."""
 
 from itertools import groupby
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAccessible, QTextCursor
+from PySide6.QtGui import QAccessible, QPalette, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from app.chat.announce import LONGEST, Announcer
+from app.theme.labels import ElidedLabel, PartsLabel, StatusLine, ToneLabel, plain_label
+from app.theme.palette import DARK, LIGHT, contrast
+from app.theme.style import qt_palette
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
 from tests.support.app.window_use import answered, send
@@ -144,3 +148,47 @@ def test_an_answer_is_announced_politely(qtbot, monkeypatch, listening):
     polite = QAccessible.AnnouncementPoliteness.Polite
     told = [(event.object(), event.message(), event.politeness()) for event in heard]
     assert told == ([(widget, "A sentence.", polite)] if listening else [])
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_text_and_the_edges_of_fields_can_be_seen_on_their_ground(colours):
+    made = qt_palette(colours)
+    roles = QPalette.ColorRole
+    for ink, ground, least in (
+        (roles.WindowText, roles.Window, 4.5),
+        (roles.Text, roles.Base, 4.5),
+        (roles.ButtonText, roles.Button, 4.5),
+        (roles.PlaceholderText, roles.Base, 4.5),
+        (roles.ToolTipText, roles.ToolTipBase, 4.5),
+        (roles.HighlightedText, roles.Highlight, 4.5),
+        (roles.Link, roles.Base, 4.5),
+        (roles.Shadow, roles.Base, 3),
+    ):
+        assert contrast(made.color(ink).name(), made.color(ground).name()) >= least, ink
+
+
+def colours_in(widget):
+    image = widget.grab().toImage()
+    places = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    return {image.pixelColor(x, y).name() for x, y in places}
+
+
+def test_labels_have_the_colour_of_their_tone_after_the_theme_has_changed(qtbot):
+    said = ToneLabel(tone="good"), ToneLabel(), StatusLine()
+    said[0].say("\u2588")
+    said[1].say("\u2588", "muted")
+    said[2].say("\u2588", "warning")
+    elided = ElidedLabel(Qt.TextElideMode.ElideRight, least=9, tone="muted")
+    elided.setText("\u2588")
+    parts = PartsLabel()
+    parts.setText("\u2588")
+    labels = (*said, elided, parts, plain_label("\u2588", tone="warning"), plain_label("\u2588"))
+    for label in labels:
+        qtbot.addWidget(label)
+    for colours in (LIGHT, DARK):
+        tones = (colours.accepted, colours.muted, colours.warning)
+        for label, ink in zip(
+            labels, (*tones, colours.muted, *tones[1:], colours.text), strict=True
+        ):
+            label.setPalette(qt_palette(colours))
+            assert ink in colours_in(label), label

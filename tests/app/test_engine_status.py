@@ -15,10 +15,10 @@ from tests.support.app.window_use import answered, send, texts
 from tests.support.children import children_with
 
 
-def test_an_engine_that_dies_or_hangs_is_told_and_comes_back(open_window, until):
+def test_an_engine_that_dies_or_hangs_is_told_and_comes_back_or_has_no_model(open_window, until):
     window = open_window(
         "ready take load take text:half kill -- ready take load take text:half hang "
-        "-- ready take load rest",
+        "-- ready take load rest -- ready take failed serve",
         patience=Patience(answering_seconds=0.5),
     )
     send(window, "go")
@@ -34,6 +34,12 @@ def test_an_engine_that_dies_or_hangs_is_told_and_comes_back(open_window, until)
     until(answered(window, 2))
     assert texts(window)[1] == "half"
     until(lambda: window.loader.loaded)
+    problems = []
+    window.loader.failed.connect(problems.append)
+    window.engine.restart()
+    until(lambda: problems)
+    assert window.loader.problem is problems[0]
+    assert window.pair_bar.status == "failed"
 
 
 def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(open_window, until):

@@ -28,9 +28,15 @@ from app.chat.prompt_edit import CTRL_ENTER
 from app.conversations.records import settings_from_json
 from app.files import ask_to_save, file_name, last_folder, set_last_folder
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
-from app.settings import DraftsInText, Pair, Settings
+from app.settings import (
+    LEAST_FONT_POINTS,
+    MOST_FONT_POINTS,
+    DraftsInText,
+    Pair,
+    Settings,
+)
 from app.settings_dialog import SettingsDialog
-from app.theme.palette import DARK
+from app.theme.palette import DARK, LIGHT
 from app.theme.style import Theme
 from engine import earlier_answers
 from engine.process.protocol import Memory
@@ -139,6 +145,45 @@ def test_paths_are_remembered_newest_first_and_can_be_forgotten(tmp_path):
     assert known.opened_paths("drafters") == (str(tmp_path / "there"),)
     known.forget_path("drafters", str(tmp_path / "there"))
     assert known.paths("drafters") == (str(tmp_path / "gone"),)
+
+
+def test_the_theme_is_the_systems_unless_one_is_chosen_as_the_font_is(plain_application, tmp_path):
+    settings = stored_in(tmp_path)
+    dark = [False]
+    theme = Theme(plain_application, settings, dark=lambda: dark[0])
+    assert theme.colours is LIGHT
+    changes = []
+    theme.changed.connect(lambda: changes.append(theme.colours))
+    dark[0] = True
+    theme.refresh()
+    assert theme.colours is DARK
+    assert plain_application.palette().window().color().name() == DARK.paper
+    assert changes == [DARK]
+    for chosen, colours in (("light", LIGHT), ("dark", DARK), ("system", DARK)):
+        settings.theme = chosen
+        theme.refresh()
+        assert theme.colours is colours
+        assert Theme(plain_application, settings, dark=lambda: True).colours is colours
+    own = theme.font.family()
+    for chosen, family in (("Nimbus Sans", "Nimbus Sans"), ("", own)):
+        settings.font_family = chosen
+        theme.refresh()
+        assert theme.font.family() == family
+
+
+def test_text_sizes_stay_in_bounds_and_are_remembered(plain_application, tmp_path):
+    settings = stored_in(tmp_path)
+    theme = Theme(plain_application, settings)
+    own = theme.points
+    for _ in range(60):
+        theme.zoom(+1.0)
+    assert theme.points == theme.font.pointSizeF() == MOST_FONT_POINTS
+    assert Theme(plain_application, settings).points == MOST_FONT_POINTS
+    for _ in range(60):
+        theme.zoom(-1.0)
+    assert theme.points == LEAST_FONT_POINTS
+    theme.zoom(0.0)
+    assert theme.points == own
 
 
 MINE = Preset("Mine", Sampling(temperature=0.3))

@@ -130,7 +130,6 @@ def test_an_answer_grows_and_can_be_looked_into_also_after_a_restart(open_window
 
 
 def test_what_was_found_is_led_to_and_marked(open_window, until):
-    """Twice the same hit is twice the same place."""
     window = open_window()
     long = "A paragraph of some words.\n\n" * 40
     entries = tuple(
@@ -142,16 +141,11 @@ def test_what_was_found_is_led_to_and_marked(open_window, until):
     window.menus.actions["search"].trigger()
     field = QApplication.focusWidget()
     QTest.keyClicks(field, "needle 30")
-    places = []
-    for _ in range(2):
-        window.sidebar.hit_chosen.emit(1, 31, "needle 30")
-        until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].shown.marks)
-        row = window.transcript.messages[30]
-        with_hit = row.written.index("needle")
-        assert [row.written[m.start : m.end] for m in row.shown.marks] == ["needle", "30"]
-        assert window.transcript.in_sight(row, with_hit)
-        places.append(row.view.mapTo(window, row.view.cursorRect().topLeft()).y())
-    assert places[0] == places[1]
+    window.sidebar.hit_chosen.emit(1, 31, "needle 30")
+    until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].shown.marks)
+    row = window.transcript.messages[30]
+    assert [row.written[m.start : m.end] for m in row.shown.marks] == ["needle", "30"]
+    assert window.transcript.in_sight(row, row.written.index("needle"))
     window.menus.actions["before"].trigger()
     assert window.rounds.answer == window.conversation.branch[29].id
     assert window.transcript.first_in_sight() in (28, 29)

@@ -78,10 +78,15 @@ def test_what_one_changes_the_other_shows_at_once(pair, until, tmp_path):
     until(lambda: sorted(listed(first)) == sorted(listed(second)))
     windows.application.settings.enter_sends = False
     windows.application.settings_changed.emit()
+    assert not first.composer.field.enter_sends
+    assert not second.composer.field.enter_sends
     second.menus.actions["larger"].trigger()
+    theme = windows.application.theme
     for window in (first, second):
-        assert not window.composer.field.enter_sends
-        assert window.composer.field.font().pointSizeF() == windows.application.theme.points
+        assert window.composer.field.font().pointSizeF() == theme.points
+        around = (window.pair_bar, window.sidebar, window.rounds, window.menuBar())
+        interface = theme.interface_font.pointSizeF()
+        assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
 
 
 def attachments(window):
@@ -135,9 +140,15 @@ def test_a_conversation_is_in_one_window_at_a_time_which_may_be_its_own(pair, un
     assert len(windows.all) == 3
 
 
-def test_what_is_archived_or_deleted_is_left_in_every_window(pair, until):
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("how", ["deleted", "archived"])
+def test_what_is_deleted_or_archived_is_left_in_every_window(pair, until, how):
     windows, first, second = pair
-    first.sidebar.archived.emit((2, 3, 4), True)
+    ids = (2, 3, 4)
+    if how == "deleted":
+        first.sidebar.deleted.emit(ids)
+    else:
+        first.sidebar.archived.emit(ids, True)
     until(lambda: "Chat 2" not in listed(second))
     until(lambda: second.conversation.record and second.conversation.record.id in (1, 5))
     until(lambda: first.conversation.record and first.conversation.record.id in (1, 5))
@@ -249,20 +260,24 @@ def test_a_closed_window_is_gone_and_is_told_nothing(open_windows, until):
     first = windows.current
     parts = use_and_close(windows.open(), until)
     until(lambda: gc.collect() >= 0 and not any(part() for part in parts))
-    application, problem = windows.application, Problem("No.", "Wait.")
-    loader, answers = application.loader, application.answers
+    application = windows.application
+    loaded = application.loader.loaded
+    problem = Problem("No.", "Wait.")
     application.theme.zoom(1.0)
-    for signal, *values in (
-        (application.settings_changed,),
-        *((loader.chosen,), (loader.fetch_began,), (loader.fetch_progress, 1, 2)),
-        *((loader.load_requested,), (loader.rested,), (loader.failed, problem)),
-        (loader.loaded_now, loader.loaded),
-        (application.listing.failed, problem),
-        *((application.engine.hung, 9.0), (application.engine.responsive,)),
-        (application.library.inventory.changed,),
-        *((answers.unsaved, problem), (answers.saving_again,)),
-    ):
-        signal.emit(*values)
+    application.settings_changed.emit()
+    application.loader.chosen.emit()
+    application.loader.fetch_began.emit()
+    application.loader.fetch_progress.emit(1, 2)
+    application.loader.load_requested.emit()
+    application.loader.rested.emit()
+    application.loader.failed.emit(problem)
+    application.loader.loaded_now.emit(loaded)
+    application.listing.failed.emit(problem)
+    application.engine.hung.emit(9.0)
+    application.engine.responsive.emit()
+    application.library.inventory.changed.emit()
+    application.answers.unsaved.emit(problem)
+    application.answers.saving_again.emit()
     first.conversation.say("and on")
     until(lambda: len(texts(first)) == 2 and not first.conversation.busy)
     application.engine.died.emit("For a test.")

@@ -212,15 +212,6 @@ def test_a_token_at_the_end_of_a_frame_stays_as_long(show):
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
-def test_other_tokens_take_the_place_of_those_before(show):
-    view = show("a b")
-    made = overlaid(view, (piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain")))
-    made.set_pieces((piece("a b", "bonus"),))
-    settle(view, made)
-    assert [(text, line) for text, line, _ in laid(view)] == [("a b", Underline.DotLine)]
-    assert view.toPlainText() == "a b"
-
-
 def test_a_long_text_is_only_laid_over_where_it_is_seen(show):
     view = show(("word " * 100 + "\n\n") * 60)
     pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.given))
