@@ -22,16 +22,13 @@ from typing import Annotated
 import mlx.core as mx
 import typer
 
-from engine.bench.runners import MlxLmRunner
+from engine.conversation.loading import LoadedModel
 from engine.conversation.proof import settle
 from engine.device import free_memory
 from engine.draft_length.calibrations import CalibrationStore
-from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import NoDrafter
-from engine.drafters.early_exit import first_layers
+from models.model_folder import ModelFolder
 from tests.lab.gpu import timing
-from tests.lab.gpu.lossless import Target, matrix
-from tests.lab.gpu.models import Shape, loaded, make, prompt
+from tests.lab.gpu.lossless import Shape, Target, make, matrix, prompt
 
 _NOTE = "The weights are random: texts mean nothing, bits and times do."
 _NO_MAC = (
@@ -41,7 +38,6 @@ _NO_MAC = (
 _TYPES = {"4 bits": 4, "bfloat16": None}
 WISHES = ("auto", "on")
 _DRY_SECONDS = 100.0
-_LENGTH = 4  # of drafts, where nothing chooses one
 
 
 class Report:
@@ -111,10 +107,12 @@ class Large:
     """What is measured with one large model."""
 
     def __init__(self, shape, bits, folder, *, count):
-        self._shape, self._count, self._folder = shape, count, folder
-        self._model = make(shape, bits=bits)
-        self._target = Target(self._model, drafting=shape.drafting)
-        self._loaded = loaded(self._model, shape, folder)
+        self._count, self._folder = count, folder
+        model = make(shape, bits=bits)
+        self._target = Target(model, drafting=shape.drafting)
+        self._loaded = LoadedModel(
+            ModelFolder(folder), model, None, frozenset(), context_length=32768, precision="random"
+        )
         self._prompt = prompt(shape, seed=7)
 
     def exact(self):
@@ -136,7 +134,7 @@ class Large:
             settled("auto")
 
     def waiting(self):
-        """Parts 3 and 7: what is shown when, the host's time, and the waits of a round."""
+        """What is shown when, the host's time, and the waits of a round."""
         drafters = {"model": self._target.model_drafter, "suffix": self._knowing()}
         found = {}
         for name, make_drafter in drafters.items():
@@ -146,33 +144,12 @@ class Large:
                 yield found
 
     def costs(self):
-        """What passes cost by rows, and part 6: trees against chains."""
+        """What passes cost by rows, and trees against chains."""
         found = {}
         found["calibration"] = timing.costs(self._target, self._target.model_drafter)
         yield found
         found["verdicts"] = timing.trees(self._target, self._script(), start=len(self._prompt))
         yield found
-
-    def races(self, *, times):
-        """Parts 4 and 5."""
-        drafting = partial(timing.drafting, target=self._loaded)
-        model = self._target.model_drafter
-        speculative = MlxLmRunner(
-            f"mlx-lm, model, {_LENGTH}",
-            target=self._loaded,
-            draft_model=first_layers(self._model, self._shape.drafting),
-            length=_LENGTH,
-        )
-        runners = [
-            drafting("plain", make=lambda _: NoDrafter(), policy=Fixed(0)),
-            MlxLmRunner("mlx-lm, plain", target=self._loaded),
-            drafting("model, auto", make=model, policy=Automatic()),
-            speculative,
-            drafting(f"model, {_LENGTH}", make=model, policy=Fixed(_LENGTH)),
-            drafting("plain, one by one", make=lambda _: NoDrafter(), policy=timing.OneByOne()),
-        ]
-        prompts = [self._prompt, prompt(self._shape, seed=8)]
-        return timing.race(runners, prompts, count=self._count, times=times)
 
     def _script(self):
         return [*self._prompt, *self._target.texts.plain(self._prompt, self._count).text]
@@ -197,7 +174,7 @@ def _write_texts(report, shapes, *, seed, count, begins, until):
         free_memory()
 
 
-def _measure(report, shape, kind, *, count, turns, until):
+def _measure(report, shape, kind, *, count, until):
     """Times, with a large model."""
     large = []
     with TemporaryDirectory() as folder:
@@ -211,8 +188,6 @@ def _measure(report, shape, kind, *, count, turns, until):
             report.attempt(f"large, {kind}: exact", each.exact, until=until)
             report.attempt(f"large, {kind}: waiting", each.waiting, until=until)
             report.attempt(f"large, {kind}: costs", each.costs, until=until)
-            races = partial(each.races, times=turns)
-            report.attempt(f"large, {kind}: races", races, until=until)
 
 
 def main(
@@ -226,16 +201,16 @@ def main(
     if not (dry_run or mx.default_device() == mx.gpu):
         raise typer.BadParameter("there is no GPU here: --dry-run tries the script itself")
     shallow = [Shape("qwen3", layers=4, drafting=2), Shape("llama", layers=4, drafting=2)]
-    deep, count, turns = Shape("qwen3", layers=36, drafting=4), 128, 4
+    deep, count = Shape("qwen3", layers=36, drafting=4), 128
     if dry_run:
         shallow = [_tiny(each) for each in shallow]
-        deep, count, turns = replace(_tiny(deep), layers=6), 10, 1
+        deep, count = replace(_tiny(deep), layers=6), 10
         seconds = min(seconds, _DRY_SECONDS)
     report = Report(out, seconds=seconds)
     _write_texts(report, shallow, seed=0, count=count, begins=0.0, until=texts_until)
     for kind in _TYPES:
         free_memory()
-        _measure(report, deep, kind, count=count, turns=turns, until=times_until)
+        _measure(report, deep, kind, count=count, until=times_until)
     free_memory()
     _write_texts(report, shallow, seed=1, count=count, begins=times_until, until=0.98)
 

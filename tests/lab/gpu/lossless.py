@@ -1,10 +1,16 @@
-"""Greedy texts by drafts of many kinds against plain ones, on the device as it rounds.
+"""Random models of an 8B's shape: head dimension 128, full attention; and their greedy texts by
+drafts of many kinds against plain ones, on the device as it rounds.
 
-Knows the engine's loop and its drafters; `near_ties` knows what may differ.
+A greedy text is varied, as `tests.support.engine.tiny` makes it. Here the first layers settle it,
+so that they can draft. `near_ties` knows what may differ.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_map_with_path
 
 from engine.core.batch import can_share
 from engine.core.decoder import Decoder
@@ -14,12 +20,72 @@ from engine.drafters.copying import SuffixDrafter
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.model import ModelDrafter
+from tests.support.engine import tiny
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import now_and_then, task, write
 from tests.support.engine.plain_texts import PlainTexts
 from tests.support.engine.trees import Guessing
 
 ROWS = (2, 5, 9, 17, 25)
+_FADING = 0.03  # what the layers after the first ones add, of what they would
+_GROUP_SIZE = 64
+_LAST_IN_A_BLOCK = ("o_proj", "down_proj")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a model is. `drafting`: how many of its first `layers` settle its text."""
+
+    architecture: str
+    layers: int
+    drafting: int
+    hidden: int = 4096
+    feed_forward: int = 12288
+    heads: int = 32
+    key_heads: int = 8
+    head_dim: int = 128
+    vocabulary: int = 151936
+
+    @property
+    def config(self):
+        return {
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "intermediate_size": self.feed_forward,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.key_heads,
+            "head_dim": self.head_dim,
+            "max_position_embeddings": 32768,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 1e6,
+            "tie_word_embeddings": False,
+        }
+
+
+def make(shape, *, bits):
+    """A model in bfloat16, or in so many bits, evaluated."""
+    model = tiny.build(
+        shape.architecture, sizes=shape.config, vocabulary=shape.vocabulary, dtype=mx.bfloat16
+    )
+
+    def fading(path, weight):
+        parts = path.split(".")
+        late = "layers" in parts and int(parts[parts.index("layers") + 1]) >= shape.drafting
+        return weight * _FADING if late and any(n in parts for n in _LAST_IN_A_BLOCK) else weight
+
+    model.update(tree_map_with_path(fading, model.parameters()))
+    if bits is not None:
+        nn.quantize(model, group_size=_GROUP_SIZE, bits=bits)
+    mx.eval(model.parameters())
+    mx.clear_cache()
+    return model
+
+
+def prompt(shape, *, seed, length=48):
+    """Random ids, the second half as the first, so that there is something to copy."""
+    ids = mx.random.randint(0, shape.vocabulary, (length // 2,), key=mx.random.key(seed))
+    half = ids.tolist()  # type: ignore[assignment]
+    return [*half, *half]
 
 
 class Target:

@@ -10,40 +10,14 @@ import mlx.core as mx
 
 import engine.core.loop
 import engine.device
-from engine.bench.runners import SlipstreamRunner, Workload
 from engine.core.loop import speculate
 from engine.core.rounds import RoundDraft, RoundVerdict
-from engine.draft_length import DraftChoice
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
 from tests.support.engine.helpers import read_prompt, task
 from tests.support.engine.slow_passes import seconds_left
 from tests.support.engine.waits import Waits
-
-
-class OneByOne(Fixed):
-    """A policy that asks for one plain token at a time, so that no run of them overlaps."""
-
-    def __init__(self):
-        super().__init__(0)
-
-    def choose(self, candidates, *, most, context, others=0):
-        return DraftChoice(0, rounds=1)
-
-    def another(self):
-        return self
-
-
-def drafting(name, *, target, make, policy):
-    """The benchmark's runner, with a drafter that is made of what is in memory."""
-    return SlipstreamRunner(
-        name,
-        target=target,
-        make=lambda _, decoder: make(decoder),
-        policy=policy,
-        reader=None,  # its drafter must read the prompt, too
-    )
 
 
 def costs(target, drafter):
@@ -132,42 +106,6 @@ def _between():
         mock.patch.object(mx, "async_eval", beginning),
     ):
         yield samples
-
-
-def race(runners, prompts, *, count, times):
-    """All of them write each prompt's answer, in turns; yields the figures so far, after each round
-    of turns. The first round loads kernels, and counts only where it is the last. Speeds are
-    compared within a prompt and a round: with the first runner's, in medians.
-    """
-    speeds = {each.name: [] for each in runners}
-    last = {}
-    for number in range(times + 1):
-        if number == 1:
-            speeds = {each.name: [] for each in runners}
-        for prompt in prompts:
-            for runner in runners:
-                work = Workload(tuple(prompt), count, 0.0, seed=0)
-                measured = runner.run(work)
-                speeds[runner.name].append(measured.stats.tokens_per_second or 0.0)
-                last[runner.name] = measured
-        yield _compared(speeds, last)
-
-
-def _compared(speeds, last):
-    first, *_ = speeds.values()
-    ids, *_ = (each.ids for each in last.values())
-    found = {}
-    for name, each in speeds.items():
-        ratios = [round(a / b, 3) for a, b in zip(each, first, strict=True)]
-        differ = (i for i, (a, b) in enumerate(zip(last[name].ids, ids, strict=False)) if a != b)
-        found[name] = {
-            "tokens a second": round(median(each), 1),
-            "ratio": median(ratios),
-            "ratios": ratios,
-            "tokens a pass": round(last[name].stats.acceptance_length or 0.0, 2),
-            "as the first": next(differ, "throughout"),
-        }
-    return found
 
 
 def _ms(seconds):
