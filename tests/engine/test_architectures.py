@@ -35,7 +35,7 @@ VOCABULARY = 128
 _DATA = Path(__file__).parents[1] / "data" / "architectures.json"
 _LISTED = json.loads(_DATA.read_text())
 CONFIGURATIONS, LEFT_OUT = _LISTED["configurations"], _LISTED["left out"]  # and why
-QUICK = ("llama", "mamba2", "falcon_h1 2")
+QUICK = ("afm7", "mamba2", "falcon_h1 2")
 NAMES = [name for name in CONFIGURATIONS if name not in LEFT_OUT]
 
 
