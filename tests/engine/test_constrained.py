@@ -170,9 +170,9 @@ def enumerated(grammars, grammar, sampling):
     return found
 
 
-def off_by(grammars, grammar, sampling, expected, *, drafting="noisy", length=4, texts=400):
+def off_by(grammars, grammar, sampling, drafting, length, texts):
     """How far short texts of the loop are from what is expected: see `chi_square.excess`."""
-    target = decoder(TABLE)
+    expected, target = enumerated(grammars, grammar, sampling), decoder(TABLE)
     drafter = ModelDrafter(decoder(DRAFTING[drafting]), vocabulary=len(TOKENS))
     written = Counter()
     for seed in range(texts):
@@ -198,28 +198,21 @@ def off_by(grammars, grammar, sampling, expected, *, drafting="noisy", length=4,
 HOT = Sampling(temperature=1.0)
 
 
+DRAFTED = [("noisy", 4), *product(DRAFTING, [1, 3])]
+
+
 @pytest.mark.parametrize(
-    ("grammar", "sampling", "texts"),
-    mostly_slow([(WORDS, PENALIZED, 200), (BEHIND, HOT, 60)], quick=[(BEHIND, HOT, 60)]),
+    ("grammar", "sampling", "drafting", "length"),
+    mostly_slow(
+        [
+            (grammar, replace(sampling, repeatable=repeatable), *drafted)
+            for (grammar, sampling), repeatable, drafted in product(
+                [(WORDS, PENALIZED), (BEHIND, HOT)], [False, True], DRAFTED
+            )
+        ],
+        quick=[(BEHIND, HOT, "noisy", 4)],
+    ),
 )
-def test_short_texts_have_the_distribution(grammars, grammar, sampling, texts):
-    expected = enumerated(grammars, grammar, sampling)
-    assert off_by(grammars, grammar, sampling, expected, texts=texts) < 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("repeatable", [False, True])
-@pytest.mark.parametrize("length", [1, 3])
-@pytest.mark.parametrize("drafting", DRAFTING)
-def test_whatever_drafts_and_how_far(grammars, drafting, length, repeatable):
-    for grammar, sampling in ((WORDS, PENALIZED), (BEHIND, HOT)):
-        off = off_by(
-            grammars,
-            grammar,
-            replace(sampling, repeatable=repeatable),
-            enumerated(grammars, grammar, sampling),
-            drafting=drafting,
-            length=length,
-            texts=200,
-        )
-        assert off < 1.0
+def test_short_texts_have_the_distribution(grammars, grammar, sampling, drafting, length):
+    texts = 60 if (sampling, length) == (HOT, 4) else 200
+    assert off_by(grammars, grammar, sampling, drafting, length, texts) < 1.0
