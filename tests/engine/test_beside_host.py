@@ -6,7 +6,7 @@ of several rounds and with a wide margin: something else may keep this machine b
 
 import time
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from statistics import median
 
 import mlx.core as mx
@@ -55,14 +55,6 @@ def large(request):
     return ManyProducts(SCRIPT, layers=64, products=15, elements=320_000_000)
 
 
-def rounds(model, drafter, length, *, count):
-    tokens = list(PROMPT)
-    items = speculate(Decoder(model), drafter, Fixed(length), tokens, task(count))
-    verdicts = [item for item in items if isinstance(item, RoundVerdict)]
-    assert tokens == SCRIPT[: len(PROMPT) + count]
-    return verdicts
-
-
 def test_a_fetch_waits_for_nothing_that_was_begun_later(model):
     """Not even where one of its arrays is empty, and was not begun."""
     left = []
@@ -75,11 +67,19 @@ def test_a_fetch_waits_for_nothing_that_was_begun_later(model):
     assert median(left) > SHARE * model.pass_seconds
 
 
-def test_a_draft_is_shown_before_its_pass_has_ended(model):
-    items = speculate(Decoder(model), Known(SCRIPT), Fixed(3), list(PROMPT), task(20))
-    left = [seconds_left() for item in items if isinstance(item, RoundDraft)]
-    assert len(left) == 5
+def test_a_draft_is_shown_before_its_pass_has_ended_and_not_charged_for_it(model):
+    """What is waited for after it is its verdict."""
+    left, verdicts, tokens = list[float](), list[RoundVerdict](), list(PROMPT)
+    for item in speculate(Decoder(model), Known(SCRIPT), Fixed(3), tokens, task(20)):
+        if isinstance(item, RoundDraft):
+            left.append(seconds_left())
+        else:
+            verdicts.append(item)
+    assert tokens == SCRIPT[: len(PROMPT) + 20]
+    assert len(left) == len(verdicts) == 5
     assert median(left) > SHARE * model.pass_seconds
+    assert median(each.draft_seconds for each in verdicts) < SHARE * model.pass_seconds
+    assert median(each.verify_seconds for each in verdicts) > SHARE * model.pass_seconds
 
 
 def test_a_verdict_is_told_while_the_next_pass_is_under_way(model):
@@ -100,48 +100,19 @@ def test_a_verdict_is_told_while_the_next_pass_is_under_way(model):
     assert median(left_at_verdicts(Company(in_turns=True))) < SHARE * model.pass_seconds
 
 
-def test_a_round_is_charged_by_the_clock_of_its_answer():
-    """Which may stand still while others have turns. This one only goes on when it is read."""
-    readings = count()
-    decoder = Decoder(Scripted(SCRIPT))
-    asked = replace(task(20), clock=lambda: float(next(readings)))
-    loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), list(PROMPT), asked)
-    rounds = [
-        item
-        for item in alone(decoder, show_verdicts_during_next_pass(loop, Company()))
-        if isinstance(item, RoundVerdict)
-    ]
-    assert len(rounds) == 5
-    for each in rounds:
-        seconds = each.draft_seconds + each.verify_seconds
-        assert 0.0 < seconds < 20.0
-        assert seconds.is_integer()
-
-
-def test_a_plain_token_is_written_before_the_next_pass_has_ended(model):
-    left, after_the_last = list[float](), list[float]()
+def test_a_plain_token_is_written_before_the_next_pass_has_ended_and_charged_for_one(model):
+    left, after_the_last, charged = list[float](), list[float](), list[float]()
+    began = time.perf_counter()
     for _ in range(3):
         items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(4))
-        *before, last = [seconds_left() for _ in items]
-        left += before
-        after_the_last.append(last)
+        *before, last = [(seconds_left(), item.verify_seconds) for item in items]
+        left += [each for each, _ in before]
+        after_the_last.append(last[0])
+        charged += [seconds for _, seconds in (*before, last)]
+    each = (time.perf_counter() - began) / len(charged)
     assert len(left) == 9
     assert median(left) > SHARE * model.pass_seconds > median(after_the_last)
-
-
-def test_a_draft_is_not_charged_for_its_pass(model):
-    """What is waited for after it is its verdict."""
-    found = rounds(model, Known(SCRIPT), 3, count=20)
-    assert len(found) == 5
-    assert median(each.draft_seconds for each in found) < SHARE * model.pass_seconds
-    assert median(each.verify_seconds for each in found) > SHARE * model.pass_seconds
-
-
-def test_a_plain_token_is_charged_for_one_pass(model):
-    began = time.perf_counter()
-    seconds = median(each.verify_seconds for each in rounds(model, NoDrafter(), 0, count=5))
-    each = (time.perf_counter() - began) / 5
-    assert SHARE * model.pass_seconds < seconds < 2 * each
+    assert SHARE * model.pass_seconds < median(charged) < 2 * each
 
 
 def when_shown(model, drafter, length):

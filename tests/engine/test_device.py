@@ -10,7 +10,7 @@ import pytest
 
 import engine.core.decoder
 from engine.conversation.session import Session
-from engine.device import CPU, GPU, Wired, fetch
+from engine.device import GPU, Wired, fetch
 from engine.draft_length.policy import Fixed
 from engine.process.host import CommandQueue, Host
 from engine.request import Request, chat
@@ -37,9 +37,10 @@ def metal(monkeypatch):
 @pytest.mark.parametrize(
     ("said", "limits"),
     [
-        pytest.param([(70, False), (70, True), (70, True), (0, False)], [77, 0], id="a large pair"),
+        pytest.param([(70, True), (70, True), (0, False)], [77, 0], id="a large pair"),
         pytest.param([(95, True), (95, True), (0, False)], [100, 0], id="one that fills memory"),
         pytest.param([(50, True), (50, True), (0, False)], [], id="a smaller one"),
+        pytest.param([(70, False)], [], id="one that does nothing"),
         pytest.param(
             [(held, True) for held in (70, 77, 78, 85, 99, 120)], [77, 85, 100], id="growing caches"
         ),
@@ -64,37 +65,24 @@ def test_one_process_at_a_time_has_memory_wired(metal, tmp_path):
     other.release()
 
 
-def test_memory_is_let_go_at_the_first_word_of_an_end(metal):
+@pytest.mark.parametrize("at_once", [False, True], ids=["later", "while memory is wired"])
+def test_memory_is_let_go_at_the_first_word_of_an_end(at_once, metal):
     """While the thread that owns MLX waits for a long pass."""
     queue = CommandQueue(lambda response: None)
-    wired = Host(queue, lambda response: None)._wired
-    metal["held"] = 70
-    wired.keep(True)
-    queue.read(BytesIO(b""))
-    assert metal["limits"] == [77, 0]
-    wired.keep(True)
-    assert metal["limits"] == [77, 0], "and is not wired again"
-
-
-def test_an_end_that_comes_while_memory_is_wired(metal, tmp_path):
-    wired, limits = Wired(tmp_path / "lock"), metal["limits"]
+    wired, limits = Host(queue, lambda response: None)._wired, metal["limits"]
     metal["held"] = 70
 
     def set_limit(limit):
-        if limit:
-            wired.release()  # another thread, at the worst moment
+        if limit and at_once:
+            queue.read(BytesIO(b""))  # another thread, at the worst moment
         limits.append(limit)
 
     with mock.patch.object(mx, "set_wired_limit", set_limit):
         wired.keep(True)
+        queue.read(BytesIO(b""))
+        wired.keep(True)
     assert limits[-1] == 0
-
-
-def test_on_a_cpu_nothing_is_wired(monkeypatch, tmp_path):
-    monkeypatch.setattr(mx, "set_wired_limit", None)
-    with computing_as(CPU):
-        Wired(tmp_path / "lock").keep(True)
-    assert not (tmp_path / "lock").exists()
+    assert limits.count(77) == 1, "it is not wired again"
 
 
 @pytest.mark.quick(1)

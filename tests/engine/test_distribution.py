@@ -203,8 +203,8 @@ LONG_TEXTS = {
     },
     # Judged over the candidates alone.
     "chains, few candidates": Texts(
-        *(partial(chain, "noisy"), partial(Fixed, 3), CHAINS["top-p"], 600),
-        accepted=180,
+        *(partial(chain, "noisy"), partial(Fixed, 3), CHAINS["top-p"], 400),
+        accepted=120,
         candidates=4,
     ),
     "trees of what the target saw": Texts(
@@ -233,7 +233,7 @@ LONG_TEXTS = {
         for name, drafter in COPIERS.items()
     },
 }
-TELLING = ("chains of few", "chains, all", "trees of few", "trees with a guess")
+TELLING = ("chains of few", "chains, few candidates", "trees of few", "trees with a guess")
 
 
 @pytest.mark.parametrize(

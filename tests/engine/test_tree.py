@@ -50,18 +50,6 @@ def test_what_is_judged_and_not_accepted_is_rejected(accepted, ended):
     assert list(rejected) == sorted(set(rejected))
 
 
-@given(random_trees(), st.integers(0, 5))
-def test_after_a_chain(tree, count):
-    longer = tree.behind(count)
-
-    assert len(longer) == len(tree) + count
-    for token in range(count):
-        assert longer.path(token) == tuple(range(token + 1))
-    for token in range(len(tree)):
-        moved = tuple(count + i for i in tree.path(token))
-        assert longer.path(count + token) == (*range(count), *moved)
-
-
 def test_a_token_before_its_parent_is_refused():
     for parents in ((0,), (-1, 1), (-1, 2, 0), (-2,)):
         with pytest.raises(ValueError, match="parent"):
