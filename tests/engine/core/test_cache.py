@@ -114,7 +114,7 @@ CPUS, MACS, QUANTIZED_CACHES = "a CPU's", "a Mac's", "quantized"
             *product(WIDE, [QUANTIZED_CACHES]),
             *product(FORGETFUL, [MACS]),  # where a pass may cross the steps of a window
         ],
-        quick=[("llama", CPUS), *product(["gemma3_text"], [CPUS, QUANTIZED_CACHES, MACS])],
+        quick=[*product(["gemma3_text"], [CPUS, QUANTIZED_CACHES, MACS])],
     ),
 )
 @journeys
@@ -127,7 +127,7 @@ def test_any_journey_ends_as_a_fresh_replay(architecture, caches, steps):
         journey = Journey(model, quantized)
         for what, amount in [*steps, ("rewind", 0)]:
             journey.step(what, amount)
-            if what != "read":  # which the next step shows
+            if what not in ("read", "mark", "bookmark"):  # which the next step shows
                 journey.check()
 
 

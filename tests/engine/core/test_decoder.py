@@ -7,7 +7,7 @@ import mlx.core as mx
 import pytest
 
 from engine.core.decoder import Decoder
-from engine.device import BACKENDS, GPU
+from engine.device import GPU
 from models.limits import ROUND_ROWS
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
@@ -59,16 +59,6 @@ def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture, afterwards,
         fail_once(reader, [1, 2, 3, 4][:rows], layer, afterwards=afterwards)
         assert reader.length == (length if marked else 0)
         assert_as_fresh(reader, TOKENS, decoder(model))
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
-def test_prefill_reads_all_but_the_last(architecture):
-    reader = decoder(shallow(architecture))
-    lengths = prefill(reader, 60)
-    assert lengths == sorted(set(lengths))
-    assert lengths[-1] == reader.length == 60
-    assert_as_fresh(reader, TOKENS, decoder(reader.model))
-    assert prefill(reader, 60) == []
 
 
 def test_prefill_goes_in_chunks_that_can_be_cancelled_between():
@@ -143,24 +133,3 @@ def test_what_is_cut_from_a_copy_takes_no_memory(quantized):
         list(long.prefill(tokens))
         for reader in (short, long):
             assert_as_fresh(reader, tokens, Decoder(model, quantized=quantized))
-
-
-@pytest.mark.cpu
-@pytest.mark.parametrize(
-    ("gpu", "least_weights", "begins"), [(False, 0, True), (False, 10**5, False), (True, 0, False)]
-)
-def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
-    gpu, least_weights, begins, monkeypatch
-):
-    begun = list[int]()
-    monkeypatch.setattr("engine.cpu.exponentials._LARGE_LAYER", least_weights)
-    monkeypatch.setattr(
-        "engine.cpu.exponentials.begin", lambda array: begun.append(array.shape[-2])
-    )
-    if gpu:
-        monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
-    reader = decoder(shallow("llama"))
-
-    reader.read(mx.array(TOKENS[:3]))
-
-    assert begun == ([3] * 2 * len(reader.model.layers) if begins else [])  # attention, then MLP

@@ -3,16 +3,12 @@
 import json
 import re
 from itertools import product
-from pathlib import Path
 from unittest import mock
 
 import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llguidance import LLMatcher
-from llguidance.hf import from_tokenizer
-from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.core.grammar import Grammars
 from engine.request import Grammar
@@ -30,7 +26,6 @@ from tests.support.engine.wordy import (
 )
 from tests.support.loopback import serving_on_loopback
 
-STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 PADDED = SIZE + 9  # ids that no token has
 AFTER = "</t>"
 
@@ -65,12 +60,6 @@ def wordy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def grammars(wordy):
     return Grammars(wordy, vocabulary=PADDED, ends=frozenset({END}))
-
-
-@pytest.fixture(scope="module")
-def stories():
-    tokenizer = load_tokenizer(STORIES, eos_token_ids=[2])
-    return Grammars(tokenizer, vocabulary=512, ends=frozenset({2}))
 
 
 def rows(constraint, drafted=()):
@@ -158,28 +147,6 @@ def test_rows_depend_on_the_prefix_alone(grammars, name, after, committed, draft
         constraint.commit(more)
         whole = [*behind, *text, *draft[:count], *more]
         assert more == [END] or rows(constraint) == fresh_rows(grammars, grammar, whole)[-1:]
-
-
-@given(name=st.sampled_from(["words", "record", "any", "number"]), choices=picks)
-def test_rows_are_those_of_a_fresh_matcher(stories, name, choices):
-    """SentencePiece's tokens, and llguidance without anything of ours around it."""
-    grammar = GRAMMARS[name]
-    constraint = stories.constrain(grammar)
-    text = some_text(constraint, choices, ends=frozenset({2}))
-    if grammar.kind == "regex":
-        source = LLMatcher.grammar_from_regex(grammar.source)
-    else:
-        style = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
-        source = LLMatcher.grammar_from_json_schema(grammar.source, overrides=style)
-    guide = from_tokenizer(load_tokenizer(STORIES)._tokenizer, n_vocab=512, eos_token=[2])
-
-    found = rows(constraint, text)
-
-    for size in range(len(text) + (2 not in text)):
-        matcher = LLMatcher(guide, source)
-        assert matcher.consume_tokens(text[:size])
-        mask = int.from_bytes(matcher.compute_bitmask(), "little")
-        assert ids(found[size]) == [n for n in range(512) if mask >> n & 1]
 
 
 # --- Texts: a language with few words, so that all of it can be looked at
@@ -291,18 +258,6 @@ def test_the_end_is_allowed_where_the_grammar_is_complete(grammars):
     assert constraint.allowed([*b"a1", END]) == 2
     constraint.commit([*b"a12", END])
     assert constraint.forced(3) == [END]  # it is never taken for a part of the text
-
-
-def test_a_long_text_is_forced_in_parts(grammars):
-    """Between them the answer can be cancelled, and rows of the vocabulary are not held by the
-    thousand."""
-    constraint, parts = grammars.constrain(Grammar("regex", "(ab){300}")), [[-1]]
-    while parts[-1][-1] != END:
-        parts.append(constraint.forced(1 << 20))
-        constraint.commit(parts[-1])
-    text = [token for part in parts for token in part][1:-1]
-    assert b"".join(map(spelling, text)) == 300 * b"ab"
-    assert max(map(len, parts)) == 128
 
 
 def test_where_several_tokens_end_a_text_none_is_forced(wordy):
@@ -437,26 +392,18 @@ def test_nothing_is_fetched(grammars):
 
 UNREADABLE = [
     ("json schema", "nope"),
-    ("json schema", ""),
-    ("json schema", '{"type": "object"'),
     ("json schema", '{"type": NaN}'),
     ("json schema", "[]"),
-    ("json schema", "true"),
     ("json schema", '"\ud800"'),
     ("json schema", '{"items": ' * 5_000 + "{}" + "}" * 5_000),
-    ("json schema", "[" * 200_000),
     ("json schema", '{"type": "string", "pattern": "a(?=b)"}'),
-    ("json schema", '{"enum": []}'),
     ("json schema", '{"type": "integer", "minimum": 3, "maximum": 2}'),
     ("regex", "("),
     ("regex", "(" * 5_000 + ")" * 5_000),
-    ("regex", "(a)\\1"),
     ("regex", "a(?=b)"),
-    ("regex", "[^\\s\\S]"),
     ("regex", "a" * (1 << 20) + "a"),
     ("regex", "\ud800"),
     ("lark", ""),
-    ("lark", "strat: a"),
     ("lark", "start: <nobody>"),
     ("lark", "start: " + "(" * 5_000 + '"a"' + ")" * 5_000),
     ("lark", "start: %json " + '{"items": ' * 5_000),

@@ -7,36 +7,26 @@ reader that reads token by token; what the loop reads with and without it; mutan
 import copy
 import functools
 from itertools import product
-from pathlib import Path
 from unittest import mock
 
 import mlx.core as mx
-import mlx_lm.models
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models import qwen3_5
 
 from engine.core.recurrent import Tape
-from engine.draft_length.policy import Fixed
-from engine.drafters.model import ModelDrafter
-from engine.request import Sampling
 from models.limits import LONGEST_COPY
 from tests.engine.core.test_cache import journeys
 from tests.engine.core.test_decoder import TOKENS, fail_once, prefill
 from tests.support.engine import recurrent
 from tests.support.engine.helpers import (
-    GREEDY,
-    PROMPT,
     contents,
     decoder,
     next_logits,
-    read_prompt,
-    task,
-    write,
 )
-from tests.support.engine.recurrent import NOT_TAPED, TAPED
-from tests.support.engine.tiny import build, noisy
+from tests.support.engine.recurrent import TAPED
+from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 
 OURS = ("qwen3_5", "lfm2", "mamba")
@@ -45,7 +35,6 @@ SOME = (*OURS, "nemotron_h")
 ROUNDED = ("kimi_linear", "bailing_moe_v3", "bailing_hybrid")
 SLACK = 5e-5  # logits have a standard deviation of 3, and single precision has seven digits
 EXACT = (*OURS, *(architecture for architecture in TAPED if architecture not in ROUNDED))
-WARM = Sampling(temperature=0.8)
 
 
 @functools.cache
@@ -147,24 +136,6 @@ def test_half_precision_is_its_rows_one_by_one_too(architecture, dtype):
     walk(model_of(architecture, dtype), steps)
 
 
-def test_every_recurrent_architecture_of_mlx_lm_is_known():
-    """Those that `ArraysCache` is made in. A new one belongs in `TAPED` or in `NOT_TAPED`."""
-    (folder,) = mlx_lm.models.__path__
-    makers = {file.stem for file in Path(folder).glob("*.py") if "ArraysCache(" in file.read_text()}
-    too_large = {"baichuan_m1", "longcat_flash_ngram", "kimi_k3"}  # to be built here
-    assert makers - {"cache"} - too_large - {*OURS, *TAPED, *NOT_TAPED} == set()
-
-
-@pytest.mark.parametrize("architecture", mostly_slow(NOT_TAPED, quick=list(NOT_TAPED)[:1]))
-def test_others_take_the_whole_round_back(architecture):
-    journey = Rounds(model_of(architecture), slack=SLACK)
-    journey.step("round", 5)
-    journey.step("round", 4)
-    journey.decoder.rewind(8)
-    assert journey.decoder.length == 5
-    journey.check()
-
-
 def test_pass_that_cannot_be_explained_is_taken_back_whole():
     """A state that something else than a recurrence made."""
     journey = Rounds(model_of("qwen3_5"))
@@ -224,48 +195,3 @@ def test_tape_is_of_one_round_and_reaches_over_the_longest_draft():
     reader.read(mx.array(TOKENS[20 : 20 + 1 + LONGEST_COPY]))
     reader.rewind(23)
     assert (reader.length, held()) == (23, 3)
-
-
-def counted(of):
-    """The rows of each pass that `of` makes from now on."""
-    rows, whole = list[int](), of.read
-
-    def read(tokens):
-        rows.append(tokens.size)
-        return whole(tokens)
-
-    of.read = read
-    return rows
-
-
-def rows_of(model, length, sampling):
-    """A run with an imperfect drafter; the rows that target and drafter read, and each pass's."""
-    target, drafting = decoder(model, block=256), decoder(noisy(model), block=256)
-    drafter = ModelDrafter(drafting, vocabulary=target.vocabulary)
-    tokens = list(PROMPT)
-    read_prompt(target, drafter, tokens)
-    passes, drafted = counted(target), counted(drafting)
-    run = write(target, drafter, Fixed(length), tokens, task(20, sampling=sampling, seed=3))
-    return run, sum(passes), sum(drafted), passes
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("architecture", "sampling"),
-    mostly_slow(
-        product(["qwen3_5", "lfm2"], [GREEDY, WARM]), quick=[("qwen3_5", WARM), ("lfm2", GREEDY)]
-    ),
-)
-def test_no_accepted_token_is_read_again(architecture, sampling):
-    model = model_of(architecture)
-    for length in (3, 8):
-        with mock.patch.object(Tape, "MOST_ROWS", 0):
-            before, target_before, drafter_before, _ = rows_of(model, length, sampling)
-        run, target, drafter, passes = rows_of(model, length, sampling)
-
-        assert run.tokens == before.tokens
-        assert 0 < run.accepted < run.proposed
-        # The token that the target wrote last, and the draft.
-        assert passes == [1 + (len(draft.tokens) if draft else 0) for draft, _ in run.rounds]
-        assert target < target_before
-        assert drafter < drafter_before

@@ -13,7 +13,7 @@ import engine.core.split_attention
 from engine.conversation.loading import load
 from engine.core.decoder import Decoder
 from engine.core.split_attention import _pays as PAYS
-from engine.core.split_attention import attend, in_parts, measuring, most_rows, split
+from engine.core.split_attention import attend, in_parts, measuring, split
 from engine.device import CPU, GPU
 from engine.tree import Tree
 from models.model_folder import inspect
@@ -50,11 +50,6 @@ def test_parts_give_what_a_whole_gives(rows):
         parts = split(stock, 4, *given, cache=None, scale=0.3, mask=mask)
         whole = stock(*given, cache=None, scale=0.3, mask=mask)
         np.testing.assert_allclose(np.array(parts), np.array(whole), rtol=1e-5, atol=1e-6)
-
-
-def test_a_part_has_as_many_rows_as_mlx_takes_at_once():
-    cases = {(8, 8): 8, (8, 2): 8, (40, 8): 6, (28, 4): 4, (64, 8): 4, (64, 1): 1}
-    assert {case: most_rows(*heads(*case, rows=1)[:2]) for case in cases} == cases
 
 
 class Counted:

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from itertools import product
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -264,53 +263,6 @@ def test_products_of_many_threads_at_once_are_right(few_rows):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda left: few_rows.added_to(added.copy(), left, right), lefts * 5))
     assert all(map(np.array_equal, found, expected * 5))
-
-
-@x86
-def test_a_forked_process_multiplies_without_helpers():
-    program = """
-import ctypes, os, engine, signal
-ctypes.c_int.in_dll(ctypes.CDLL(None), "slipstream_few_rows_threads").value = 2
-product, one = ctypes.CDLL(None).cblas_sgemm, ctypes.c_float(1)
-a, b = (ctypes.c_float * 400)(*[1] * 400), (ctypes.c_float * 400_000)(*[1] * 400_000)
-def sums():
-    c = (ctypes.c_float * 1000)()
-    product(101, 111, 112, 1, 1000, 400, one, a, 400, b, 400, one, c, 1000)
-    return set(c)
-assert sums() == {400.0}
-child = os.fork()
-if child == 0:
-    signal.alarm(120)
-    os._exit(sums() != {400.0})
-print(os.waitpid(child, 0)[1], sums())
-"""
-    assert run("import warnings; warnings.simplefilter('ignore')", program) == ["0 {400.0}"]
-
-
-@x86
-@pytest.mark.parametrize(("rows", "theirs"), [(1, 0), (16, 0), (17, 1)])
-def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows, rows, theirs):
-    place = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "slipstream_sgemm")
-    integer, number, pointer = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(
-        None, *[integer] * 6, number, pointer, integer, pointer, integer, number, pointer, integer
-    )
-    real, calls = place.value, 0
-
-    def product(*arguments):
-        nonlocal calls
-        calls += 1
-        kind(real)(*arguments)
-
-    counting = kind(product)
-    layer, x = nn.Linear(96, 160), mx.ones((rows, 96))
-    mx.eval(layer.parameters(), x)
-    place.value = ctypes.cast(counting, pointer).value
-    try:
-        mx.eval(layer(x))
-    finally:
-        place.value = real
-    assert calls == theirs
 
 
 def differing(context, *, rows, dtype):
