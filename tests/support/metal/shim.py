@@ -108,9 +108,6 @@ def _compiled(program, contract):
     return ctypes.CDLL(str(kept))
 
 
-"""Names and types of arrays."""
-
-
 @cache
 def _program(header, source, inputs, outputs, template):
     """Return a C++ program with a function `run` that computes a kernel, as MLX writes kernels."""
