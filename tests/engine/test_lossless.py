@@ -200,7 +200,8 @@ PART = (
     (Case("qwen2", "4-bit"), "cascade", 3),
     (Case("gemma3_text", "float16"), "noisy", 2),
     (Case("gemma3_text", "float32", QUANTIZED), "lookup", 5),
-    (Case("lfm2", "float32"), "lookup", 16),
+    (Case("lfm2", "float32"), "noisy", 3),
+    (Case("mamba", "float32"), "noisy", 3),
 )
 
 

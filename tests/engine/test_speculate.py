@@ -329,6 +329,43 @@ def test_policy_and_drafter_are_told_what_there_was():
     assert drafter.rewound[-1] == len(tokens)
 
 
+@pytest.mark.usefixtures("beside_host")
+def test_a_draft_and_its_pass_are_charged_apart_and_reading_what_was_forced_to_neither(monkeypatch):
+    """To build a pass is a part of it, as it is of a plain one."""
+
+    class Forced(Unconstrained):
+        left = SCRIPT[12:24]
+
+        def forced(self, most):
+            forced, self.left = self.left, []
+            return forced
+
+    class Timed(Scripted):
+        """A row takes a second."""
+
+        now = 0.0
+
+        def __call__(self, tokens, cache=None):
+            self.now += tokens.shape[1]
+            return super().__call__(tokens, cache)
+
+    class Slow(Known):
+        """A draft takes as long as two rows."""
+
+        def propose(self, *asked):
+            model.now += 2.0
+            return super().propose(*asked)
+
+    model, tokens = Timed(SCRIPT), SCRIPT[:12]
+    monkeypatch.setattr(engine.core.rounds, "perf_counter", lambda: model.now)
+    target = Decoder(model)
+    read_prompt(target, NoDrafter(), tokens)
+    to_do = replace(task(20), constraint=Forced())
+    items = list(speculate(target, Slow(SCRIPT), Fixed(3), tokens, to_do))
+    rounds = [item for item in items if isinstance(item, RoundVerdict)]
+    assert [(each.draft_seconds, each.verify_seconds) for each in rounds] == [(2.0, 4.0)] * 2
+
+
 # Waiting for the device
 
 
@@ -400,6 +437,20 @@ def test_memory_stays_flat_through_rejections(architecture):
     if not model:
         assert cached_then <= 2 * 4 * 32 * (768 + 256)
         assert process.memory_info().rss - before < 100_000_000
+
+
+class Ending(Unconstrained):
+    """Allows two tokens of a draft."""
+
+    def allowed(self, drafted):
+        return min(2, len(drafted))
+
+
+def test_a_copy_ends_where_a_grammar_forbids_it():
+    target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT, *PROMPT]
+    to_do = replace(task(8), constraint=Ending())
+    items = list(speculate(target, LookupDrafter(), Fixed(4), tokens, to_do))
+    assert max(len(item.tokens) for item in items if isinstance(item, RoundDraft)) == 2
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0)])
