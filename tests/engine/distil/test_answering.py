@@ -1,17 +1,24 @@
-"""All prompts are asked once, in batches that fit the time, the memory and the disk."""
+"""All prompts are asked once, in batches that fit time, memory and disk; many answers at once are
+what each alone would have been."""
 
 import shutil
 from collections import namedtuple
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.conversation.session import Session
 from engine.distil import answering as module
 from engine.distil.answering import (
+    LIKELIEST,
+    Answerer,
     Answering,
     TokenizedPrompt,
     how_many,
@@ -22,52 +29,51 @@ from engine.distil.answering import (
 from engine.distil.budget import WorkBudget
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import shape_for
+from engine.request import Request
 from models.errors import Problem
 from models.memory.machine import Machine
-
-LONGEST = 5
+from tests.support.engine.chi_square import excess
+from tests.support.engine.sessions import tokens_of
+from tests.support.engine.story_samples import asked_of, openings
 
 
 def answering_of(target, asked):
     shape = shape_for(target.model, rows=64)
-    return Answering(target, shape, asked, vocabulary=512, longest=LONGEST, seed=0)
+    return Answering(target, shape, asked, vocabulary=512, longest=5, seed=0)
 
 
-class Batches:
-    """Stands in for the target; remembers what it was asked. Every `silent`th batch is silent."""
-
-    def __init__(self, *, silent=1 << 30):
-        self.asked = []
-        self._silent = silent
-
-    def answer(self, asked, *, longest, seed):
-        self.asked.append(list(asked))
-        if len(self.asked) % self._silent == 0:
-            return []
-        return [
-            RecordedAnswer(
-                [*one.tokens, *range(longest)],
-                len(one.tokens),
-                one.temperature == 0,
-                mx.zeros((len(one.tokens) + longest - 1, 3, 8), dtype=mx.bfloat16),
-                mx.zeros((longest, 4), dtype=mx.int32),
-                mx.zeros((longest, 4), dtype=mx.float16),
-            )
-            for one in asked
-        ]
-
-
-def fill(stories, store, asked, batches, tokens):
-    """Let the stand-in answer; returns what was reported."""
-    answering, lines = answering_of(stories, asked), list[str]()
-    answering._answerer = batches
-    answering.fill(store, budget=WorkBudget(None, tokens), report=lines.append)
-    return lines
+def answers_to(asked, longest):
+    return [
+        RecordedAnswer(
+            [*one.tokens, *range(longest)],
+            len(one.tokens),
+            one.temperature == 0,
+            mx.zeros((len(one.tokens) + longest - 1, 3, 8), dtype=mx.bfloat16),
+            mx.zeros((longest, 4), dtype=mx.int32),
+            mx.zeros((longest, 4), dtype=mx.float16),
+        )
+        for one in asked
+    ]
 
 
 def made_up(count):
     """Of different lengths, each with a token of its own in front."""
     return [TokenizedPrompt([n, *[7] * (n % 13), 1], float(n % 2)) for n in range(count)]
+
+
+def fill(stories, folder, *, count=300, tokens=1 << 20, silent=1 << 30):
+    """The first tokens of what a stand-in for the target is asked, by batch. It has no answers to
+    every `silent`th one."""
+    store = folder if isinstance(folder, AnswerStore) else AnswerStore(folder)
+    answering, batches = answering_of(stories, made_up(count)), []
+
+    def answer(asked, *, longest, seed):
+        batches.append([one.tokens[0] for one in asked])
+        return answers_to(asked, longest) if len(batches) % silent else []
+
+    answering._answerer = SimpleNamespace(answer=answer)
+    answering.fill(store, budget=WorkBudget(None, tokens), report=lambda _: None)
+    return batches
 
 
 @given(lengths=st.lists(st.integers(1, 40), max_size=900))
@@ -79,29 +85,21 @@ def test_the_order_has_everything_once_and_is_the_same_every_time(lengths):
 
 
 def test_every_prompt_is_asked_once(tmp_path, stories):
-    asked, batches = made_up(90), Batches(silent=3)
-    lines = fill(stories, AnswerStore(tmp_path), asked, batches, 1 << 20)
-    flat = [one.tokens[0] for batch in batches.asked for one in batch]
-    assert sorted(flat) == list(range(90))
-    assert all(len(batch) <= 90 // 4 for batch in batches.asked)
-    assert "all 90 prompts are answered" in lines[-1]
+    batches = fill(stories, tmp_path, count=90, silent=3)
+    assert sorted(chain(*batches)) == list(range(90))
+    assert all(len(batch) <= 90 // 4 for batch in batches)
 
 
 def test_it_goes_on_where_it_stopped(tmp_path, stories):
-    straight, stopped, resumed = Batches(), Batches(), Batches()
-    whole, beside = AnswerStore(tmp_path / "whole"), AnswerStore(tmp_path / "whole")
-    fill(stories, whole, made_up(300), straight, 1200)
-    fill(stories, beside, made_up(300), again := Batches(), 1200)
-    assert again.asked == []  # but in another process
-    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), stopped, 300)
-    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), resumed, 1200)
-    asked = [one for batch in (*stopped.asked, *resumed.asked) for one in batch]
-    expected = [one for batch in straight.asked for one in batch]
-    shorter = min(len(asked), len(expected))
-    assert asked[:shorter] == expected[:shorter]
-    assert len({one.tokens[0] for one in asked}) == len(asked), "asked twice"
-    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), again := Batches(), 1200)
-    assert again.asked == []
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    beside = AnswerStore(whole)
+    straight = [*chain(*fill(stories, whole, tokens=1200))]
+    assert fill(stories, beside, tokens=1200) == []  # but in another process
+    asked = [*chain(*fill(stories, parts, tokens=300), *fill(stories, parts, tokens=1200))]
+    shorter = min(len(asked), len(straight))
+    assert asked[:shorter] == straight[:shorter]
+    assert len({*asked}) == len(asked), "asked twice"
+    assert fill(stories, parts, tokens=1200) == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +141,7 @@ def test_a_disk_that_is_nearly_full(tmp_path, stories, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, free.pop(0)))
     store = AnswerStore(tmp_path)
     with pytest.raises(Problem) as caught:
-        fill(stories, store, made_up(300), Batches(), 1 << 20)
+        fill(stories, store)
     assert "--resume" in caught.value.remedy
     assert len(store.shards) == 1, "what fitted is kept"
 
@@ -158,8 +156,7 @@ def stored(folder, sizes, *, greedy=True):
             TokenizedPrompt([first + n, 5], 0.0 if greedy and n % 2 == 0 else 1.0)
             for n in range(size)
         ]
-        answers = Batches().answer(asked, longest=3, seed=0)
-        store.write(first, answers, asked=size, seconds=1.0)
+        store.write(first, answers_to(asked, 3), asked=size, seconds=1.0)
         first += size
     return store
 
@@ -189,3 +186,94 @@ def test_the_first_are_held_out(tmp_path, sizes, shards, greedy):
 def test_too_few_to_learn_from(tmp_path, sizes, greedy):
     with pytest.raises(Problem):
         split(stored(tmp_path, sizes, greedy=greedy).shards)
+
+
+# As one answer alone
+
+LAYERS = (1, 2)
+
+
+def alone(target, prompt, *, longest):
+    """What a session without a drafter writes after `prompt`."""
+    return tokens_of(list(Session(target).complete(prompt, Request(max_tokens=longest))))
+
+
+def endless(target):
+    return replace(target, ends=frozenset())
+
+
+def test_answers_at_once_are_answers_alone(target, monkeypatch):
+    """Of prompts of many lengths, in no order. As ends, tokens that a few of the answers come to,
+    at different places: some end, and the others go on."""
+    monkeypatch.setattr(module, "_PREFILL_POSITIONS", 70)
+    texts = ["On", *openings(4), " ".join(openings(3)), "The cat sat on the mat."]
+    asked = asked_of(target, texts)
+    plain = [alone(endless(target), one.tokens, longest=15) for one in asked[:3]]
+    ends = frozenset({plain[0][0], plain[1][5], plain[2][13]})
+    ending = replace(target, ends=ends)
+    found = {
+        tuple(one.tokens[: one.prompt]): one.tokens[one.prompt :]
+        for one in Answerer(ending, LAYERS).answer(asked, longest=15, seed=0)
+    }
+    expected = {tuple(one.tokens): alone(ending, one.tokens, longest=15) for one in asked}
+    assert found == {prompt: tokens for prompt, tokens in expected.items() if len(tokens) > 1}
+    assert 1 < len(found) < len(asked), "some should have ended at once, and not all"
+    assert len({len(tokens) for tokens in found.values()}) > 2
+
+
+def plain_pass(target, tokens):
+    """The state after every layer of a Llama, and the logits, by hand and without caches."""
+    inner = target.model.model
+    state = inner.embed_tokens(mx.array([tokens]))
+    states = []
+    for layer in inner.layers:
+        state = layer(state, "causal", None)
+        states.append(state[0])
+    return states, target.model(mx.array([tokens]))[0]
+
+
+def test_states_and_chances_are_a_plain_pass(target):
+    answers = Answerer(target, LAYERS).answer(
+        asked_of(target, openings(4), temperatures=(0.0, 0.9)), longest=12, seed=3
+    )
+    assert [one.greedy for one in answers] == [True, False] * 2
+    for one in answers:
+        read = one.tokens[:-1]
+        if one.greedy:  # beside sampled ones
+            prompt = read[: one.prompt]
+            assert one.tokens == [*prompt, *alone(target, prompt, longest=12)]
+        states, logits = plain_pass(target, read)
+        assert one.states.dtype == mx.bfloat16
+        expected = mx.stack([states[number - 1] for number in LAYERS], axis=1)
+        assert one.states.shape == expected.shape
+        assert mx.allclose(one.states.astype(mx.float32), expected, rtol=1e-2, atol=1e-2)
+
+        thought = np.array(logits[one.prompt - 1 :])
+        log_probs = thought - np.logaddexp.reduce(thought, axis=-1, keepdims=True)
+        top = np.array(one.top_tokens)
+        assert top.shape == one.top_log_probs.shape == (len(one.tokens) - one.prompt, LIKELIEST)
+        kept = np.take_along_axis(log_probs, top, axis=-1)
+        assert np.allclose(kept, np.array(one.top_log_probs), rtol=2e-3, atol=2e-3)
+        for row, tokens in zip(log_probs, top, strict=True):
+            assert len(set(tokens)) == LIKELIEST
+            assert row[tokens].min() >= np.sort(row)[-LIKELIEST] - 1e-4, "not the likeliest"
+
+
+def test_samples_follow_temperature_and_seed(target):
+    temperature, count = 0.5, 600
+    (one,) = asked_of(target, ["Then"], temperatures=(temperature,))
+    answerer = Answerer(endless(target), LAYERS[:1])
+    answers = answerer.answer([one] * count, longest=2, seed=11)
+    assert len(answers) == count
+    few = [answerer.answer([one] * 20, longest=2, seed=seed) for seed in (1, 2)]
+    assert len({str([each.tokens for each in drawn]) for drawn in few}) == 2
+    _, logits = plain_pass(target, one.tokens)
+    counts = np.bincount([a.tokens[a.prompt] for a in answers], minlength=logits.shape[-1])
+
+    def chances(temperature):
+        scaled = np.array(logits[-1], dtype=np.float64) / temperature
+        scaled[np.argsort(scaled)[:-LIKELIEST]] = -np.inf  # only the likeliest are drawn from
+        return np.exp(scaled - np.logaddexp.reduce(scaled))
+
+    assert excess(counts, chances(temperature)) < 1
+    assert excess(counts, chances(1.5 * temperature)) > 1, "another would have been noticed"

@@ -1,14 +1,22 @@
-"""`slipstream distil` as it is typed: what it says, and one line for everything that is wrong."""
+"""`slipstream distil` as it is typed, and one line for everything that is wrong; and as a process,
+killed, killed again, interrupted, and then let be."""
 
+import signal
+import subprocess
+import sys
+
+import mlx.core as mx
 import pytest
 
 from engine.cli.main import main
 from engine.distil import run as module
 from engine.distil.answering import Answerer
+from engine.drafters.head_network import load_head
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
-from tests.support.engine.ended import Run, assert_refused, contents
+from tests.support.engine.ended import ROOT, Run, assert_refused, contents
 from tests.support.engine.story_samples import STORIES, openings
 
 
@@ -157,3 +165,72 @@ def test_going_on_with_something_else(distil, prompts, out, tmp_path, monkeypatc
     # Where the files lie does not matter, only what is in them.
     moved = prompts.rename(tmp_path / "moved.txt")
     assert_refused_at_the_end(distil("--resume", prompts=moved), *stopped)
+
+
+# As a process of its own
+
+
+def begun(prompts, out, *words):
+    """A distillation of eight epochs, however long they take."""
+    command = ["distil", "--target", STORIES, "--prompts", prompts, "--out", out]
+    command += ["--tokens", "3000", "--vocabulary", "300", "--longest-answer", "40", *words]
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *map(str, command)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def lines_until(start, process):
+    """What it says, up to a line that begins so."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if line.startswith(start):
+            return lines
+    raise AssertionError(f"it ended: {lines}")
+
+
+@pytest.mark.slow
+def test_killed_interrupted_and_let_be(tmp_path, out):
+    prompts, weights = tmp_path / "openings.txt", ModelFolder(STORIES).fingerprint
+    prompts.write_text("\n".join(openings(120)))
+
+    def answers():
+        folder = out / "work" / "answers"
+        return {path: path.stat().st_mtime_ns for path in folder.glob("[0-9]*")}
+
+    def kill_at(line, *words):
+        process = begun(prompts, out, *words)
+        lines_until(line, process)
+        process.kill()
+        process.communicate()
+
+    kill_at("answering: ")
+    stored = answers()
+    assert stored
+    assert not (out / "config.json").exists()
+
+    kill_at("epoch 3: ", "--resume")
+    answered = answers()
+    assert answered.items() >= stored.items(), "answered again"
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)
+
+    third = begun(prompts, out, "--resume")
+    lines = lines_until("epoch ", third)
+    assert lines[-1].startswith(("epoch 3: ", "epoch 4: "))
+    assert not any(line.startswith("answering") for line in lines)
+    third.send_signal(signal.SIGINT)
+    said, errors = third.communicate(timeout=120)
+    assert (third.returncode, said) == (0, f"{out}\n")
+    assert "--resume" in errors.splitlines()[-1]
+
+    fourth = begun(prompts, out, "--resume")
+    assert lines_until("epoch ", fourth)[-1].startswith(("epoch 4: ", "epoch 5: ", "epoch 6: "))
+    assert answers() == answered
+    assert fourth.communicate(timeout=120)[0] == f"{out}\n"
+    assert {path.name for path in out.iterdir()} == {"config.json", "head.safetensors"}
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512, like=mx.float32)

@@ -111,13 +111,11 @@ def contents(folder):
 
 @pytest.mark.slow
 def test_its_head_beats_an_untrained_one_and_the_engine_drafts(options, stories, monkeypatch):
-    lines = []
     monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 2)
     monkeypatch.setattr(budget, "_EPOCHS", 6)
     options = replace(options, tokens=800)
-    assert distil(options, lines.append) == options.out
+    assert distil(options, quiet) == options.out
     assert set(contents(options.out)) == {"config.json", "head.safetensors"}
-
     others = asked_of(stories, openings(120)[100:])
     held = Answerer(stories, (1, 3, 5)).answer(others, longest=20, seed=0)
     weights = ModelFolder(STORIES).fingerprint
@@ -129,16 +127,6 @@ def test_its_head_beats_an_untrained_one_and_the_engine_drafts(options, stories,
     ]
     ours, theirs = (measure(story_learner(stories, head), held).length for head in heads)
     assert ours > 1.2 > 1.1 > theirs
-    assert lines[0] == "loading stories260K, and 100 prompts"
-    for phase, parts in {
-        "answering: ": ("%", "tokens", "/s", "left"),
-        "training: ": ("%", "epoch", "tokens", "/s", "loss", "left"),
-        "epoch 6: ": ("tokens a pass on held-out prompts",),
-    }.items():
-        told = [line for line in lines if line.startswith(phase)]
-        assert told, phase
-        assert all(part in told[-1] for part in parts), told
-
     session = Session(stories, drafter=str(options.out))
     (one,) = asked_of(stories, openings(1))
     *_, done = session.complete(one.tokens, Request(max_tokens=20))
@@ -398,7 +386,7 @@ def test_checkpoints_are_never_more_than_two_minutes_apart(options, clock, monke
         return learn(self, *arguments, **options)
 
     monkeypatch.setattr(Trainer, "learn", slowly)
-    in_call(monkeypatch, Trainer, "save", 5, before=False)
+    in_call(monkeypatch, Trainer, "save", 3, before=False)
     with pytest.raises(Killed):
         distil(options, quiet)
     assert max(b - a for a, b in itertools.pairwise(saved)) <= 120

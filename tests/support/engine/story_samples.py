@@ -6,14 +6,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.conversation.session import Session
 from engine.core.model_parts import embedding, output_rows
 from engine.distil.answering import TokenizedPrompt
-from engine.distil.head_learner import ChainAcceptance, HeadLearner
-from engine.draft_length.policy import Fixed
+from engine.distil.head_learner import HeadLearner
 from engine.drafters.head_network import new_head, shape_for
-from engine.request import Request
-from tests.support.engine.sessions import done_of, tokens_of
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -39,10 +35,10 @@ def asked_of(target, texts, temperatures=(0.0,)):
 
 
 def new_story_head(stories, *, rows=512):
-    """An untrained one, which can say the `rows` tokens with the lowest ids."""
+    """An untrained one, which can say the last `rows` tokens, and borrows the others."""
     mx.random.seed(0)
     shape = shape_for(stories.model, rows=rows)
-    return new_head(stories.model, shape, mx.arange(rows, dtype=mx.int32))
+    return new_head(stories.model, shape, mx.arange(512 - rows, 512, dtype=mx.int32))
 
 
 def new_story_learner(stories, *, rows=512):
@@ -54,18 +50,3 @@ def story_learner(stories, head):
     """Return a learner with that head."""
     model = stories.model
     return HeadLearner(head, embedding(model), partial(output_rows, model))
-
-
-def by_the_engine(stories, make_drafter, answers, *, chain):
-    """Measure the same greedy answers in the engine, with `chain` drafted tokens."""
-    session = Session(stories)
-    session.drafter = make_drafter(session.decoder)
-    session.policy = Fixed(chain)
-    committed = passes = 0
-    for one in answers:
-        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
-        events = list(session.complete(prompt, Request(max_tokens=len(written))))
-        assert tokens_of(events) == written
-        committed += done_of(events).stats.committed
-        passes += done_of(events).stats.rounds
-    return ChainAcceptance(committed, passes)
