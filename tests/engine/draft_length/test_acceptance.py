@@ -21,13 +21,6 @@ round_ = st.tuples(
 histories = st.lists(st.one_of(round_, st.just("begin")), max_size=30)
 
 
-SOUND = {
-    "usual": [0.5] * PLACES,
-    "judged": [1.0] * PLACES,
-    "accepted": [1.0] * PLACES,
-}
-
-
 def observe(acceptance, drafter, *, proposed, accepted, match=0, tree=None, path=()):
     acceptance.observe(
         MeasuredRound(
@@ -79,36 +72,6 @@ def test_what_one_bad_text_showed_fades():
     for _ in range(30):  # texts in which it drafts nothing
         later = first_chance(acceptance)
     assert later > next_time + 0.7 * (fresh - next_time)
-
-
-NO_ACCEPTANCES = [
-    None,
-    3,
-    {},
-    {"copied": {}, "drafted": {}},
-    {"copied": {}, "drafted": {}, "later": []},
-    {"copied": {}, "drafted": {"head": None}, "later": {}},
-    {"copied": {}, "drafted": {"head": {"chances": [0.5] * 16, "judged": [1] * 16}}},
-    *(
-        {"copied": {}, "drafted": {"head": SOUND | wrong}, "later": {}}
-        for wrong in (
-            {"usual": [0.5]},
-            {"usual": [2.0] * PLACES},
-            {"usual": ["nan"] * PLACES},
-            {"usual": 3},
-            {"judged": [-1.0] * PLACES, "accepted": [-1.0] * PLACES},
-            {"judged": [1e9] * PLACES},
-            {"accepted": [2.0] * PLACES},
-        )
-    ),
-    {"copied": {"head": SOUND}, "drafted": {}, "later": {}},
-]
-
-
-def test_what_is_no_acceptance_is_refused():
-    for value in NO_ACCEPTANCES:
-        with pytest.raises(ValueError, match=r"."):
-            pytest.fail(f"{value} is {Acceptance.from_json(value)}")
 
 
 def play(acceptance, chances, *, rounds):

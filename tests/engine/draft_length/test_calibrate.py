@@ -56,16 +56,16 @@ def cascade(target):
 
 def test_more_rows_are_measured_where_trees_or_long_copies_can_be_drafted_and_there_is_time():
     target = Decoder(shallow("llama"))
-    found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
+    found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.01)
     assert found.passes.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
     assert found.passes.context < 100
     assert [each.drafter for each in found.drafts] == ["lookup", "suffix", "head"]
     assert found.drafts[0].step_seconds == 0.0
     for copies, step, branches, more in [
-        (False, 0.003, True, True),
+        (False, 0.01, True, True),
         (False, 0.04, True, False),
-        (False, 0.003, False, False),
-        (True, 0.003, False, True),
+        (False, 0.01, False, False),
+        (True, 0.01, False, True),
     ]:
         target = Decoder(shallow("llama"), trial=lambda branches=branches: branches)
         drafter = LookupDrafter() if copies else untrained_drafter(target)
@@ -118,8 +118,7 @@ MAKE = {
     mostly_slow(
         [*product(CORE, MAKE, [0]), *product(CORE, ["cascade"], [30])],
         quick=[
-            *(("llama", "cascade", 0), ("gemma3_text", "early-exit", 0), ("mamba", "block", 0)),
-            ("gemma3_text", "cascade", 30),
+            *(("gemma3_text", "early-exit", 0), ("mamba", "block", 0), ("llama", "cascade", 30)),
         ],
     ),
 )

@@ -1,16 +1,17 @@
 """What was measured is found again, for the same pair only, and never trusted when damaged."""
 
 import json
-from dataclasses import fields, replace
+from copy import copy
+from dataclasses import astuple, fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length import MeasuredRound
-from engine.draft_length.acceptance import Acceptance
+from engine.draft_length.acceptance import PLACES, Acceptance
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
-from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.costs import Calibration, Costs, DraftCosts, PassCosts
 
 PAIR = CalibrationKey(
     target="t",
@@ -70,6 +71,34 @@ def test_any_damage_is_survived(cut, byte, tmp_path_factory):
     assert costs is None or isinstance(costs, Calibration)
     only_file(folder).write_bytes(data[:cut])
     assert kept.read(PAIR) == (None, None)
+
+
+def spoilt(value):
+    """All that JSON becomes with one part of it replaced."""
+    yield from (None, -1, 0, 1e9, 1e400, "nan", [], [0.5], {}, {"head": 3})
+    if isinstance(value, dict | list):
+        for place in value if isinstance(value, dict) else range(len(value)):
+            for part in spoilt(value[place]):
+                whole = copy(value)
+                whole[place] = part
+                yield whole
+
+
+def test_whatever_part_is_spoilt_what_is_read_is_sound(tmp_path):
+    kept = CalibrationStore(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    file = only_file(tmp_path)
+    sound, refused = json.loads(file.read_text()), 0
+    for name in ("costs", "acceptance"):
+        for part in spoilt(sound[name]):
+            file.write_text(json.dumps(sound | {name: part}))
+            found, acceptance = kept.read(PAIR)
+            costs, chances = Costs(found), (acceptance or Acceptance()).chances("head", PLACES)
+            assert all(0.0 < each < 1e12 for each in costs.passes()), part
+            assert all(0.0 <= each < 1e12 for each in astuple(costs.draft("head"))[1:]), part
+            assert all(0.0 < each < 1.0 for each in chances), part
+            refused += (found if name == "costs" else acceptance) is None
+    assert refused > 250
 
 
 def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path):

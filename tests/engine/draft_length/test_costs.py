@@ -69,34 +69,6 @@ def test_a_calibration_goes_through_json(calibration):
     assert Calibration.from_json(json.loads(json.dumps(calibration.to_json()))) == calibration
 
 
-SOUND = {"context": 0, "rows": [1, 2], "seconds": [1, 1]}
-NO_CALIBRATIONS = [
-    None,
-    [],
-    {},
-    {"passes": []},
-    {"passes": [], "drafts": []},
-    {"passes": {**SOUND, "seconds": [0.0, 1]}, "drafts": []},
-    {"passes": {**SOUND, "seconds": ["nan", 1]}, "drafts": []},
-    {"passes": {**SOUND, "rows": [2, 1]}, "drafts": []},
-    {"passes": {**SOUND, "rows": [], "seconds": []}, "drafts": []},
-    {"passes": {**SOUND, "seconds": [1]}, "drafts": []},
-    {"passes": {**SOUND, "context": 1e400}, "drafts": []},
-    {"passes": SOUND, "drafts": [{"drafter": "x"}]},
-    {"passes": SOUND, "drafts": [3]},
-    {
-        "passes": SOUND,
-        "drafts": [{"drafter": "x", "start_seconds": -1, "step_seconds": 0, "read_seconds": 0}],
-    },
-]
-
-
-def test_what_is_no_calibration_is_refused():
-    for value in NO_CALIBRATIONS:
-        with pytest.raises(ValueError, match=r"."):
-            pytest.fail(f"{value} is {Calibration.from_json(value)}")
-
-
 LINES = {
     "between": (SHALLOW, 1, {1: 0.010, 2: 0.011, 3: 0.0135, 4: 0.016}),
     "beyond, with the last slope": (SHALLOW, 1, {16: 0.028 + 8 * 0.003}),

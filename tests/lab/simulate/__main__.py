@@ -14,7 +14,7 @@ from rich.table import Table
 
 from engine.cli.options import TARGET, described
 from models.errors import Problem
-from tests.lab.simulate.conditions import SCENARIOS, Conditions, find_scenario
+from tests.lab.simulate.conditions import SCENARIOS, Conditions
 from tests.lab.simulate.curves import find_curves
 from tests.lab.simulate.run import Episode, ResultRow, policy_maker, total
 from tests.lab.simulate.traces import load_trace, without_acceptance
@@ -32,7 +32,7 @@ def play(
         list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
     ] = None,
     scenario: Annotated[
-        str, typer.Option(help=f"A disturbance: {', '.join(each.name for each in SCENARIOS)}.")
+        str, typer.Option(help=f"A disturbance: {', '.join(SCENARIOS)}.")
     ] = "steady",
     policy: Annotated[
         str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")
@@ -43,12 +43,15 @@ def play(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
     """Play draft lengths against recorded drafts and published costs: simulated, not measured."""
-    console, make_policy, disturbed = Console(), policy_maker(policy), find_scenario(scenario)
+    console, make_policy = Console(), policy_maker(policy)
+    if scenario not in SCENARIOS:
+        raise Problem(f"There is no scenario {scenario!r}.", f"Choose from {', '.join(SCENARIOS)}.")
+    disturbance, changes = SCENARIOS[scenario]
     curves, answers = find_curves(curve or ()), load_trace(traces).answers
     if rejecting:
         answers = tuple(map(without_acceptance, answers))
     console.print(
-        f"Simulated, not measured: draft length {policy}; {disturbed.described}"
+        f"Simulated, not measured: draft length {policy}; {disturbance}"
         f"{', every drafted token rejected' * rejecting}. "
         "Costs are published curves, acceptance is recorded.",
         style="bold",
@@ -57,7 +60,7 @@ def play(
     for temperature in sorted({answer.temperature for answer in answers}):
         episode = Episode([each for each in answers if each.temperature == temperature])
         for each in curves:
-            machine = Conditions(curve=each, seed=seed, **disturbed.changes)
+            machine = Conditions(curve=each, seed=seed, **changes)
             how = f"temperature {temperature:g}" if temperature else "greedy"
             title = f"Simulated: {each.name} ({each.source}), {how}"
             console.print(_table(episode.play(make_policy, machine), title))

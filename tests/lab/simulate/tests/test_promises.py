@@ -1,8 +1,8 @@
 """The automatic draft length nearly keeps its promises on what was recorded, whatever passes cost.
 
 Simulated: the starter pair's guesses, the published curves of Macs, and made-up disturbances.
-Not all rows keep them (see `recorded.py`): these tests hold what is reached. Nowhere is it slower
-than 0.96 of plain decoding; the promised 0.98 and the bounds of regret are kept in most rows.
+Not all rows keep them: these tests hold what is reached. Nowhere is it slower than 0.96 of plain
+decoding; the promised 0.98 and the bounds of regret are kept in most rows.
 """
 
 from dataclasses import replace
@@ -12,32 +12,31 @@ from statistics import mean
 import pytest
 
 from engine.draft_length.policy import Automatic
-from tests.lab.simulate.conditions import Conditions, find_scenario
+from tests.lab.simulate.conditions import SCENARIOS, Conditions
 from tests.lab.simulate.curves import PUBLISHED, find_curves
 from tests.lab.simulate.replay import Phase, replay, seconds, whole
-from tests.lab.simulate.run import (
-    Episode,
-    ResultRow,
-    best_fixed,
-    fixed_runs,
-    plain_run,
-    policy_maker,
-)
-from tests.lab.simulate.tests.recorded import (
-    below_the_floor,
-    committed_answers,
-    lucky_answer,
-    with_regrets,
-)
-from tests.lab.simulate.traces import AnswerTrace, without_acceptance
+from tests.lab.simulate.run import Episode, best_fixed, fixed_runs, plain_run, policy_maker
+from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.traces import without_acceptance
 
 REACHED = 0.96  # times plain decoding, in every row
 FEW = ("m4-pro", "2-bit")  # of the curves
 
 
 def machines(scenario, curves=()):
-    changes = find_scenario(scenario).changes
+    _, changes = SCENARIOS[scenario]
     return [Conditions(curve=curve, **changes) for curve in find_curves(curves)]
+
+
+def below(floor, rows):
+    """Those that are slower than so much of plain decoding."""
+    return [row for row in rows if row.to_plain < floor]
+
+
+def missing(rows):
+    """Those that miss too much of the best fixed length, known in hindsight for every category, or
+    of an oracle in expectation."""
+    return [row for row in rows if row.fixed_regret > 0.05 or row.oracle_regret > 0.08]
 
 
 @cache
@@ -56,13 +55,13 @@ def episode(temperature, rejecting=False):
     ],
 )
 def test_little_is_missed_and_nothing_is_slower(scenario, temperature, curves):
-    rows: list[ResultRow] = []
+    rows = []
     for machine in machines(scenario, curves):
         rows += episode(temperature).play(policy_maker("auto"), machine)
     assert len(rows) >= 6 * len(curves or PUBLISHED)
-    assert below_the_floor(rows, floor=REACHED) == []
-    assert len(below_the_floor(rows)) <= len(rows) / 8
-    assert len(with_regrets(rows)) <= len(rows) / 3
+    assert below(REACHED, rows) == []
+    assert len(below(0.98, rows)) <= len(rows) / 8
+    assert len(missing(rows)) <= len(rows) / 3
     assert mean(row.fixed_regret for row in rows) < 0.03
     assert mean(row.oracle_regret for row in rows) < 0.06
 
@@ -85,7 +84,7 @@ def test_nowhere_is_it_much_slower(scenario, temperature, calibrated, rejecting,
     make_policy = policy_maker("auto", calibrated=calibrated)
     for machine in machines(scenario, curves):
         rows = episode(temperature, rejecting).play_alone(make_policy, machine)
-        assert below_the_floor(rows, floor=REACHED) == []
+        assert below(REACHED, rows) == []
 
 
 def test_rows_that_alone_are_dear_are_found_out():
@@ -100,14 +99,14 @@ def test_a_phase_that_can_be_guessed_is_found_after_one_that_cannot():
     code = lucky_answer(0.85, places=1500, category="code", seed=2)
     (machine,) = machines("steady", ["m4-pro-mlx-0.31"])
     rows = Episode([prose, code]).play(policy_maker("auto"), machine)
-    assert with_regrets(rows) == []
+    assert missing(rows) == []
     assert rows[1].to_plain > 1.1
 
 
 def test_rows_that_grow_dearer_are_noticed():
     answers = [lucky_answer(0.55, places=600, category=kind) for kind in ("early", "late")]
     (machine,) = machines("steeper", ["m4-pro-mlx-0.31"])
-    assert below_the_floor(Episode(answers).play_alone(policy_maker("auto"), machine)) == []
+    assert below(0.98, Episode(answers).play_alone(policy_maker("auto"), machine)) == []
 
 
 @pytest.mark.quick(1)
@@ -119,7 +118,7 @@ def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve, seed):
     conditions = Conditions(curve=found, noise=0.1, spikes=0.1, seed=seed)
     answer = lucky_answer(0.2, places=3000, seed=seed)
     rows = Episode([answer]).play_alone(policy_maker("auto"), conditions)
-    assert below_the_floor(rows, floor=REACHED) == []
+    assert below(REACHED, rows) == []
 
 
 @pytest.mark.quick(1)
@@ -127,7 +126,10 @@ def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve, seed):
 def test_without_a_calibration_the_next_conversation_begins_with_the_costs_learned(scenario):
     """Of short answers, each of a conversation of its own, nearly all is gained that the best fixed
     length gains."""
-    phase = whole([_cut(each, 60) for each in committed_answers(0.0)])
+    phase = whole(
+        replace(each, drafts={name: drafted[:60] for name, drafted in each.drafts.items()})
+        for each in committed_answers(0.0)
+    )
     (machine,), taken, written = machines(scenario, ["m4-pro"]), 0.0, 0
     policy = Automatic()
     for answer in phase.answers:
@@ -138,8 +140,3 @@ def test_without_a_calibration_the_next_conversation_begins_with_the_costs_learn
     plain = seconds(plain_run(phase, machine).rounds, machine)
     _, best = best_fixed(fixed_runs(phase, machine), machine)
     assert (plain / taken - 1.0) / (plain / best - 1.0) > 0.93
-
-
-def _cut(answer: AnswerTrace, places: int) -> AnswerTrace:
-    drafts = {name: drafted[:places] for name, drafted in answer.drafts.items()}
-    return replace(answer, drafts=drafts)
