@@ -2,7 +2,6 @@
 is a prefix of what it should have read, and it says what its tokens were really drawn from."""
 
 import random
-from functools import cache
 from itertools import product
 
 import mlx.core as mx
@@ -14,9 +13,9 @@ from engine.core.decoder import Decoder
 from engine.drafters.model import Abridged, ModelDrafter, ParallelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.request import Sampling
-from tests.engine.drafters.test_other_tokenizer import told
+from tests.engine.drafters.test_other_tokenizer import TEXT, told
 from tests.support.engine.helpers import GREEDY, up_to
-from tests.support.engine.tiny import build
+from tests.support.engine.tiny import shallow
 from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
 
@@ -62,41 +61,53 @@ def test_with_other_gaps_what_is_held_is_a_prefix_still(before, now, tokens, hel
         assert len(read) == held
 
 
+SIZES = {"bytes": 260, "trained": 450, "stories": 512}
 KINDS = ("model", "PARD", "other tokens")
+# The target's tokens, and the drafter's.
+PAIRS = ("stories, trained", "trained, stories", "bytes, trained", "trained, bytes")
 ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "mamba")
 
 
-@cache
-def model_of(kind, architecture):
-    return build(architecture, seed=1, layers=2)
-
-
-def new(kind, architecture="llama"):
-    own = Decoder(model_of(kind, architecture), block=16)
+def new(kind, architecture, writings):
+    names = kind.split(", ")
+    vocabulary = SIZES.get(names[-1], 64)
+    own = Decoder(shallow(architecture, vocabulary=vocabulary), block=16)
     if kind == "PARD":
         return ParallelDrafter(own, vocabulary=64, mask=63), own
-    if kind == "other tokens":
-        pair = Translation(*of_letters(), vocabulary=64, rows=own.vocabulary)
-        return OtherTokenizerDrafter(own, pair), own
-    return ModelDrafter(own, vocabulary=64), own
+    if kind == "model":
+        return ModelDrafter(own, vocabulary=64), own
+    tokenizers = [writings[name] for name in names] if kind in PAIRS else of_letters()
+    pair = Translation(*tokenizers, vocabulary=SIZES.get(names[0], 64), rows=vocabulary)
+    return OtherTokenizerDrafter(own, pair), own
 
 
 @pytest.mark.usefixtures("on_the_cpu")
 @pytest.mark.parametrize(
-    ("kind", "sampling", "architecture", "seed"),
+    ("kind", "architecture", "sampling", "seed"),
     mostly_slow(
-        product(KINDS, (GREEDY, DRAWN), ARCHITECTURES, range(3)),
-        quick=[("model", DRAWN, architecture, 1) for architecture in ("gemma3_text", "qwen3_5")],
+        [
+            *product(KINDS, ARCHITECTURES, (GREEDY, DRAWN), range(3)),
+            *product(PAIRS, ARCHITECTURES[:3], (GREEDY, DRAWN), [1]),
+        ],
+        quick=[("model", "gemma3_text", DRAWN, 1), (PAIRS[2], "qwen3_5", DRAWN, 1)],
     ),
 )
-def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
+def test_it_proposes_what_a_fresh_one_does(kind, architecture, sampling, seed, writings):
     """For prompts that begin alike, each with other gaps."""
     luck = random.Random(seed)
-    used, own = new(kind, architecture)
+    text = luck.choices(range(48), k=300)
+    if kind in PAIRS:
+        text = writings[kind.split(", ")[0]].tokens(TEXT * 8)
+    used, own = new(kind, architecture, writings)
     prompt, gaps = [], ()
+
+    def more(count):
+        start = luck.randrange(len(text) - count)
+        return text[start : start + count]
+
     for turn in range(4):
         shared = luck.randrange(len(prompt) + 1)
-        prompt = [*prompt[:shared], *(luck.randrange(48) for _ in range(luck.randrange(20, 60)))]
+        prompt = [*prompt[:shared], *more(luck.randrange(20, 60))]
         if turn != 2:  # which has those of the turn before
             edges = [luck.randrange(len(prompt) - 1) for _ in range(luck.choice([0, 2, 4, 6]))]
             gaps = gaps_of(edges)
@@ -106,19 +117,19 @@ def test_it_proposes_what_a_fresh_one_does(kind, sampling, architecture, seed):
             list(used.prepare(prompt))
         for accepted in (0, 3, 1):
             draft = used.propose(prompt, up_to(4), sampling, KEY)
-            fresh, _ = new(kind, architecture)
+            fresh, _ = new(kind, architecture, writings)
             fresh.leave_out(lambda: gaps)  # noqa: B023
             assert told(draft) == told(fresh.propose(prompt, up_to(4), sampling, KEY))
-            assert own.length <= len(Abridged(gaps).of(prompt)) + 4
+            assert kind in PAIRS or own.length <= len(Abridged(gaps).of(prompt)) + 4
             kept = [] if draft is None else draft.tokens.tolist()[:accepted]
             if draft is not None:
                 used.accept(range(len(kept)))
-            prompt = [*prompt, *kept, luck.randrange(48)]
+            prompt = [*prompt, *kept, *more(1)]
             used.rewind(len(prompt))
 
 
 def test_a_long_document_is_not_read():
-    drafter, own = new("model")
+    drafter, own = new("model", "llama", {})
     prompt = [token % 48 for token in range(900)]
     drafter.leave_out(lambda: [range(5, 400), range(450, 880)])
     (candidate,) = drafter.candidates(prompt)

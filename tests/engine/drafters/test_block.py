@@ -52,28 +52,6 @@ SMALL = 8  # a vocabulary of which random drafters often draft the right token
 SMALL_PROMPT = [token % SMALL for token in PROMPT]
 
 
-def ready(kind, tokens):
-    """A target and a drafter that have read all but the last of `tokens`."""
-    target = Decoder(shallow("llama"))
-    drafter = block_drafter(target, kind)
-    read_prompt(target, drafter, tokens)
-    return target, drafter
-
-
-def draft(drafter, tokens, sampling=WARM, *, limit=5):
-    return drafter.propose(tokens, up_to(limit), sampling, KEY)
-
-
-def test_it_says_how_much_it_has_to_read():
-    target = Decoder(shallow("llama"))
-    drafter = block_drafter(target, "dflash")
-    list(target.prefill(TOKENS))
-    (candidate,) = drafter.candidates(TOKENS)
-    assert (candidate.drafter, candidate.most, candidate.behind) == ("dflash", 5, 11 - 6)
-    assert list(drafter.prepare(TOKENS))
-    assert drafter.candidates(TOKENS)[0].behind == 0
-
-
 @pytest.mark.parametrize(("shown", "rounds"), [(3, 40), (8, 5)])
 def test_the_cache_shows_the_newest_positions(shown, rounds, monkeypatch):
     monkeypatch.setattr(engine.drafters.dflash, "SPARE_CONTEXT", 4)
@@ -93,21 +71,6 @@ def test_the_cache_shows_the_newest_positions(shown, rounds, monkeypatch):
         assert keys.flatten().tolist() == expected
         assert (-values).flatten().tolist() == expected
         assert all(array.shape[2] < shown + 300 for array in cached.state)
-
-
-def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch):
-    read = []
-    beside = ContextCache.with_block
-
-    def counting(self, keys, values):
-        read.append(keys.shape[2])
-        return beside(self, keys, values)
-
-    monkeypatch.setattr(ContextCache, "with_block", counting)
-    for kind, rows in (("windows", 3), ("dflash", 6), ("dspark", 6)):
-        read.clear()
-        draft(ready(kind, TOKENS)[1], TOKENS, limit=2)
-        assert set(read) == {rows}
 
 
 def law(kind, drafted, sampling):
@@ -132,8 +95,10 @@ def law(kind, drafted, sampling):
 )
 @pytest.mark.parametrize("sampling", [WARM, CHAINED], ids=["warm", "chained"])
 def test_what_is_reported_is_the_law_behind_the_chain(kind, sampling):
-    _, drafter = ready(kind, TOKENS)
-    drafted = draft(drafter, TOKENS, sampling)
+    target = Decoder(shallow("llama"))
+    drafter = block_drafter(target, kind)
+    read_prompt(target, drafter, TOKENS)
+    drafted = drafter.propose(TOKENS, up_to(5), sampling, KEY)
     expected = law(kind, drafted.tokens.tolist(), sampling)
     assert mx.allclose(drafted.distributions, expected, atol=1e-5)
     q = mx.take_along_axis(expected, drafted.tokens[:, None], axis=-1)[:, 0]

@@ -1,7 +1,12 @@
 """The laws of every drafter that has a network of its own, whatever it reads of the target."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import mlx.core as mx
 import pytest
@@ -12,9 +17,15 @@ import engine.core.model_parts
 from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import NoDrafter
+from engine.drafters.model import ParallelDrafter
 from engine.drafters.rows import Rows
 from engine.request import Sampling
+from tests.support.engine import gemma4, mtp
+from tests.support.engine.blocks import BLOCK_KINDS, block_drafter
+from tests.support.engine.eagles import KINDS as EAGLES
+from tests.support.engine.eagles import eagle_drafter
 from tests.support.engine.first_two import SAMPLINGS, assert_the_targets
+from tests.support.engine.heads import lively_drafter
 from tests.support.engine.helpers import (
     BLOCK,
     GREEDY,
@@ -29,13 +40,74 @@ from tests.support.engine.helpers import (
     up_to,
     write,
 )
-from tests.support.engine.kinds import KINDS
+from tests.support.engine.medusas import untrained_medusa
+from tests.support.engine.tiny import build, shallow
 from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
 SMALL = 8  # a vocabulary of which random drafters often draft the right token
 SMALL_PROMPT = [token % SMALL for token in PROMPT]
+ANY = ("llama", "gemma3_text", "qwen3_5", "lfm2")
+"""A target of each kind of cache: full, windows, recurrent and full, short convolutions."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of drafter, untrained. `drafter(target, architecture, seed)`: one seed gives the same
+    weights again. `model(architecture, vocabulary)`: a target of one of the `architectures`.
+    `reads_states`: whether it reads the target's hidden states."""
+
+    name: str
+    drafter: Callable
+    model: Callable = lambda name, vocabulary: shallow(name, vocabulary=vocabulary)
+    architectures: tuple = ANY
+    reads_states: bool = True
+
+    def pair(self, architecture):
+        """A target that has read nothing, and its drafter."""
+        target = Decoder(self.model(architecture, 24), block=BLOCK)
+        return target, self.drafter(target, architecture, 0)
+
+    def is_exact(self, architecture):
+        """Whether several rows are read exactly as one by one; by DeepSeek's attention not."""
+        return "kv_lora_rank" not in mtp.TARGETS.get(architecture, {})
+
+
+def _block(kind, target, _, seed):
+    return block_drafter(target, kind, seed=seed)
+
+
+def _eagle(kind, target, _, seed):
+    with TemporaryDirectory() as folder:
+        return eagle_drafter(kind, target, Path(folder), seed=seed)
+
+
+def _pard(target, _, seed):
+    vocabulary = target.vocabulary
+    model = build("llama", seed=seed + 1, layers=2, vocabulary=vocabulary)
+    return ParallelDrafter(Decoder(model), vocabulary=vocabulary, mask=vocabulary - 1)
+
+
+KINDS = [
+    Kind("head", lambda target, _, seed: lively_drafter(target, seed=seed + 5)),
+    *(Kind(name, partial(_eagle, name)) for name in EAGLES),
+    *(Kind(name, partial(_block, name)) for name in BLOCK_KINDS),
+    Kind("Medusa", lambda target, _, seed: untrained_medusa(target, seed=seed + 7)),
+    Kind("PARD", _pard, architectures=("llama", "gemma3_text"), reads_states=False),
+    Kind(
+        "MTP",
+        lambda target, _, seed: mtp.mtp_drafter(target, seed=seed),
+        lambda name, vocabulary: mtp.build_target(name, vocabulary=vocabulary),
+        tuple(mtp.TARGETS),
+    ),
+    Kind(
+        "Gemma-4 assistant",
+        lambda target, name, seed: gemma4.assistant_drafter(target, name, seed=seed),
+        lambda name, vocabulary: gemma4.build_target(name, vocabulary=vocabulary),
+        ("large", "small"),
+    ),
+]
 STATEFUL = [kind for kind in KINDS if kind.reads_states]
 NAMED = {kind.name: kind for kind in KINDS}
 
@@ -43,9 +115,9 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 FEW = [NAMED[name] for name in ("head", "dspark", "Medusa", "Gemma-4 assistant")]
 
 
-def fresh(kind, architecture, tokens, **options):
+def fresh(kind, architecture, tokens):
     """What it drafts for a target that has read `tokens` for the first time."""
-    target, drafter = kind.pair(architecture, **options)
+    target, drafter = kind.pair(architecture)
     read_prompt(target, drafter, tokens)
     return drafted(drafter, tokens)
 
@@ -127,7 +199,9 @@ def test_a_long_prompt_is_read_in_parts(name, monkeypatch):
         target, drafter = kind.pair(architecture)
         list(target.prefill(TOKENS))
         if prepared:
+            assert drafter.candidates(TOKENS)[0].behind > 0
             assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
+            assert drafter.candidates(TOKENS)[0].behind == 0
         assert_same_draft(drafted(drafter, TOKENS), expected)
 
 

@@ -3,7 +3,6 @@ crosses, and what it has read is the text, whatever the target commits, and howe
 
 from codecs import getincrementaldecoder
 from dataclasses import replace
-from functools import cache
 from itertools import product
 
 import mlx.core as mx
@@ -19,7 +18,7 @@ from tests.support.engine.drawn_texts import VOCABULARY, WARM
 from tests.support.engine.helpers import GREEDY, up_to
 from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, random_table
-from tests.support.engine.tiny import build
+from tests.support.engine.tiny import shallow
 from tests.support.engine.writings import listed, stories, unigram
 from tests.support.mostly_slow import mostly_slow
 
@@ -77,24 +76,18 @@ def test_no_special_token_crosses(letters, sampling):
     assert sampling.greedy or found == {0, 1, 2}
 
 
-SIZES = {"bytes": 260, "trained": 450, "stories": 512}
-PAIRS = [("stories", "trained"), ("trained", "stories"), ("bytes", "trained"), ("trained", "bytes")]
 TEXT = "The drafter reads what the target has written: über 日本語. "
 
 
-def by(model, target, drafter, vocabulary):
-    decoder = Decoder(model)
-    made = Translation(target, drafter, vocabulary=vocabulary, rows=decoder.vocabulary)
+def by_bytes(writings):
+    """Of a target whose tokens are bytes."""
+    decoder = Decoder(shallow("llama", vocabulary=450))
+    made = Translation(writings["bytes"], writings["trained"], vocabulary=260, rows=450)
     return OtherTokenizerDrafter(decoder, made)
 
 
-@cache
-def small(architecture="llama", *, vocabulary=450):
-    return build(architecture, vocabulary=vocabulary, seed=1, layers=2)
-
-
 def test_nothing_is_drafted_inside_a_character(writings):
-    drafter = by(small(), writings["bytes"], writings["trained"], 260)
+    drafter = by_bytes(writings)
     tokens = list(TEXT.encode())
     inside = TEXT.encode().index("日".encode()) + 1
     for sampling in (GREEDY, WARM):
@@ -112,51 +105,9 @@ def told(draft):
     return draft.tokens.tolist(), draft.q.tolist(), whole
 
 
-@pytest.mark.usefixtures("on_the_cpu")
-@pytest.mark.parametrize(
-    ("sampling", "architecture", "target", "drafter"),
-    mostly_slow(
-        [
-            (sampling, kind, *pair)
-            for sampling in (GREEDY, WARM)
-            for kind in ("llama", "gemma3_text", "qwen3_5")
-            for pair in PAIRS
-        ],
-        quick=[(WARM, "qwen3_5", *PAIRS[2])],
-    ),
-)
-def test_what_was_not_accepted_leaves_no_trace(writings, target, drafter, sampling, architecture):
-    """After rounds of every kind it proposes what one that has just begun proposes."""
-    model = small(architecture, vocabulary=SIZES[drafter])
-
-    def make():
-        return by(model, writings[target], writings[drafter], SIZES[target])
-
-    def proposed_as_by_a_fresh_one(tokens):
-        draft = used.propose(tokens, up_to(4), sampling, KEY)
-        assert told(draft) == told(make().propose(tokens, up_to(4), sampling, KEY))
-        return draft
-
-    tokens, used, at = writings[target].tokens(TEXT * 4), make(), 20
-    list(used.prepare(tokens[:at]))
-    for accepted_tokens in (0, 3, 1, 4, 2, 0, 2, 4):
-        draft = proposed_as_by_a_fresh_one(tokens[:at])
-        if draft is None:
-            at += 1
-            continue
-        kept = draft.tokens.tolist()[:accepted_tokens]
-        used.accept(range(len(kept)))
-        tokens = [*tokens[:at], *kept, *tokens[at:]]
-        at += len(kept) + 1
-        used.rewind(at)
-    for length in (at - 1, at - 5, 12, 3):
-        used.rewind(length)
-        proposed_as_by_a_fresh_one([*tokens[:length], *tokens[30:40]])
-
-
 def test_a_copy_has_read_as_much_and_follows_another_text(writings):
-    one = by(small(), writings["bytes"], writings["trained"], 260)
-    target, text = Decoder(small(vocabulary=260)), list((TEXT * 4).encode())
+    one = by_bytes(writings)
+    target, text = Decoder(shallow("llama", vocabulary=260)), list((TEXT * 4).encode())
     list(target.prefill(text))
     list(one.prepare(text))
     one.propose(text, up_to(3), GREEDY, KEY)
@@ -166,8 +117,7 @@ def test_a_copy_has_read_as_much_and_follows_another_text(writings):
     turned = [*text[:-9], *b" So does the target, too"]
     other.rewind(len(text) - 9)
     for drafter, its in ((other, turned), (one, text + turned[-9:])):
-        alone = by(small(), writings["bytes"], writings["trained"], 260)
-        found = [each.propose(its, up_to(3), GREEDY, KEY) for each in (drafter, alone)]
+        found = [each.propose(its, up_to(3), GREEDY, KEY) for each in (drafter, by_bytes(writings))]
         assert told(found[0]) == told(found[1])
 
 

@@ -7,14 +7,13 @@ from mlx.utils import tree_map
 
 from engine.core.model_parts import embedding
 from engine.drafters.medusa import MedusaDrafter, MedusaHeads
-from engine.drafters.rows import Rows
 from models.drafters.medusa import MedusaShape
 
 
-def medusa_network(width, *, heads=3, layers=1, rows=64, seed=7):
+def medusa_network(width, *, heads=3, rows=64, seed=7):
     """Heads whose residual layers change something, for targets of `tests.support.engine.tiny`."""
-    network = MedusaHeads(MedusaShape(width, heads, layers, rows))
-    keys = iter(mx.random.split(mx.random.key(seed), 4 * heads * (layers + 1)))
+    network = MedusaHeads(MedusaShape(width, heads, 1, rows))
+    keys = iter(mx.random.split(mx.random.key(seed), 8 * heads))
     network.update(
         tree_map(
             lambda weight: 0.1 * mx.random.normal(weight.shape, key=next(keys)),
@@ -43,10 +42,8 @@ def write_medusa(folder, network, *, layers=1, once=False, prefix="", d2t=None, 
     return folder
 
 
-def untrained_medusa(target, *, heads=3, every=1, seed=7):
-    """Drafts with such heads, which can say `every` second token, or third, ..."""
+def untrained_medusa(target, *, heads=3, seed=7):
+    """Drafts with such heads."""
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
-    kept = list(range(0, target.vocabulary, every))
-    network = medusa_network(width, heads=heads, rows=len(kept), seed=seed)
-    rows = None if every == 1 else Rows(target.vocabulary, kept)
-    return MedusaDrafter(target, network, rows=rows)
+    network = medusa_network(width, heads=heads, rows=target.vocabulary, seed=seed)
+    return MedusaDrafter(target, network)
