@@ -16,7 +16,7 @@ from engine.cli.options import TARGET, described
 from models.errors import Problem
 from tests.lab.simulate.conditions import SCENARIOS, Conditions
 from tests.lab.simulate.curves import find_curves
-from tests.lab.simulate.run import Episode, ResultRow, policy_maker, total
+from tests.lab.simulate.run import Episode, ResultRow, calibrated, total
 from tests.lab.simulate.traces import load_trace, without_acceptance
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces" / "starter.jsonl.gz"
@@ -34,16 +34,13 @@ def play(
     scenario: Annotated[
         str, typer.Option(help=f"A disturbance: {', '.join(SCENARIOS)}.")
     ] = "steady",
-    policy: Annotated[
-        str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")
-    ] = "auto",
     rejecting: Annotated[
         bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
     """Play draft lengths against recorded drafts and published costs: simulated, not measured."""
-    console, make_policy = Console(), policy_maker(policy)
+    console = Console()
     if scenario not in SCENARIOS:
         raise Problem(f"There is no scenario {scenario!r}.", f"Choose from {', '.join(SCENARIOS)}.")
     disturbance, changes = SCENARIOS[scenario]
@@ -51,7 +48,7 @@ def play(
     if rejecting:
         answers = tuple(map(without_acceptance, answers))
     console.print(
-        f"Simulated, not measured: draft length {policy}; {disturbance}"
+        f"Simulated, not measured: {disturbance}"
         f"{', every drafted token rejected' * rejecting}. "
         "Costs are published curves, acceptance is recorded.",
         style="bold",
@@ -63,7 +60,7 @@ def play(
             machine = Conditions(curve=each, seed=seed, **changes)
             how = f"temperature {temperature:g}" if temperature else "greedy"
             title = f"Simulated: {each.name} ({each.source}), {how}"
-            console.print(_table(episode.play(make_policy, machine), title))
+            console.print(_table(episode.play(calibrated, machine), title))
     console.print(
         "Of so many tokens; length: tokens per target pass; ×: speed over plain decoding's. "
         "Best fixed: of all lengths and drafters, known in hindsight. Oracle: chooses before every "

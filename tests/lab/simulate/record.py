@@ -4,7 +4,6 @@ one token is committed. Needs a real pair, and takes several passes for every to
 Knows the pair; nothing of costs. No time is measured.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -26,7 +25,6 @@ from engine.drafters import DraftArrays
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling, asked
 from engine.tree import Tree
-from models.errors import Problem
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 from tests.lab.simulate.traces import (
@@ -60,10 +58,7 @@ class RecordOptions:
 def record(
     options: RecordOptions, progress: Callable[[str], None] = lambda line: None
 ) -> TraceFile:
-    """Record what `options.out` does not hold yet; it is written after every answer.
-
-    Raises `Problem`.
-    """
+    """Record what `options.out` does not hold yet; it is written after every answer."""
     prompts = load_prompts(options.prompts, per_category=options.per_category)
     done = load_trace(options.out).answers if options.out.exists() else ()
     known = {(answer.id, answer.temperature) for answer in done}
@@ -71,31 +66,17 @@ def record(
     trace = TraceFile(options.target.name, done)
     wanted = [
         (prompt, temperature)
-        for prompt in _in_turn(prompts)
+        for prompt in prompts
         for temperature in options.temperatures
         if (prompt.id, temperature) not in known
     ]
     for number, (prompt, temperature) in enumerate(wanted, start=1):
         progress(f"{number} of {len(wanted)}: {prompt.id}, temperature {temperature:g}")
-        answer = pair.record(prompt, Sampling(temperature=temperature), options, seed=_seed(prompt))
+        seed = crc32(prompt.id.encode())  # it does not depend on what else is recorded
+        answer = pair.record(prompt, Sampling(temperature=temperature), options, seed=seed)
         trace = TraceFile(trace.target, (*trace.answers, answer))
         save_trace(options.out, trace)
     return trace
-
-
-def _in_turn(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """One of each category, then another of each: what is there early is of all kinds."""
-    before: Counter[str] = Counter()
-    turns = []
-    for prompt in prompts:
-        turns.append(before[prompt.category])
-        before[prompt.category] += 1
-    return [prompts[i] for i in sorted(range(len(prompts)), key=turns.__getitem__)]
-
-
-def _seed(prompt: Prompt) -> int:
-    """A seed that does not depend on what else is recorded."""
-    return crc32(prompt.id.encode())
 
 
 def _ranked(
@@ -134,24 +115,12 @@ class _Pair:
             )
             for name in drafters
         ]
-        names = [drafter.name for drafter in self._drafters]
-        if len(set(names)) < len(names):
-            raise Problem(
-                f"Two of the drafters are called the same: {', '.join(names)}.",
-                "Record each into a trace of its own.",
-            )
 
     def record(
         self, prompt: Prompt, sampling: Sampling, options: RecordOptions, *, seed: int
     ) -> AnswerTrace:
         tokens = self._session.encode(asked(prompt.text))
         length = len(tokens)
-        if length >= self._target.context_length:
-            raise Problem(
-                f"The prompt {prompt.id} has {length} tokens, and the model can look at "
-                f"{self._target.context_length}.",
-                "Record other prompts.",
-            )
         self._read(tokens)
         places = list[list[RecordedDraft | None]]()
         key = mx.random.key(seed)

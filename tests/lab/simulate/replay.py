@@ -50,7 +50,8 @@ class SimulatedRound:
 
     `answer`: its number in the phase. `context`: tokens before it. `progress`: the share of the
     episode that was written before it. `behind`: committed tokens that the drafter had to read
-    first. `tree`: the shape of what was drafted, of which `path` is accepted; None for a chain.
+    first. `before`: the rows of the pass before; 0 at first. `tree`: the shape of what was drafted,
+    of which `path` is accepted; None for a chain.
     """
 
     answer: int
@@ -62,6 +63,7 @@ class SimulatedRound:
     accepted: int
     behind: int
     reason: Reason
+    before: int
     tree: Tree | None = None
     path: tuple[int, ...] = ()
 
@@ -74,8 +76,12 @@ class SimulatedRound:
 def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
     """True seconds of drafting, and of the pass that verifies: all of it, where others share it."""
     context, progress = round.context, round.progress
-    rows = (conditions.others + 1) * (round.proposed + 1)
-    verify = conditions.verify_seconds(rows, context=context, progress=progress)
+    verify = conditions.verify_seconds(
+        (conditions.others + 1) * (round.proposed + 1),
+        context=context,
+        progress=progress,
+        before=round.before,
+    )
     if not round.proposed:
         return 0.0, verify
     draft = conditions.draft_seconds(
@@ -127,7 +133,7 @@ def replay(
                 proposed=round.proposed,
                 accepted=round.accepted,
                 draft_seconds=noise.reading(draft_seconds),
-                verify_seconds=noise.reading_of_pass(verify_seconds),
+                verify_seconds=noise.reading_of_pass(verify_seconds, round.proposed + 1),
                 context=context,
                 drafter=drafter,
                 match=drafted.match,
@@ -159,7 +165,7 @@ def _plainly(
         writing.commit(round)
         policy.observe(
             MeasuredRound(
-                *(0, 0, 0.0, noise.reading_of_pass(verify_seconds), round.context),
+                *(0, 0, 0.0, noise.reading_of_pass(verify_seconds, 1), round.context),
                 rows=_shared_rows(round, conditions),
                 others=conditions.others,
             )
@@ -182,6 +188,7 @@ class _Writing:
         self._phase, self._number, self._before = phase, number, before
         self._drafts = {name: self.answer.drafts[name] for name in drafters}
         self._read = dict.fromkeys(drafters, 0)
+        self._rows = 0  # of the latest pass
 
     def candidates(self) -> list[DraftCandidate]:
         found = []
@@ -224,6 +231,7 @@ class _Writing:
 
     def commit(self, round: SimulatedRound) -> None:
         self.place += round.committed
+        self._rows = round.proposed + 1
         if round.drafter:
             self._read[round.drafter] = self.place
 
@@ -240,6 +248,7 @@ class _Writing:
             accepted,
             behind,
             reason,
+            self._rows,
         )
 
     def _behind(self, drafter: str, drafted: RecordedDraft) -> int:

@@ -10,9 +10,7 @@ from statistics import median
 
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.draft_length.policy import Automatic, Fixed, FixedTree
-from engine.draft_length.trees import MOST
-from models.errors import Problem
+from engine.draft_length.policy import Automatic, Fixed
 from tests.lab.simulate.conditions import Conditions, Noise
 from tests.lab.simulate.oracle import oracle
 from tests.lab.simulate.replay import Phase, SimulatedRound, replay, seconds
@@ -136,23 +134,7 @@ def total(rows: Sequence[ResultRow]) -> ResultRow:
     )
 
 
-def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:
-    """From what the user wrote: `auto`, a number from 0 to 16, or `tree:` with a number up to 64.
-    A calibrated one knows what passes cost before anything disturbs. Raises `Problem`."""
-    if name == "auto":
-        return _calibrated if calibrated else lambda conditions: Automatic()
-    if name.isdecimal() and int(name) <= LONGEST:
-        return lambda conditions: Fixed(int(name))
-    shape, _, tokens = name.partition(":")
-    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
-        return lambda conditions: FixedTree(int(tokens))
-    raise Problem(
-        f"There is no policy {name!r}.",
-        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
-    )
-
-
-def _calibrated(conditions: Conditions) -> Automatic:
+def calibrated(conditions: Conditions) -> Automatic:
     """With what a calibration would have found before anything was written, and before any rows
     were dear, by a clock as noisy as all others there: the middle one of three of its readings."""
     conditions = replace(conditions, dear_from=0)

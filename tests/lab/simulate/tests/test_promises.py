@@ -15,7 +15,7 @@ from engine.draft_length.policy import Automatic
 from tests.lab.simulate.conditions import SCENARIOS, Conditions
 from tests.lab.simulate.curves import PUBLISHED, find_curves
 from tests.lab.simulate.replay import Phase, replay, seconds, whole
-from tests.lab.simulate.run import Episode, best_fixed, fixed_runs, plain_run, policy_maker
+from tests.lab.simulate.run import Episode, best_fixed, calibrated, fixed_runs, plain_run
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import without_acceptance
 
@@ -57,7 +57,7 @@ def episode(temperature, rejecting=False):
 def test_little_is_missed_and_nothing_is_slower(scenario, temperature, curves):
     rows = []
     for machine in machines(scenario, curves):
-        rows += episode(temperature).play(policy_maker("auto"), machine)
+        rows += episode(temperature).play(calibrated, machine)
     assert len(rows) >= 6 * len(curves or PUBLISHED)
     assert below(REACHED, rows) == []
     assert len(below(0.98, rows)) <= len(rows) / 8
@@ -68,29 +68,31 @@ def test_little_is_missed_and_nothing_is_slower(scenario, temperature, curves):
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize(
-    ("scenario", "temperature", "calibrated", "rejecting", "curves"),
+    ("scenario", "temperature", "known", "rejecting", "curves"),
     [
-        ("noisy", 0.0, False, False, ()),
+        ("noisy", 0.0, False, False, FEW),
         ("load", 0.0, False, True, FEW),
         ("two", 0.8, True, False, FEW),
+        ("noisy", 0.0, False, False, ()),
         ("two", 0.8, True, False, ()),
         ("heat", 0.0, True, False, ()),
         ("load", 0.8, True, False, ()),
         ("steeper", 0.0, True, True, ()),
     ],
 )
-def test_nowhere_is_it_much_slower(scenario, temperature, calibrated, rejecting, curves):
+def test_nowhere_is_it_much_slower(scenario, temperature, known, rejecting, curves):
     """With a calibration and without one, and where no drafted token is accepted."""
-    make_policy = policy_maker("auto", calibrated=calibrated)
+    make_policy = calibrated if known else lambda _: Automatic()
     for machine in machines(scenario, curves):
         rows = episode(temperature, rejecting).play_alone(make_policy, machine)
         assert below(REACHED, rows) == []
 
 
+@pytest.mark.slow
 def test_rows_that_alone_are_dear_are_found_out():
     """After the first half of the answers nearly the best fixed length's speed is reached."""
     for machine in machines("dear-rows", ["m4-pro"]):
-        rows = episode(0.0).play(policy_maker("auto"), machine)
+        rows = episode(0.0).play(calibrated, machine)
         assert mean(row.fixed_regret for row in rows[3:]) < 0.06
 
 
@@ -98,7 +100,7 @@ def test_a_phase_that_can_be_guessed_is_found_after_one_that_cannot():
     prose = lucky_answer(0.05, places=300, category="prose", seed=1)
     code = lucky_answer(0.85, places=1500, category="code", seed=2)
     (machine,) = machines("steady", ["m4-pro-mlx-0.31"])
-    rows = Episode([prose, code]).play(policy_maker("auto"), machine)
+    rows = Episode([prose, code]).play(calibrated, machine)
     assert missing(rows) == []
     assert rows[1].to_plain > 1.1
 
@@ -106,7 +108,7 @@ def test_a_phase_that_can_be_guessed_is_found_after_one_that_cannot():
 def test_rows_that_grow_dearer_are_noticed():
     answers = [lucky_answer(0.55, places=600, category=kind) for kind in ("early", "late")]
     (machine,) = machines("steeper", ["m4-pro-mlx-0.31"])
-    assert below(0.98, Episode(answers).play_alone(policy_maker("auto"), machine)) == []
+    assert below(0.98, Episode(answers).play_alone(calibrated, machine)) == []
 
 
 @pytest.mark.quick(1)
@@ -117,7 +119,7 @@ def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve, seed):
     (found,) = find_curves([curve])
     conditions = Conditions(curve=found, noise=0.1, spikes=0.1, seed=seed)
     answer = lucky_answer(0.2, places=3000, seed=seed)
-    rows = Episode([answer]).play_alone(policy_maker("auto"), conditions)
+    rows = Episode([answer]).play_alone(calibrated, conditions)
     assert below(REACHED, rows) == []
 
 
