@@ -2,14 +2,13 @@
 
 import json
 import random
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length import MeasuredRound
-from engine.draft_length.acceptance import PLACES, Acceptance, expected_tokens
+from engine.draft_length.acceptance import PLACES, Acceptance
 from engine.tree import COMMITTED, Tree
 
 round_ = st.tuples(
@@ -52,26 +51,6 @@ def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(before, late
     assert theirs == pytest.approx(ours)
     assert len(ours) == PLACES
     assert all(0.0 < chance < 1.0 for chance in ours)
-
-
-def test_what_one_bad_text_showed_fades():
-    """Of a slow machine, say, where hardly anything was drafted and little of that stood."""
-
-    def first_chance(acceptance):
-        acceptance.begin_text()
-        return acceptance.chances("head", 1)[0]
-
-    acceptance = Acceptance()
-    fresh = first_chance(acceptance)
-    for _ in range(20):
-        observe(acceptance, "head", proposed=2, accepted=0)
-    during = acceptance.chances("head", 1)[0]
-    acceptance = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
-    next_time = first_chance(acceptance)
-    assert next_time > during + 0.5 * (fresh - during) - 0.1
-    for _ in range(30):  # texts in which it drafts nothing
-        later = first_chance(acceptance)
-    assert later > next_time + 0.7 * (fresh - next_time)
 
 
 def play(acceptance, chances, *, rounds):
@@ -173,14 +152,3 @@ def test_another_text_begins_with_what_is_usual():
     acceptance.begin_text()
     begun = acceptance.chances("head", 1)[0]
     assert easy_before < begun < 0.75
-
-
-@given(st.lists(st.floats(0.0, 1.0), max_size=16))
-def test_expected_tokens(chances):
-    tokens = expected_tokens(chances)
-    assert tokens[0] == 1.0
-    assert len(tokens) == len(chances) + 1
-    gained = [later - earlier for earlier, later in pairwise(tokens)]
-    assert all(0.0 <= gain <= 1.0 for gain in gained)
-    assert gained == pytest.approx(sorted(gained, reverse=True))
-    assert expected_tokens([0.5, 0.5]) == [1.0, 1.5, 1.75]

@@ -1,6 +1,6 @@
 """What a draft is worth: by hand, and the best trees against all of as many tokens."""
 
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -50,30 +50,6 @@ def test_no_tree_of_as_many_tokens_is_better(first, others):
         assert best.tokens[tokens] == pytest.approx(most)
         own = expected_tokens(best.tree.first(tokens), first, others)
         assert own == pytest.approx(best.tokens[tokens])
-
-
-@given(
-    first=st.lists(chances, min_size=1, max_size=16),
-    others=st.lists(chances, max_size=9),
-    most=st.integers(1, 64),
-)
-def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(first, others, most):
-    best = best_trees(first, others, most=most)
-    assert len(best.tokens) == len(best.tree) + 1 <= most + 1
-    assert best.tree.height <= len(first)
-    assert max(best.tree.ranks) <= len(others)
-    worths = [later - earlier for earlier, later in pairwise(best.tokens)]
-    assert worths == pytest.approx(sorted(worths, reverse=True))
-
-
-def test_best_trees_by_hand():
-    best = best_trees([0.6, 0.5], [0.5], most=6)
-    assert best.tree.parents == (COMMITTED, 0, COMMITTED, 0, 2, 2)
-    # 0.6; after it 0.6 x 0.5; beside it 0.4 x 0.5; 0.6 x 0.25; after the alternative 0.2 x 0.5
-    assert best.tokens == pytest.approx((1.0, 1.6, 1.9, 2.1, 2.25, 2.35, 2.4))
-    chain = best_trees([0.5, 0.9, 0.2], [], most=64)  # without alternatives
-    assert chain.tree == Tree.chain(3)
-    assert chain.tokens == pytest.approx((1.0, 1.5, 1.95, 2.04))
 
 
 def test_options_by_hand():
