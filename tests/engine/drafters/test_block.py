@@ -16,9 +16,8 @@ import engine.drafters.dflash
 from engine.core.decoder import Decoder
 from engine.core.model_parts import embedding_scale
 from engine.core.sampling import History, distribution, scores
-from engine.device import CPU, GPU
 from engine.draft_length.policy import Fixed
-from engine.drafters.block import BlockDrafter, load_block
+from engine.drafters.block import load_block
 from engine.drafters.dflash import ContextCache
 from engine.drafters.dspark import MarkovHead, MarkovSlots
 from engine.request import Sampling
@@ -26,7 +25,6 @@ from models.drafters.blocks import rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.engine.drafters.test_drafter_folders import has
-from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import BLOCK_KINDS, block_drafter, block_network, logits_of
 from tests.support.engine.helpers import (
     GREEDY,
@@ -39,7 +37,7 @@ from tests.support.engine.helpers import (
 )
 from tests.support.engine.parity.drafters import BY_KIND, DRAFTERS
 from tests.support.engine.parity.subjects import TARGET, seeded
-from tests.support.engine.tiny import build, shallow
+from tests.support.engine.tiny import shallow
 from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -107,24 +105,6 @@ def test_what_is_reported_is_the_law_behind_the_chain(kind, sampling):
         assert mx.max(mx.sum(drafted.distributions > 0, axis=-1)).item() <= 4
 
 
-@pytest.mark.parametrize(
-    "kind", mostly_slow(["windows", "dflash2", "recurrent"], quick=["recurrent"])
-)
-def test_half_precision_stays_half(kind):
-    """As on a GPU, where weights stay as they are stored."""
-    small = build("llama", vocabulary=SMALL, dtype=mx.bfloat16, layers=2)
-    target = Decoder(small)
-    network = block_network(target, kind)
-    network.weights.set_dtype(mx.bfloat16)
-    context = network.make_cache()
-    network.extend(mx.zeros((1, 3, 2, 64), mx.bfloat16), 0, context)
-    network.block(1, 5, 3, context)
-    assert {array.dtype for each in context for array in each.state} == {mx.bfloat16}
-    tokens = list(SMALL_PROMPT)
-    run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(10))
-    assert run.tokens == plainly(small, count=10, prompt=SMALL_PROMPT, block=128)
-
-
 # --- Folders
 
 
@@ -138,15 +118,6 @@ def network_of(subject, folder, model=None, **tensors):
     has(**tensors)(subject.write(folder))
     target = Decoder(subject.target_model() if model is None else model)
     return published.block_network(describe_drafter(folder), target)
-
-
-def test_where_its_attention_is_split_is_measured_while_it_is_loaded(tmp_path, monkeypatch):
-    found = {}
-    monkeypatch.setattr("engine.core.split_attention._PAYS", found)
-    for backend, keys in ((CPU, set()), (GPU, {4096})):
-        with computing_as(backend):
-            network_of(PLAIN, tmp_path)
-        assert {places for _, places, _ in found} == keys, backend.name
 
 
 def test_an_embedding_of_its_own_is_used_unless_it_is_the_targets(tmp_path):

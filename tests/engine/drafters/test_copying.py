@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from engine import earlier_answers
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters.copying import (
-    Continuation,
     LookupDrafter,
     PredictionDrafter,
     SuffixDrafter,
-    merged,
 )
 from engine.earlier_answers import EarlierAnswers
 from engine.request import Sampling
@@ -113,18 +111,6 @@ def test_lookup_proposes_what_followed_several_matches(tokens, shape):
     paths = [[draft.copied[i] for i in path] for path in draft.shape.paths]
     assert all(any(text[: len(path)] == path for text in followed) for path in paths)
     assert [draft.copied[draft.shape.children(COMMITTED)[0]]] == naive_lookup(tokens, 1)
-
-
-@given(texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=TREE)
-def test_continuations_that_begin_alike_are_merged(texts, shape):
-    tokens, tree = merged(texts, shape)
-    assert len(tokens) == len(tree)
-    beginnings = {tuple(text[:length]) for text in texts for length in range(1, len(text) + 1)}
-    beginnings = {each for each in beginnings if len(each) <= shape.height}
-    named = [tuple(tokens[i] for i in tree.path(token)) for token in range(len(tree))]
-    assert len(set(named)) == len(named)
-    assert set(named) <= beginnings
-    assert len(named) == min(len(shape), len(beginnings))
 
 
 # --- lookup and suffix: copies, with their sources
@@ -233,15 +219,6 @@ def test_the_longest_match_or_the_votes_decide(make, tokens, limit, drafted):
     assert propose(make(), tokens, limit) == drafted
 
 
-def test_the_likeliest_continuations():
-    tokens = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 1, 2, 3, 4, 9, 1, 2]
-    first, second = SuffixDrafter().continuations(tokens, 4)
-    assert first == Continuation(first.tokens, pytest.approx(2 / 3), 2, 12, True)
-    assert second == Continuation(second.tokens, pytest.approx(1 / 3), 2, 7, True)
-    assert (first.tokens[:2], second.tokens[:3]) == ((3, 4), (5, 6, 0))
-    assert SuffixDrafter().continuations(tokens, 1) == [first]
-
-
 def test_a_tree_has_the_likeliest_continuations_side_by_side():
     tokens = [1, 2, 30, 31, 32, 33, 34, 5, 1, 2, 40, 41, 6, 1, 2, 30, 31, 7, 1, 2]
     shape = Tree((-1, 0, -1, 2, 3))
@@ -291,20 +268,6 @@ def test_what_is_nearer_goes_first(kept):
     assert propose(other, [9, 24, 40]) == []
     other.rewind(0)
     assert propose(other, [9, 23, 24], 3) == [25, 26, 27]
-
-
-def test_what_is_accepted_from_an_answer_keeps_it(kept):
-    earlier = kept(list(range(20, 30)), list(range(40, 50)), list(range(60, 70)))
-    drafter = SuffixDrafter(earlier)
-    propose(drafter, [1, *range(20, 28)])
-    drafter.accept(())  # of this one nothing was
-    drafter.rewind(0)
-    propose(drafter, [1, 40, 41, 42])
-    drafter.accept(range(2))
-    earlier.learn(list(range(80, 90)))
-
-    order = sorted(earlier._answers, key=lambda each: each.used)
-    assert [(each.tokens[0], each.used) for each in order] == [(20, 1), (40, 3), (60, 3), (80, 4)]
 
 
 # --- prediction

@@ -17,9 +17,9 @@ from engine.drafters.medusa import load_medusa
 from engine.drafters.mtp import load_mtp
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
+from tests.engine.drafters.test_heads import medusa_network, write_medusa
 from tests.support.engine.gemma4 import build_target
 from tests.support.engine.heads import untrained
-from tests.support.engine.medusas import medusa_network, write_medusa
 from tests.support.engine.parity.drafters import DRAFTERS
 from tests.support.engine.tiny import _CONFIGS, build, shallow
 

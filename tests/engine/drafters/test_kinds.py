@@ -20,6 +20,7 @@ from engine.drafters import NoDrafter
 from engine.drafters.model import ParallelDrafter
 from engine.drafters.rows import Rows
 from engine.request import Sampling
+from tests.engine.drafters.test_heads import untrained_medusa
 from tests.support.engine import gemma4, mtp
 from tests.support.engine.blocks import BLOCK_KINDS, block_drafter
 from tests.support.engine.eagles import KINDS as EAGLES
@@ -40,7 +41,6 @@ from tests.support.engine.helpers import (
     up_to,
     write,
 )
-from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.tiny import build, shallow
 from tests.support.mostly_slow import examples, mostly_slow
 

@@ -8,22 +8,21 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-import engine.drafters.levels
 from engine.core.decoder import Decoder
 from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters.chain import DraftRequest
 from engine.drafters.eagle import load_eagle
-from engine.drafters.levels import by_depth, draft_tree
+from engine.drafters.levels import draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 from models.drafters.folders import describe_drafter
+from tests.engine.drafters.test_heads import untrained_medusa
 from tests.support.engine.chi_square import excess
 from tests.support.engine.heads import lively_drafter
 from tests.support.engine.helpers import GREEDY, read_prompt, up_to
 from tests.support.engine.markov import random_table
-from tests.support.engine.medusas import untrained_medusa
 from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
 from tests.support.engine.parity.drafters import EAGLES
 from tests.support.engine.tiny import shallow
@@ -38,15 +37,13 @@ WARM = Sampling(temperature=0.8)
 PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.6, frequency_penalty=0.5)
 
 
-def reader(levels=None):
-    """Of a table of the last two tokens; says how many tokens each level has."""
+def reader():
+    """Of a table of the last two tokens."""
     read = []  # all that were read so far
 
     def logits(tokens, tree):
         read.extend(tokens.tolist())
         assert len(read) == len(tree), "not all that are read are in the tree"
-        if levels is not None:
-            levels.append(tokens.size)
         first = len(tree) - tokens.size
         numbers = range(first, len(tree)) if tokens.size else (COMMITTED,)
         texts = [[*PROMPT, *(read[i] for i in tree.path(number))] for number in numbers]
@@ -126,18 +123,6 @@ def test_drafts_have_their_chances(sampling):
     assert far_off(FORKED, sampling) < 1.0
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling):
-    levels = []
-    draft(sampling, read=reader(levels))
-    assert levels[0] == 0
-    if sampling.greedy:
-        assert len(levels) <= SHAPE.height
-        assert max(levels) <= engine.drafters.levels.ALTERNATIVES
-    else:
-        assert levels == [0, 2, 2]
-
-
 def best_paths(shape):
     """The worthiest texts, and their worths: as many as the shape has tokens, by trying all."""
     found = []
@@ -175,21 +160,6 @@ def test_where_the_drafter_is_sure_the_tree_is_a_chain():
     drafted = draft(GREEDY, shape=Tree((-1, 0, 1, -1)), read=sure)
     assert drafted.tree is None
     assert drafted.tokens.tolist() == [2, 2, 2]  # what has no chance at all is left out
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-def test_one_law_for_a_depth(sampling):
-    rows = TABLE[0, :3]
-    drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
-    ids, tree = drafted.tokens.tolist(), drafted.shape
-    q = distribution(scores(rows, None, sampling), sampling)
-    for token, parent in enumerate(tree.parents):
-        expected = np.array(q[tree.depths[token]])
-        if not sampling.greedy:
-            before = [ids[i] for i in tree.children(parent) if i < token]
-            expected = without(expected.astype(np.float64), before)
-            assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
-        assert drafted.q[token].item() == pytest.approx(float(expected[ids[token]]), rel=1e-4)
 
 
 # --- From hidden states: each path has the laws that a chain along it would have

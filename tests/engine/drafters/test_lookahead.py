@@ -52,17 +52,6 @@ def test_the_window_moves_with_the_text():
     assert propose(drafter, [1, 2, 3, 1, 5], tree_of(20)) == ([6, 7, 7], (-1, 0, 1))
 
 
-def test_less_room_is_for_the_first_tokens():
-    made = [LookaheadDrafter(window=3, size=3, most=2) for _ in range(2)]
-    for drafter in made:
-        propose(drafter, [1, 2, 3, 1], tree_of(20))
-        drafter.learn([1, 2, 3, 2, 3, 1], [[5], [6], [7], [8], [9], [10]])
-    ids, parents = propose(made[0], [1, 2, 3, 1], tree_of(20))
-    (candidate,) = made[0].candidates([1, 2, 3, 1])
-    assert candidate.least == len(ids)
-    assert propose(made[1], [1, 2, 3, 1], tree_of(3)) == (ids[:3], parents[:3])
-
-
 def test_without_trees_the_newest_n_gram_is_a_chain():
     drafter = LookaheadDrafter(window=2, size=3, most=2)
     for room, drafted in [(1, [2]), (2, [2, 4]), (9, [2, 4])]:

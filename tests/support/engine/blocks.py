@@ -21,9 +21,8 @@ BLOCK_KINDS = ("dflash", "windows", "dflash2", "dspark", "gated", "recurrent")
 RANK = 32
 
 
-def block_network(target, kind, *, seed=0, sharpness=1.0):
-    """A random network whose drafts depend on all that it reads; its logits are multiplied by
-    `sharpness`."""
+def block_network(target, kind, *, seed=0):
+    """A random network whose drafts depend on all that it reads."""
     model, vocabulary = target.model, target.vocabulary
     width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     depth = len(model.layers)
@@ -48,13 +47,12 @@ def block_network(target, kind, *, seed=0, sharpness=1.0):
     mx.random.seed(seed)
     network = _network(kind, shape, vocabulary)
     network.update(tree_map_with_path(_lively, network.parameters()))
-    scale = embedding_scale(model)
-    embed, read_out = embedding(model), output_layer(model)
+    scale, embed = embedding_scale(model), embedding(model)
     return BoundNetwork(
         network,
         shape,
         embed=lambda ids: embed(mx.minimum(ids, vocabulary - 1)) * scale,
-        read_out=lambda states: read_out(states) * sharpness,
+        read_out=output_layer(model),
     )
 
 

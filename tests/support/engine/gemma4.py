@@ -19,10 +19,10 @@ TARGETS = {
 
 
 @cache
-def build_target(kind, *, seed=0, vocabulary=64):
+def build_target(kind, *, vocabulary=64):
     """Build the target `kind` of `TARGETS`."""
     sizes = TARGETS[kind] | {"vocab_size_per_layer_input": vocabulary}
-    return build("gemma4_text", seed=seed, vocabulary=vocabulary, sizes=sizes)
+    return build("gemma4_text", vocabulary=vocabulary, sizes=sizes)
 
 
 def untrained(kind, *, seed=0, vocabulary=64):

@@ -23,9 +23,9 @@ PUBLISHED = {
 
 
 @cache
-def build_target(architecture, *, seed=0, vocabulary=64):
+def build_target(architecture, *, vocabulary=64):
     """Build the target `architecture` of `TARGETS`."""
-    return build(architecture, seed=seed, vocabulary=vocabulary, sizes=TARGETS[architecture])
+    return build(architecture, vocabulary=vocabulary, sizes=TARGETS[architecture])
 
 
 def untrained(model, *, seed=0):

@@ -30,26 +30,26 @@ def listed(folder, vocabulary, *, merges=(), special=()):
 
 
 @cache
-def of_letters(count=64):
-    """Two with so many tokens, most of which are letters that both have, by the same numbers; the
-    second has a few pairs of letters in place of the last ones."""
-    letters = [chr(33 + number) for number in range(count)]
-    pairs = [(letters[2 * n], letters[2 * n + 1]) for n in range(count // 8)]
-    fewer = letters[: count - len(pairs)] + [left + right for left, right in pairs]
+def of_letters():
+    """Two with 64 tokens, most of which are letters that both have, by the same numbers; the second
+    has a few pairs of letters in place of the last ones."""
+    letters = [chr(33 + number) for number in range(64)]
+    pairs = [(letters[2 * n], letters[2 * n + 1]) for n in range(8)]
+    fewer = letters[:56] + [left + right for left, right in pairs]
     with TemporaryDirectory() as root:
         ours = listed(Path(root) / "ours", {name: n for n, name in enumerate(letters)})
         numbers = {name: n for n, name in enumerate(fewer)}
         return ours, listed(Path(root) / "theirs", numbers, merges=pairs)
 
 
-def trained(folder, *, special=("<eos>", "<user>", "<bot>")):
+def trained(folder):
     """Byte-level, with merges learnt from a few lines and GPT-2's way of splitting words."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=450,
-        special_tokens=list(special),
+        special_tokens=["<eos>", "<user>", "<bot>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

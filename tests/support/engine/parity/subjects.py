@@ -163,13 +163,13 @@ def numbers(array):
     return np.array(array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array)
 
 
-def of_tokens(logits, rows, vocabulary=VOCABULARY):
+def of_tokens(logits, rows):
     """Logits of a drafter's rows, (..., rows), as those of the target's tokens: others are
     impossible. `rows` is None where there are no others."""
     if rows is None:
         return logits
     tokens = mx.broadcast_to(rows.tokens(mx.arange(logits.shape[-1])), logits.shape)
-    impossible = mx.full((*logits.shape[:-1], vocabulary), -mx.inf)
+    impossible = mx.full((*logits.shape[:-1], VOCABULARY), -mx.inf)
     return mx.put_along_axis(impossible, tokens, logits, axis=-1)
 
 
