@@ -84,15 +84,6 @@ def test_files_take_turns(tmp_path):
     assert sorted(read_prompts(paths)) == sorted(prompts), "what stands twice is asked once"
 
 
-def test_the_order_is_random_and_the_same_every_time(tmp_path):
-    path = numbered(tmp_path / "a", 200)
-    prompts = read_prompts([path], seed=1)
-    assert prompts == read_prompts([path], seed=1)
-    assert prompts != read_prompts([path], seed=2)
-    assert prompts != sorted(prompts, key=lambda text: int(text.split()[2]))
-    assert sorted(prompts) == sorted(read_prompts([path], seed=2))
-
-
 BROKEN = {
     "not UTF-8": ("a.txt", b"caf\xe9 in another encoding\n"),
     "UTF-16": ("a.txt", QUESTION.encode("utf-16")),

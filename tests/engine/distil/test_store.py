@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 
 import mlx.core as mx
@@ -118,7 +119,7 @@ def test_a_full_disk(tmp_path):
     assert AnswerStore(tmp_path).asked == 9
 
 
-def _changed(change):
+def changed(change):
     def damage(path):
         arrays = mx.load(str(path))
         mx.eval(arrays)
@@ -128,26 +129,22 @@ def _changed(change):
     return damage
 
 
-def _without(name):
-    return _changed(lambda arrays: arrays.pop(name))
+def shortened(name):
+    return lambda arrays: arrays.update({name: arrays[name][:-1]})
 
 
-def _shorter(name):
-    return _changed(lambda arrays: arrays.update({name: arrays[name][:-1]}))
-
-
-NAMES = ("tokens", "lengths", "prompts", "greedy", "states", "top_tokens", "top_log_probs")
+NAMES = ("tokens", "lengths", "prompts", "greedy", "states", "top_tokens", "top_log_probs", "asked")
 DAMAGES = {
     "empty": lambda path: path.write_bytes(b""),
     "short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "noise": lambda path: path.write_bytes(b"\xa5" * 3000),
-    "a prompt longer than all": _changed(
+    "a prompt longer than all": changed(
         lambda arrays: arrays.update(prompts=arrays["prompts"] + mx.array([9, -9, 0, 0, 0]))
     ),
     "another name": lambda path: path.rename(path.with_name("copy.safetensors")),
-    **{f"without {name}": _without(name) for name in (*NAMES, "asked", "seconds")},
-    **{f"shorter {name}": _shorter(name) for name in (*NAMES, "asked")},
+    **{f"without {name}": changed(methodcaller("pop", name)) for name in (*NAMES, "seconds")},
+    **{f"shorter {name}": changed(shortened(name)) for name in NAMES},
 }
 
 
