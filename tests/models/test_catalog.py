@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import models.catalog as catalog_module
-import models.memory.fit as fit_module
-import models.memory.shape as shape_module
 from models.catalog import (
     AS_FAST_AS_READING,
     AT_EASE,
@@ -23,7 +20,6 @@ from models.drafters.kinds import plain_name
 from models.errors import Problem
 from models.in_words import size
 from models.installed.inventory import role_of
-from models.memory import model_size
 from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.shape import read_shape
 from models.records import Installed
@@ -219,22 +215,6 @@ def test_what_mlx_lm_does_not_know_or_is_not_verified_is_offered_and_not_recomme
         assert (offer.verified, bool(offer.reason)) == ("config" in change, bool(reason))
         assert reason in offer.reason
         assert recommended(found).target != best
-
-
-def test_each_models_layers_are_read_once(few, monkeypatch):
-    read = []
-    reading = shape_module.read_shape
-
-    def counted(config):
-        read.append(str(config))
-        return reading(config)
-
-    for module in (catalog_module, fit_module, model_size):
-        monkeypatch.setattr(module, "read_shape", counted)
-    fresh = replace(few, models={name: replace(each) for name, each in few.models.items()})
-    offers(fresh, machine=a_mac(48))
-    deep = [config for config in read if "'num_hidden_layers': 1," not in config]
-    assert len(deep) <= len(fresh.models)
 
 
 def test_where_drafts_lose_that_is_said_and_none_is_fetched(few):

@@ -11,20 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.models.mutation_subjects import SUBJECTS
-from tests.support.models.mutations import read_mutations
+from tests.support.models.mutations import SUBJECTS, read_mutations
 
-ROOT = Path(__file__).parents[2]
 FEW, MANY = 24, 10_000
 
 
-def test_a_few(tmp_path, subtests):
-    for name, subject in SUBJECTS.items():
-        with subtests.test(name=name):
-            came = read_mutations(subject, FEW, tmp_path)
-            assert came.total() >= FEW
-            assert came["problem"] > FEW / 10
-            assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_few(name, tmp_path):
+    came = read_mutations(name, FEW, tmp_path)
+    assert came["problem"] > FEW / 10
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -32,10 +28,13 @@ def test_a_few(tmp_path, subtests):
 def test_many_in_a_process_that_may_do_nothing_else(name, tmp_path):
     command = [sys.executable, "-m", "tests.support.models.mutations", name, str(MANY)]
     ended = subprocess.run(
-        command, cwd=ROOT, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+        command,
+        cwd=Path(__file__).parents[2],
+        env={"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 0, ended.stderr[-5000:]
     came = json.loads(ended.stdout)
-    assert sum(came.values()) >= MANY
     assert came["problem"] > MANY / 10
     assert came["reading"] > 0

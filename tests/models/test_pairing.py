@@ -1,7 +1,5 @@
 """Every way of drafting gets a verdict, a reason that says what decided, and its place."""
 
-import ast
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from models.installed.inventory import ModelEntry, describe
 from models.memory.machine import Machine
 from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
-from models.pairing import COPIED_CACHES, candidates, rollback_note
+from models.pairing import candidates, rollback_note
 from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
@@ -150,32 +148,6 @@ def test_what_cannot_be_cut_says_what_that_costs(tmp_path, target):
     assert "copied for each round" in found["copied"].reason
     windowed = LLAMA | {"model_type": "gemma3_text", "sliding_window": 16}
     assert rollback_note(LLAMA) == rollback_note(windowed) == ""
-
-
-@pytest.mark.slow
-def test_the_copied_caches_are_those_that_mlx_lm_makes():
-    found = importlib.util.find_spec("mlx_lm")
-    assert found is not None
-    (place,) = found.submodule_search_locations or ()
-    sources = {path.stem: path.read_text() for path in Path(place).glob("models/*.py")}
-    odd = {
-        name
-        for name, source in sources.items()
-        if "def make_cache" in source
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef) and node.name == "make_cache"
-        for call in ast.walk(node)
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "").endswith(("Cache", "List"))
-        and getattr(call.func, "id", "") not in ("KVCache", "RotatingKVCache", "ArraysCache")
-    }  # fmt: skip
-    heirs = {
-        name
-        for name, source in sources.items()
-        for parent in odd
-        if f"from .{parent} import" in source and "def make_cache" not in source
-    }
-    assert odd | heirs >= COPIED_CACHES
-    assert odd <= COPIED_CACHES
 
 
 def test_experts_count_only_where_they_are_asked(tmp_path):

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -184,35 +183,23 @@ PACKAGES = {
     "qwen-2.5": "qwen2_5",
     "qwen-3": "qwen3",
 }
-
-# Token 0 tells the families with control tokens in front from those that begin with bytes.
-PAD, UNKNOWN, BYTE = "<pad>", "<unk>", "!"
-# GPT-2's first merge is a space and a t; the tables made after cl100k begin with two spaces.
-SPACE_T, SPACES = "Ġt", "ĠĠ"
-
-
-# The first difference that matters to a target and a drafter, or the other way round.
-FAMILIES = ("gpt-2", "llama-3.0", "llama-3.2", "qwen-2.5", "qwen-3")
+# The first difference that matters to a target and a drafter.
 DIFFER = {
-    **{("gemma-3", other): (0, PAD, BYTE) for other in FAMILIES},
-    ("gemma-3", "nemo"): (0, PAD, UNKNOWN),
-    **{(other, "nemo"): (0, BYTE, UNKNOWN) for other in FAMILIES},
-    **{("gpt-2", other): (256, SPACE_T, SPACES) for other in FAMILIES[1:]},
+    # Token 0 tells the families with control tokens in front from those that begin with bytes.
+    ("gemma-3", "nemo"): (0, "<pad>", "<unk>"),
+    ("nemo", "gpt-2"): (0, "<unk>", "!"),
+    # The tables made after cl100k begin with two spaces.
+    ("gpt-2", "llama-3.0"): (256, "Ġt", "ĠĠ"),
     # Llama 3.1 gave names to reserved tokens, and moved the numbers of the others.
     ("llama-3.0", "llama-3.2"): (
         *(128004, "<|reserved_special_token_2|>", "<|finetune_right_pad_id|>"),
     ),
     # Qwen has no tokens of several digits: what follows the first is moved up.
-    **dict.fromkeys(product(FAMILIES[1:3], FAMILIES[3:]), (410, "00", "ith")),
+    ("llama-3.2", "qwen-3"): (410, "00", "ith"),
     ("qwen-2.5", "qwen-3"): (151665, None, "<tool_response>"),
+    # Qwen 3 has all of Qwen 2.5's tokens and four more, so it drafts for one side only.
+    ("qwen-3", "qwen-2.5"): None,
 }
-# target, drafter: the difference; None: the drafter may draft.
-EXPECTED = {(name, name): None for name in PACKAGES}
-for (one, other), (index, token, another) in DIFFER.items():
-    EXPECTED[one, other] = TokenDifference("token", index, token, another)
-    EXPECTED[other, one] = TokenDifference("token", index, another, token)
-# Qwen 3 has all of Qwen 2.5's tokens and four more, so it drafts for one side only.
-EXPECTED["qwen-3", "qwen-2.5"] = None
 
 
 @pytest.fixture(scope="module")
@@ -251,14 +238,11 @@ def _fetched(package):
 
 
 @pytest.mark.slow
-def test_every_ordered_pair(tokenizers):
-    pairs = [(target, drafter) for target in tokenizers for drafter in tokenizers]
-    assert set(pairs) == EXPECTED.keys()
-    assert len(pairs) == 49
+def test_tables_differ_first_where_it_was_read_off_by_hand(tokenizers):
     tables = {name: read_table(folder) for name, folder in tokenizers.items()}
-    for target, drafter in pairs:
+    for (target, drafter), differs in DIFFER.items():
         found = compare(tables[target], tables[drafter])
-        assert found == EXPECTED[target, drafter], (target, drafter)
+        assert found == (differs and TokenDifference("token", *differs)), (target, drafter)
 
 
 @pytest.mark.slow

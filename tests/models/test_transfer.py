@@ -14,8 +14,9 @@ PAGE = Refusal(200, body=b"<html>", headers={"Content-Type": "text/html"})
 
 
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch):
+def no_proxy_and_no_certificates(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # the system's take long to read
 
 
 @pytest.fixture
