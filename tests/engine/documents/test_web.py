@@ -1,10 +1,20 @@
 """HTML as the text that a browser shows: blocks, lists, tables, forms, formulas, and nothing that
-the page or its styles hide."""
+the page or its styles hide; also in books and in messages.
+"""
 
+from email.message import EmailMessage
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.documents.books import read_epub
+from engine.documents.child import read_bytes
+from engine.documents.mail import read_mail
 from engine.documents.web import Part, decoded, read_html, read_page
+from models.errors import Problem
+from tests.support.documents.messages import eml, webarchive
+from tests.support.documents.office import epub, page, parts_of, zipped
 from tests.support.documents.samples import seen
 
 TAGS = """a b br div dl h1 h2 h6 hr i img li ol p pre q rt ruby span sub sup table tbody td text th
@@ -279,3 +289,184 @@ def test_every_word_stays_and_no_tag(fragments):
     text = text_of("".join(f"{each} " if each == "word" else each for each in fragments))
     assert text.count("word") == fragments.count("word")
     assert "<" not in text
+
+
+# Books beyond the samples: where text before a heading belongs, styles, and locks
+
+
+LOCKED = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
+xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData>
+<enc:EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/>
+</enc:EncryptedData></encryption>"""
+
+
+def test_text_before_a_heading_belongs_to_the_page_before_or_to_its_title():
+    chapters = {
+        "a.xhtml": page("<h2>Chapter VI</h2><p>begins</p>"),
+        "b.xhtml": page(
+            "<p>ends</p><h2>Chapter VII</h2><p>starts</p><h3>At sea</h3><p>goes on</p>"
+        ),
+        "c.xhtml": page("<p>No heading.</p>"),
+        "d.xhtml": page("<img>"),
+    }
+    contents = (
+        "<ncx><navMap><navPoint><navLabel><text>Notes &amp; Thanks</text></navLabel>\n"
+        '<content src="c.xhtml"/></navPoint></navMap></ncx>'
+    )
+    book = parts_of(epub(chapters))
+    table = b'<item id="t" href="toc.ncx" media-type="application/x-dtbncx+xml"/></manifest>'
+    book["OEBPS/book.opf"] = book["OEBPS/book.opf"].replace(b"</manifest>", table)
+    sections = read_epub(zipped({**book, "OEBPS/toc.ncx": contents})).sections
+    assert [(each.number, each.place, each.text) for each in sections] == [
+        (1, "Chapter VI", "Chapter VI\n\nbegins"),
+        (2, "Chapter VI", "ends"),
+        (2, "Chapter VII", "Chapter VII\n\nstarts"),
+        (2, "Chapter VII > At sea", "At sea\n\ngoes on"),
+        (3, "Notes & Thanks", "No heading."),
+    ]
+
+
+def test_the_books_own_styles_hide_and_cross_out_and_a_locked_one_is_said_to_be():
+    with pytest.raises(Problem, match="DRM"):
+        read_epub(epub({"a.xhtml": page("a")}, parts={"META-INF/encryption.xml": LOCKED}))
+    body = "<p class='x'>no</p><p>10<sup>6</sup> <span class='y'>a</span> b</p>"
+    styles = ".x { display: none } .y { text-decoration: line-through }"
+    read = read_epub(epub({"a.xhtml": page(body)}, parts={"OEBPS/a.css": styles}))
+    assert seen(read) == (["10⁶ ~~a~~ b"], ("Hidden text: 2 characters.",))
+    # What is not a page is passed over.
+    package = parts_of(epub({"a.xhtml": page("a"), "b.svg": "<svg/>"}))["OEBPS/book.opf"].decode()
+    target = 'href="b.svg" media-type="'
+    package = package.replace(f"{target}application/xhtml+xml", f"{target}image/svg+xml")
+    read = read_epub(epub({"a.xhtml": page("a")}, parts={"OEBPS/book.opf": package}))
+    assert seen(read) == (["a"], ())
+
+
+# Messages and saved pages, as people see them
+
+
+HEADERS = (
+    "From: Zoë Müller <zoe@example.org>\nTo: Ada <ada@example.org>\n"
+    "Date: Mon, 02 Mar 2026 09:30:00 +0100\nSubject: Größe des Büros"
+)
+PAGE = "<style>p {color: red}</style><h1>Plan</h1><table><tr><td>Café<td>3 m²</table>"
+
+
+def only_text(data):
+    (section,) = read_mail(data).sections
+    return section.text
+
+
+def test_a_message_is_who_wrote_what():
+    data = eml("Es sind 30 m².\n\n> Wie groß?", attached={"Übersicht.pdf": b"%PDF-", "b.pdf": b""})
+    read = read_mail(data)
+    assert [(each.label, each.text) for each in read.sections] == [
+        ("Größe des Büros", f"{HEADERS}\n\nEs sind 30 m².\n\n> Wie groß?")
+    ]
+    assert read.left_out == ("Attachments: Übersicht.pdf, b.pdf.",)
+    assert only_text(eml("see the page", page=PAGE)) == f"{HEADERS}\n\nPlan\n\nCafé | 3 m²"
+    outer, inner = EmailMessage(), EmailMessage()
+    inner["Subject"] = "The old offer"
+    inner.set_content("secret")
+    outer["Subject"] = "Fwd"
+    outer.set_content("See below.")
+    outer.add_attachment(inner)
+    read = read_mail(outer.as_bytes())
+    assert seen(read) == (["Subject: Fwd\n\nSee below."], ("Attachments: The old offer.",))
+
+
+def test_files_of_apples_mail_and_mailboxes():
+    data = eml("one")
+    apple = f"{len(data)}     \n".encode() + data + b"<?xml version='1.0'?><plist/>"
+    assert only_text(apple) == f"{HEADERS}\n\none"
+    box = b"From zoe@example.org Mon Mar  2 09:30:00 2026\n" + data + b"\n"
+    sections = read_mail(box + box.replace(b"b25lCg==", b"dHdvCg==")).sections
+    assert [(each.number, each.text[-3:]) for each in sections] == [(1, "one"), (2, "two")]
+    # Lines of text that begin with From begin no message.
+    text = b"From: a@b.c\n\nFrom Monday on it is closed.\nFrom 10:00, 28 Nov:\nopen\n\n"
+    times = ("10:00:00 2026", "10:00 2026", "10:00:00 +0000 2026")
+    for mark in (f"{name} Sat Nov  8 {time}" for name in ("a@b.c", "-") for time in times):
+        box = f"From {mark}\n".encode() + text
+        both = (box + box).replace(b"From 10", b">From 10")
+        for data in (both, both.replace(b"\n", b"\r\n")):
+            assert [each.text for each in read_mail(data).sections] == 2 * [text.decode().strip()]
+
+
+CALENDAR = r"""BEGIN:VCALENDAR
+BEGIN:VTIMEZONE
+DTSTART:19701025T030000
+END:VTIMEZONE
+BEGIN:VEVENT
+DTSTART;TZID="(UTC+01:00) Bern":20261203T140000
+DTEND:20261203T140000Z
+SUMMARY;LANGUAGE=de:Tag der
+  Arbeit
+BEGIN:VALARM
+DESCRIPTION:REMINDER
+END:VALARM
+DESCRIPTION:Keys\, meter\nand more
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261204
+DTEND;VALUE=DATE:20261206
+STATUS:CANCELLED
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261204
+DTEND;VALUE=DATE:20261204
+END:VEVENT
+END:VCALENDAR"""
+EVENTS = """Event: Tag der Arbeit
+Start: 2026-12-03 14:00 ((UTC+01:00) Bern)
+End: 2026-12-03 14:00 (UTC)
+Notes: Keys, meter
+and more
+
+Status: CANCELLED
+Start: 2026-12-04
+End: 2026-12-05
+
+Start: 2026-12-04
+End: 2026-12-04"""
+
+
+def test_an_invitation_is_shown_beside_its_text():
+    message = EmailMessage()
+    message.set_content("The lift is broken.")
+    for html, shown in (("", "The lift is broken."), ("<p>page", "page")):
+        if html:
+            message.add_alternative(html, subtype="html")
+        message.add_alternative(CALENDAR, subtype="calendar")
+        assert only_text(message.as_bytes()).startswith(f"{shown}\n\n{EVENTS}")
+    assert only_text(f"Content-Type: text/calendar\n\n{CALENDAR}".encode()) == EVENTS
+
+
+def test_odd_encodings():
+    for kind, body in (
+        ("text/plain; charset=no-such\nFrom: <<<", "Größe".encode()),
+        ("text/plain", "Größe".encode()),
+        ("text/html", "<meta charset=cp1252>Größe".encode("cp1252")),
+        ("text/plain; charset=gb2312", "镕€ Gr\u00f6\u00dfe".encode("gb18030")),
+    ):
+        assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")
+    head = 'Subject: Größe\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\ntext\n--b\n'
+    name = (
+        'Content-Disposition: attachment; filename="=?utf-8?q?Gr=C3=B6=C3=9Fe=2Epdf?="\n\n\n--b--'
+    )
+    for encoding in ("utf-8", "cp1252"):
+        read = read_mail((head + name).encode(encoding))
+        assert [each.label for each in read.sections] == ["Größe"]
+        assert read.left_out == ("Attachments: Größe.pdf.",)
+
+
+def test_a_message_and_a_saved_page_as_their_readers_see_them():
+    page = "<del>900</del> 850 <p style=display:none>no</p>100 \x80 – \xff"
+    head = b"Subject: =?gb2312?B?6UY=?= =?iso-8859-1?Q?_100_=80?=\nContent-Type: "
+    read = read_mail(
+        head + b"text/html; charset=iso-8859-1\n\n" + page.replace("–", "\x96").encode("latin-1")
+    )
+    text = "Subject: 镕 100 €\n\n~~900~~ 850 100 € – ÿ"
+    assert seen(read) == ([text], ("Hidden text: 2 characters.",))
+    read = read_mail(head + b"text/plain; charset=utf-8\n\na\xff")
+    assert read.left_out == ("1 invalid character of utf-8, shown as \ufffd.",)
+    styled = "<link rel=stylesheet href=a.css><p class=x>no</p>yes"
+    assert read_bytes("page", webarchive(styled, css=".x{display:none}")).text == "yes"

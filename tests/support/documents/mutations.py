@@ -93,7 +93,7 @@ def _edited_once(data, chance):
         case 4:
             return before + chance.choice(_ODD) + after
         case 5:
-            number = chance.choice((0, 1, 2**7, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1))
+            number = chance.choice((0, 1, 2**7, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1))
             packed = number.to_bytes(8, "little")[: chance.choice((4, 8))]
             return before + packed + after[len(packed) :]
         case number:

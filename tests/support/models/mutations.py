@@ -317,12 +317,17 @@ def _read(subject, data, folder):
         file = subject.prepare(Path(place), data)
         try:
             subject.read(file)
-        except Problem as problem:  # which can be shown to the user
-            assert problem.message.isprintable(), ascii(problem.message)
-            assert len(problem.message) < _LONGEST_MESSAGE + len(str(file)), problem.message
-            assert problem.remedy
+        except Problem as problem:
+            _judge(problem, file)
             return "problem"
     return "reading"
+
+
+def _judge(problem, file):
+    """It can be shown to the user."""
+    assert problem.message.isprintable(), ascii(problem.message)
+    assert len(problem.message) < _LONGEST_MESSAGE + len(str(file)), problem.message
+    assert problem.remedy
 
 
 def _guard(folder):
