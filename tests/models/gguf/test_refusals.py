@@ -39,12 +39,10 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf("qwen3", extra={"qwen3.pooling_type": 3}), "pooling_type"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "uses 5 of them"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_weights_scale": 2.0}), "weights_scale"),
-        (TinyGguf("phi3", extra={"phi3.rope.dimension_count": 20}), "rotated"),
         (TinyGguf("phi3", more_tensors={"rope_factors_short.weight": (8,)}), "Phi's"),
         (TinyGguf("qwen3", more_tensors={"rope_freqs.weight": (16,)}), "llama3"),
         (TinyGguf("qwen3", extra={"qwen3.rope.scaling.attn_factor": 1.5}), "scaling"),
         (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": [0, 2, 2]}), "head_count_kv"),
-        (TinyGguf("lfm2", extra={"lfm2.attention.head_count_kv": 2}), "head_count_kv"),
         (TinyGguf("lfm2", more_tensors={"output.weight": (260, 64)}), "output layer"),
         (TinyGguf("gpt-oss", leave_out=("output.weight",)), "output.weight"),
         (TinyGguf(extra={"llama.attention.sliding_window": 64}), "sliding-window"),
@@ -52,9 +50,7 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf(extra={"llama.rope.scaling.type": "longrope"}), "longrope"),
         (TinyGguf(extra={"llama.embedding_length": 128}), "token_embd"),
         (TinyGguf(extra={"llama.block_count": 4_000_000_000}), "block_count"),
-        (TinyGguf(extra={"llama.attention.head_count": 0}), "0 heads"),
         (TinyGguf(extra={"llama.attention.layer_norm_rms_epsilon": float("nan")}), "nan"),
-        (TinyGguf(extra={"llama.context_length": "long"}), "long"),
         (TinyGguf(extra={"llama.context_length": None}), "context_length"),
         (TinyGguf(extra={"tokenizer.ggml.eos_token_id": 1_000_000}), "eos_token_id"),
         (TinyGguf(rope_factors=[1.0, 2.0, 1.0, 5.0, 1.0, 1.0, 9.0, 1.0]), "positions"),
@@ -62,7 +58,6 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf(leave_out=("token_embd.weight",)), "embedding"),
         (TinyGguf(more_tensors={"blk.0.attn_q.bias": (64,)}), "blk.0.attn_q.bias"),
         (TinyGguf(extra={"tokenizer.ggml.pre": "unheard-of"}), "unheard-of"),
-        (TinyGguf(extra={"tokenizer.ggml.model": "t5"}), "t5"),
     ]:
         with subtests.test(named=named):
             tiny.write(tmp_path / "a.gguf")

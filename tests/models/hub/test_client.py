@@ -87,10 +87,7 @@ def test_refusals_are_explained(server, hub, subtests):
             "has closed",
             "another model",
         ),
-        (Refusal(404), "does not have", "Check the name"),
-        (Refusal(429), "limits the number", "later"),
         (Refusal(429, headers={"Retry-After": "77"}), "limits the number", "in 77 seconds"),
-        (Refusal(500), "answered 500", "later"),
         (Refusal(503, body=b"<html>"), "answered 503", "later"),
         (Refusal(200, body=b"<html>sign in</html>"), "not come from", "sign in"),
         (Refusal(200, body=b"{}"), "cannot be understood", "HF_ENDPOINT"),
@@ -154,7 +151,6 @@ def test_a_search_says_why_not(server, hub, subtests):
         (model(), Told(pipeline_tag="text-to-image"), "made for text-to-image"),
         ({"x-Q4.gguf": b"GGUF"}, Told(), "GGUF files only"),
         ({"config.json": b"{}", "pytorch_model.bin": b"x"}, Told(), "pickled"),
-        ({"config.json": b"{}", "weights.npz": b"x"}, Told(), "no safetensors"),
         ({"adapter_config.json": b"{}", "adapters.safetensors": b"x"}, Told(), "adapter"),
         ({"model.safetensors": b"x"}, Told(), "no config.json"),
         (model() | {"config.json": b'{"model_type": "nonesuch"}'}, Told(), "nonesuch"),
@@ -163,7 +159,6 @@ def test_a_search_says_why_not(server, hub, subtests):
             Told(tags=["mlx", "custom_code"]),
             "program code",
         ),
-        (model() | {"config.json": b'{"model_type": "mistral"}'}, Told(), ""),
     ]:
         with subtests.test(reason=reason, facts=told):
             server.repositories["org/wanted"], server.told["org/wanted"] = files, told

@@ -150,8 +150,6 @@ def test_the_first_questions_are_asked_as_patiently(client, monkeypatch):
         (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
         (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
         (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
-        (410, {}, "answered 410"),
-        (429, {}, "limits the number"),
     ],
 )
 def test_refusals_end_the_download_and_say_why(client, pauses, status, headers, message):

@@ -41,11 +41,6 @@ PLAMO3 = LLAMA | {"model_type": "plamo3", "num_key_value_heads": 4, "head_dim": 
             {"window": 12, "full": 12},
             {0: Layer("window", 512, 512, window=128), 1: Layer("full", 512, 512)},
         ),
-        (
-            CONFIGS["gpt_oss"] | {"layer_types": ["full_attention", "sliding_attention"] * 12},
-            {"window": 12, "full": 12},
-            {0: Layer("full", 512, 512), 1: Layer("window", 512, 512, window=128)},
-        ),
         (LLAMA | STATED, {"window": 32}, {}),
         (LLAMA | STATED | {"model_type": "qwen2"}, {"full": 32}, {}),  # MLX does not use it
         (LLAMA | {"sliding_window": 4096}, {"full": 32}, {}),  # Mistral 0.1 states one
@@ -58,11 +53,6 @@ PLAMO3 = LLAMA | {"model_type": "plamo3", "num_key_value_heads": 4, "head_dim": 
             PLAMO3,
             {"window": 28, "full": 4},
             {0: Layer("window", 512, 512, window=2048), 7: Layer("full", 512, 512)},
-        ),
-        (
-            PLAMO3 | {"window_size": 512},
-            {"window": 28, "full": 4},
-            {0: Layer("window", 512, 512, window=512)},
         ),
         (LLAMA | {"num_kv_shared_layers": 20}, {"full": 12, "none": 20}, {}),
         (
@@ -146,14 +136,11 @@ SMALL = {
 # Weights and active weights in billions, as their makers state them.
 def test_published_numbers(subtests):
     for name, total, active in [
-        ("Llama-3.2-1B-Instruct-4bit", 1.24, 1.24),
         ("Llama-3.3-70B-Instruct-4bit", 70.6, 69.5),  # of the embedding, one row
         ("Qwen3-30B-A3B-Instruct-2507-4bit", 30.5, 3.3 - 0.31),
         ("gpt-oss-20b-MXFP4-Q8", 20.9, 3.6),
         ("gpt-oss-120b-MXFP4-Q8", 116.8, 5.1),
         ("Qwen3.5-35B-A3B-4bit", 34.7, 3.0),
-        ("LFM2-350M-4bit", 0.354, 0.354),
-        ("gemma-3-270m-it-4bit", 0.268, 0.268),
         ("Mistral-Large-Instruct-2407-4bit", 122.6, 122.2),
     ]:
         with subtests.test(name=name):
@@ -187,10 +174,8 @@ def test_small_models_by_hand():
 
 def test_what_is_not_told_is_not_guessed(subtests):
     for changed in [
-        {"hidden_size": None},
         {"vocab_size": 10**12},
         {"num_hidden_layers": 10**8},
-        {"num_attention_heads": None},
         {"intermediate_size": -1},
         {"layer_types": ["mystery"] * 4},
         {"layer_types": ["linear_attention"] * 4},  # of no size
@@ -265,10 +250,8 @@ def test_what_is_loaded_counts_whatever_the_file(tmp_path, subtests):
 def test_without_a_folder_size_and_bits_tell(subtests):
     for config, values in [
         ({"quantization": {"bits": 4, "group_size": 64}}, 2000),
-        ({"quantization_config": {"bits": 8, "group_size": 32}}, 1000),
         ({"quantization": {"bits": 8}}, 9000 // 8.5),
         ({"quantization": {"bits": "x", "group_size": None}}, 9000 // 8.5),
-        ({"quantization": {"bits": 4, "group_size": "64"}}, 2000),
         ({"quantization": {"bits": 4, "group_size": -1}}, 2000),
         ({"torch_dtype": "float32"}, 1125 // 4),
         ({"torch_dtype": "bfloat16"}, 1125 // 2),

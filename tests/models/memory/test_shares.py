@@ -61,7 +61,6 @@ SEVEN_HEADS = LLAMA_70B | {"num_key_value_heads": 7}
         # One layer with everything in it cannot be cut into two.
         ((36, 36), 60 * GB, LLAMA_70B | {"num_hidden_layers": 3}, None, "tensor", True),
         ((5, 5), 40 * GB, LLAMA_70B | QUANTIZED, None, "pipeline", False),
-        ((5, 5), 40 * GB, SEVEN_HEADS, None, "pipeline", False),
         ((28, 28), GB, SEVEN_HEADS, "tensor", None, False),
         # Two Macs cannot each have every kind of two layers.
         ((28, 28), GB, TWO_LAYERS, None, "tensor", True),
@@ -173,22 +172,17 @@ def test_any_machines_share_any_target_or_there_is_a_problem(config, machines, s
 def test_counts_and_splits_that_are_shared_or_refused(subtests):
     for config, mode, ranks, split, refused in [
         (SMOL, "pipeline", 2, (12, 18), None),
-        (SMOL, "pipeline", 30, (), None),
         (SMOL, "tensor", 3, (), None),
-        (LLAMA_70B, "tensor", 8, (), None),
         (LLAMA_70B | {"quantization": {"bits": 4, "group_size": 64}}, "tensor", 4, (), None),
         (QWEN_NEXT, "pipeline", 2, (4, 4), None),
         (QWEN_NEXT, "tensor", 4, (), None),  # its two key heads are repeated
-        (GPT_OSS, "pipeline", 2, (2, 2), None),
         (GPT_OSS, "tensor", 2, (), None),
         (SMOL, "tensor", 2, (), "9 attention heads"),
         (LLAMA_70B | {"num_key_value_heads": 1}, "tensor", 2, (), "1 key and value heads"),
         (LLAMA_70B | {"intermediate_size": 4097}, "tensor", 2, (), "4097"),
         (GPT_OSS, "tensor", 4, (), "groups of 32"),
-        (QWEN_NEXT, "tensor", 3, (), "16 attention heads"),
         (SMOL, "pipeline", 31, (), "30 layers"),
         (SMOL, "pipeline", 2, (30, 0), r"\[30, 0\]"),
-        (SMOL, "pipeline", 2, (20, 20), r"\[20, 20\]"),
         (SMOL, "pipeline", 2, (30,), r"\[30\]"),
         (QWEN_NEXT, "pipeline", 2, (5, 3), "Rank 1"),
         (GPT_OSS, "pipeline", 2, (1, 3), "Rank 0"),
