@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from models.installed.inventory import role_of
 from models.memory.machine import OWN_BYTES, Machine, mac
 from models.memory.shape import read_shape
 from models.records import Installed
-from models.speed import Drafts, Measured, RowCurve, Weights, expect, load_chips, longest_that_gains
+from models.speed import Drafts, Measured, RowCurve, load_chips, longest_that_gains
 from models.starter import STARTER
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -78,65 +77,51 @@ def _sees(config):
     return "text_config" in config or config["model_type"] in kinds or config["hidden_size"] == 576
 
 
-def flaws(catalog):
-    """What a catalog that ships must not have, beyond what its reader refuses."""
+def test_each_model_is_sound(catalog):
+    """Beyond what the reader of a catalog refuses."""
+    drafters = {drafter.name for drafter in catalog.drafters}
     for name, model in catalog.models.items():
-        if name != STARTER.name and _NAME.fullmatch(name) is None:
-            yield f"the name of a model: {name}"
+        assert name == STARTER.name or _NAME.fullmatch(name), name
         for text in (model.family, model.source, model.good_for or "-", model.licence or "-"):
-            if not 0 < len(text) <= 200 or not text.isprintable():
-                yield f"a text of {name}: {text!r}"
-        if not 0 <= model.quality <= 100 or bool(model.quality) != bool(model.good_for):
-            yield f"{name}: quality"
-        if not model.quality and name not in {drafter.name for drafter in catalog.drafters}:
-            yield f"{name}: not used"
-        if role_of(model.config) != "chat" or not re.search("checked|named|starter", model.source):
-            yield f"{name}: role or source"
-        if not re.fullmatch(r"20\d\d-[01]\d", model.seen):
-            yield f"{name}: seen"
+            assert 0 < len(text) <= 200, name
+            assert text.isprintable(), name
+        assert 0 <= model.quality <= 100, name
+        assert bool(model.quality) == bool(model.good_for), name
+        assert model.quality or name in drafters, name
+        assert role_of(model.config) == "chat", name
+        assert re.search("checked|named|starter", model.source), name
+        assert re.fullmatch(r"20\d\d-[01]\d", model.seen), name
         if model.has_shape:
-            try:
-                read_shape(model.config)
-            except Problem as problem:
-                yield f"config of {name}: {problem.message}"
+            read_shape(model.config)
         if model.parameters and not model.active_share:
             least, most = BITS_OF_A_WEIGHT[model.bits]
             most *= 1.7 if _sees(model.config) else 1
-            if not least < 8 * model.weights_bytes / model.parameters.total < most:
-                yield f"{name}: its size and its config"
+            assert least < 8 * model.weights_bytes / model.parameters.total < most, name
+
+
+def test_each_drafter_is_sound(catalog):
+    assert len({drafter.name for drafter in catalog.drafters}) == len(catalog.drafters)
     for drafter in catalog.drafters:
-        if any(target != plain_name(target) for target in drafter.targets) or not drafter.targets:
-            yield f"{drafter.name}: targets"
-        if not any(drafter.suits(model.name) for model in catalog.targets):
-            yield f"{drafter.name}: no target"
-        is_model = drafter.kind == "model"
-        if drafter.kind == "head" or is_model != (drafter.name in catalog.models):
-            yield f"{drafter.name}: kind"
-        if not re.fullmatch(r"[\w./-]{3,100}", drafter.name):
-            yield f"{drafter.name}: name"
-        if not drafter.source or not re.fullmatch(r"20\d\d-[01]\d", drafter.seen):
-            yield f"{drafter.name}: source"
-        for target in catalog.targets if is_model else ():
-            reads = catalog.models[drafter.name].reads.read_bytes
-            if drafter.suits(target.name) and reads >= 0.5 * target.reads.read_bytes:
-                yield f"{drafter.name}: too large for {target.name}"
-        if drafter.reason and not drafter.reason.endswith("."):
-            yield f"{drafter.name}: reason"
-    if len({drafter.name for drafter in catalog.drafters}) < len(catalog.drafters):
-        yield "a drafter that is listed twice"
-
-
-def test_it_has_no_flaws(catalog):
-    assert list(flaws(catalog)) == []
+        name, is_model = drafter.name, drafter.kind == "model"
+        assert drafter.targets, name
+        assert all(target == plain_name(target) for target in drafter.targets), name
+        suited = [target for target in catalog.targets if drafter.suits(target.name)]
+        assert suited, name
+        assert drafter.kind != "head", name
+        assert is_model == (name in catalog.models), name
+        assert re.fullmatch(r"[\w./-]{3,100}", name), name
+        assert drafter.source, name
+        assert re.fullmatch(r"20\d\d-[01]\d", drafter.seen), name
+        assert not drafter.reason or drafter.reason.endswith("."), name
+        for target in suited if is_model else ():
+            read_bytes = catalog.models[name].reads.read_bytes
+            assert read_bytes < 0.5 * target.reads.read_bytes, (name, target.name)
 
 
 # Offers
 
 
-MACS = (
-    ("M1", 8), ("M2", 16), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48), ("M5 Max", 128),
-    ("M3 Ultra", 512),
-)  # fmt: skip
+MACS = (("M1", 8), ("M4", 24), ("M2 Pro", 32), ("M4 Pro", 48), ("M5 Max", 128))
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +152,7 @@ def test_one_is_recommended_and_every_no_has_a_reason(catalog, everywhere):
         assert possible == sorted(possible, reverse=True)
         qualities.append(catalog.models[best.target].quality)
     assert qualities == sorted(qualities)  # more memory never recommends less
-    assert len(set(qualities)) >= 5
+    assert len(set(qualities)) >= 4
 
 
 def test_the_choices_differ_in_what_they_promise_and_leave_room_for_the_system(catalog, everywhere):
@@ -258,27 +243,6 @@ def test_more_than_a_machine_is_meant_for_is_not_recommended(few):
     rest = [offer for offer in found if not offer.reason and not offer.choice]
     assert {bool(offer.caution) for offer in rest} == {False, True}
     assert rest == sorted(rest, key=lambda offer: bool(offer.caution))
-
-
-def test_memory_is_computed_at_one_context(few):
-    found = offers(few, machine=a_mac(128), context=2048)
-    assert {offer.needed_context for offer in found} == {2048}
-    assert not any(offer.expanded for offer in found)
-    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
-    expanded = {offer.target: offer.expanded for offer in offers(few, machine=processor)}
-    assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
-
-
-def test_a_processor_is_recommended_what_it_can_expand_when_nothing_else_runs(few):
-    moments = [
-        offers(few, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
-        for free in (2, 8, 16, 24)
-    ]
-    (target,) = {recommended(found).target for found in moments}
-    assert 4 * few.models[target].parameters.total < 24 * 10**9 / 2
-    assert target != STARTER.name
-    assert recommended(moments[0]).reason, "it says that there is no room now"
-    assert not recommended(moments[-1]).reason
 
 
 def test_what_is_here_is_not_downloaded_again(few):
@@ -376,33 +340,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, subtests):
 # Expected speeds: the table of chips, the arithmetic of drafts, and what has no figures
 
 
-ANY_GB = (8, 18, 36, 64, 128, 256)
 DRAFTS = Drafts("dspark", 1e9, drafted=7, committed=4.83, source="somebody")
-
-
-def test_a_newer_chip_with_as_fast_a_memory_is_never_told_slower():
-    pairs = [
-        (Weights(size, 0.05 * size, bits=bits, layers=layers, experts=experts), drafts)
-        for bits in (2, 4, 8, 16)
-        for experts in (False, True)
-        for size, layers in ((2e9, 28), (28e9, 64))
-        for drafts in (None, DRAFTS, Drafts("mtp", 0.3e9, 2, 2.33, "somebody"))
-    ]
-    speeds = {chip: _speeds(chip, pairs) for chip in load_chips().chips}
-    for older, newer in permutations(speeds, 2):
-        as_fast = newer.bandwidth_gb_s >= older.bandwidth_gb_s
-        sizes = [set(each.memory_gb or ANY_GB) for each in (older, newer)]
-        alike = not sizes[0].isdisjoint(sizes[1])
-        if alike and as_fast and newer.generation >= older.generation:
-            assert all(a <= b for a, b in zip(speeds[older], speeds[newer], strict=True)), (
-                older,
-                newer,
-            )
-
-
-def _speeds(chip, pairs):
-    found = [expect(target, drafts, chip=chip) for target, drafts in pairs]
-    return [each.tokens_per_second for each in found if each]
 
 
 def test_memory_tells_chips_of_one_name_apart_and_what_drafts_gain_on_them():

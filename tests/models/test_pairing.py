@@ -15,12 +15,11 @@ from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, describe
 from models.memory.machine import Machine
-from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
-from models.pairing import candidates, rollback_note
+from models.pairing import candidates
 from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
-from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
+from tests.support.models.model_folders import LLAMA, model_folder
 from tests.support.mostly_slow import mostly_slow
 
 MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
@@ -123,50 +122,6 @@ def test_another_tokenizer_is_no_obstacle(tmp_path):
     assert order.index("partly") < order.index("early-exit")
 
 
-def test_no_room_is_a_reason_with_numbers(tmp_path, target):
-    drafter = here(model_folder(tmp_path / "drafter", weights_bytes=50_000))
-    small = replace(MACHINE, available_bytes=1_000_000)
-    found = judged(target, drafter, machine=small)["drafter"]
-    assert not found.works
-    assert " are available" in found.reason
-    roomy = replace(MACHINE, available_bytes=25_000_000)
-    assert judged(target, drafter, machine=roomy, context=128)["drafter"].works
-    long = judged(target, drafter, machine=roomy, context=4096)["drafter"]
-    assert not long.works
-    assert long == judged(target, drafter, machine=roomy, context=10**6)["drafter"]
-
-
-def test_what_cannot_be_cut_says_what_that_costs(tmp_path, target):
-    recurrent = here(model_folder(tmp_path / "recurrent", QWEN3_5, weights_bytes=50_000))
-    copied = LLAMA | {"model_type": "llama4"}
-    found = judged(
-        target, recurrent, here(model_folder(tmp_path / "copied", copied, weights_bytes=50_000))
-    )
-    assert found["recurrent"].works
-    assert "read a round again" in found["recurrent"].reason
-    assert found["copied"].works
-    assert "copied for each round" in found["copied"].reason
-    windowed = LLAMA | {"model_type": "gemma3_text", "sliding_window": 16}
-    assert rollback_note(LLAMA) == rollback_note(windowed) == ""
-
-
-def test_experts_count_only_where_they_are_asked(tmp_path):
-    mixture = LLAMA | {
-        "model_type": "qwen3_moe", "num_experts": 64, "num_experts_per_tok": 4,
-        "moe_intermediate_size": 128,
-    }  # fmt: skip
-    target = model_folder(tmp_path / "target", mixture, weights_bytes=1_000_000)
-    dense = here(model_folder(tmp_path / "dense", weights_bytes=50_000))
-    ratio = judged(target, dense)["dense"].cost_ratio
-    assert ratio is not None
-    assert 0.5 < ratio < 1  # a twelfth of the weights, but most of what a token needs
-    hidden = {key: mixture[key] for key in mixture if key != "num_experts_per_tok"}
-    unknown = model_folder(tmp_path / "unknown", hidden, weights_bytes=1_000_000)
-    found = judged(unknown, dense)["dense"]
-    assert found.works
-    assert found.cost_ratio is None
-
-
 def test_a_broken_model_hides_no_other(tmp_path, target):
     gone = here(target, name="gone")
     gone = replace(gone, path=str(tmp_path / "gone"))
@@ -243,20 +198,6 @@ def test_a_drafter_of_others_needs_a_target_of_its_sizes(tmp_path, name):
     found = judged(other, installed)["drafter"]
     assert (found.works, found.obstacle) == (False, "other target")
     assert "hidden states" in found.reason
-
-
-def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path):
-    """A block is held in 8 bits and half a bit, and a borrowed output layer costs as much as the
-    target's own."""
-    layout = drafter_layout("dflash-z-lab")
-    target = model_folder(tmp_path / "target", LLAMA | layout.target, weights_bytes=1_000_000)
-    drafter = here(write_drafter(tmp_path / "drafter", layout), role="drafter")
-    cost = judged(target, drafter)["drafter"].cost_ratio
-    parameters = count_parameters(ModelFolder(target).config)
-    borrowed = parameters.embedding / parameters.active
-    assert cost == pytest.approx(
-        (8.5 / 16 * drafter.size_bytes / 1_000_000 + borrowed) / 15, rel=0.05
-    )
 
 
 def test_a_target_with_a_module_of_its_own(tmp_path):

@@ -50,17 +50,6 @@ def asked(server):
     return [each.range for each in server.asked]
 
 
-def test_a_file_is_fetched_once(server, tmp_path):
-    came = []
-    path = get(server.url, tmp_path / "new" / "x", came=came.append)
-    assert path.read_bytes() == DATA
-    assert came == sorted(came)
-    assert came[-1] == len(DATA)
-    get(server.url, path)
-    assert asked(server) == [None]
-    assert [each.name for each in path.parent.iterdir()] == ["x"]
-
-
 @pytest.mark.parametrize(
     ("partial", "server_is", "ranges"),
     [
@@ -77,8 +66,12 @@ def test_what_came_before_is_used(server, tmp_path, partial, server_is, ranges):
     (tmp_path / "x").write_bytes(b"another file")
     (tmp_path / PARTIAL).write_bytes(partial)
     vars(server).update(server_is)
-    assert get(server.url, tmp_path / "x").read_bytes() == DATA
-    assert asked(server) == ranges
+    came = []
+    for _ in range(2):  # it is fetched once
+        assert get(server.url, tmp_path / "x", came=came.append).read_bytes() == DATA
+        assert asked(server) == ranges
+    assert came[-1:] in ([], [len(DATA)])
+    assert [each.name for each in tmp_path.iterdir()] == ["x"]
 
 
 def test_what_goes_wrong_is_said_and_the_bytes_are_kept(tmp_path, subtests):
@@ -97,7 +90,7 @@ def test_what_goes_wrong_is_said_and_the_bytes_are_kept(tmp_path, subtests):
                 get(server.url, tmp_path / "x", **changes)
             assert (partial.stat().st_size <= left) if left else not partial.exists()
             assert not (tmp_path / "x").exists()
-    for url in ("", "nonsense", "ftp://127.0.0.1/x", "http://[::1", server.url):  # which is gone
+    for url in ("nonsense", "http://[::1", server.url):  # which is gone
         with subtests.test(url=url), pytest.raises(Problem, match="cannot be downloaded"):
             get(url, tmp_path / "x")
     (tmp_path / "file").touch()
@@ -126,10 +119,8 @@ def test_the_systems_own_words_are_not_shown(subtests):
     for error, words in [
         (httpx2.ConnectError("[Errno -2] Name or service not known"), "cannot be reached"),
         (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] ..."), "the certificate"),
-        (httpx2.ConnectTimeout("[Errno 110] timed out"), "does not answer"),
         (httpx2.ReadTimeout("timed out"), "does not answer"),
         (httpx2.ProxyError("[Errno 111] http://name:secret@proxy"), "the proxy"),
-        (httpx2.UnsupportedProtocol("nonsense://x"), "the address"),
         (httpx2.ReadError("[Errno 104] Connection reset by peer"), "broke off"),
     ]:
         with subtests.test(error=error):
@@ -316,10 +307,7 @@ def test_what_pip_says(monkeypatch, subtests):
     for answer, named in [
         (says, "No matching x"),
         ({}, "does not offer"),
-        ([], "does not offer"),
         ("no json", "does not offer"),
-        (subprocess.CalledProcessError(1, ["python"]), "does not offer"),
-        (OSError("no memory"), "does not offer"),
         (hangs, "within 5 minutes"),
     ]:
         with subtests.test(answer=answer):

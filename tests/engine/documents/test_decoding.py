@@ -80,20 +80,6 @@ def test_a_few_wrong_bytes_do_not_make_utf_8_another_encoding():
     assert decode(log.encode() + b"\0" + log.encode()).text == log + "\0" + log
 
 
-@given(st.sampled_from(GUESSED), st.integers(0, 40), st.binary(max_size=9))
-def test_spoilt_bytes_are_a_text_or_a_problem(guessed, place, more):
-    encoding, text = guessed
-    data = text.encode(encoding)
-    data = data[:place] + more + data[place:]
-    try:
-        decoded = decode(data)
-    except Problem:
-        return
-    decoded.text.encode()
-    if decoded.text.count("\ufffd") > data.count("\ufffd".encode()):
-        assert decoded.remarks
-
-
 def test_a_declared_encoding_is_read_as_browsers_read_it():
     for labels, data, text in (
         ("iso-8859-1 ISO_8859-1:1987 iso88591 latin1 us-ascii windows-1252", b"\x80\x93", "€“"),

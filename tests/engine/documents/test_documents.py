@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from engine.documents import Document, Section, document_from_json
 from engine.documents.child import read_bytes
 from engine.documents.in_words import lacks, size_in_words
-from engine.documents.sheets import read_xlsx
 from engine.documents.tables import header_of
-from tests.support.documents.office import xlsx
 
 TEXTS = st.lists(st.text(max_size=20), max_size=5)
 
@@ -164,19 +162,3 @@ def test_the_header_is_the_tables_own_or_none():
         rows = "\n".join(map(row, range(1, 101)))
         document = read_bytes("a.csv", f"{above}\n{rows}\n".encode())
         assert header_of(document, document.text.rindex(row(90))) == found, above
-
-
-def test_each_table_of_a_sheet_has_its_own():
-    rows = [("Staff and weather",), (), ("Name", "Salary"), ()]
-    rows += [(f"Ann {n}", n) for n in range(60)]
-    rows += [(), (), ("Weather",), ("City", "Degrees"), *((f"City {n}", n) for n in range(60))]
-    document = Document(
-        "a.xlsx",
-        "xlsx",
-        "00",
-        read_xlsx(xlsx(lambda book: [book.active.append(each) for each in rows])).sections,
-    )
-    assert header(document, "Ann 55") == "Name | Salary"
-    assert header(document, "City 1 |") == "City | Degrees"
-    assert header(document, "City 55") == "City | Degrees"
-    assert header(document, "City | Degrees") == ""

@@ -129,15 +129,6 @@ def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(ask):
         assert ask(question, {1: LONG}, **how, **before).words == words
 
 
-def test_a_document_that_is_given_in_part_is_named_once(ask):
-    first = ask("forests?", {1: LONG}, room=900)
-    assert first.in_part
-    assert not ask("forests?", {1: LONG}, room=9000).in_part
-    later = ask("hammers?", {1: LONG}, room=900, before=[first.sent])
-    assert later.sent.documents
-    assert not later.in_part
-
-
 def test_a_place_that_is_asked_for_comes_first(ask):
     for question, wanted in (
         ("What is on page 5?", [5]),

@@ -43,7 +43,7 @@ def test_a_document_as_it_was_read(tmp_path, monkeypatch):
     )
 
 
-def test_a_pdf_and_a_picture_of_its_page(tmp_path):
+def test_a_pdf_and_a_picture_of_its_page_and_a_problem_names_the_file(tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf(line("One."), "0 0 9 9 re f", line("A third page.", size=3)))
     document = read_document(path)
@@ -52,6 +52,14 @@ def test_a_pdf_and_a_picture_of_its_page(tmp_path):
     picture = page_picture(path, 1, spans=[(0, 3), (3, 4)], width=500)
     assert (picture.width, [box.span for box in picture.boxes]) == (500, [0, 1])
     assert picture.png.startswith(b"\x89PNG")
+    path.write_bytes(pdf("0 0 9 9 re f"))
+    assert read_document(path, scans=True).without_text == (1,)
+    (tmp_path / "b.pdf").write_bytes(pdf(unicode_line("\ue001\ue002 a")))
+    with pytest.raises(Problem, match=r"^b\.pdf: No page has text.*fonts"):
+        read_document(tmp_path / "b.pdf")
+    with pytest.raises(Problem, match=r"^a\.pdf: The file has no page 7") as caught:
+        page_picture(path, 7, spans=[], width=100)
+    assert caught.value.remedy
 
 
 def test_a_folder(tmp_path):
@@ -88,22 +96,6 @@ def test_what_cannot_be_read_is_a_problem(tmp_path, monkeypatch):
         assert caught.value.remedy
 
 
-def test_a_problem_of_the_process_names_the_file(tmp_path):
-    path = tmp_path / "a.pdf"
-    path.write_bytes(pdf("0 0 9 9 re f"))
-    assert read_document(path, scans=True).without_text == (1,)
-    for data, left_out in (
-        (path.read_bytes(), ""),
-        (pdf(unicode_line("\ue001\ue002 a")), ".*fonts"),
-    ):
-        path.write_bytes(data)
-        with pytest.raises(Problem, match=rf"^a\.pdf: No page has text{left_out}"):
-            read_document(path)
-    with pytest.raises(Problem, match=r"^a\.pdf: The file has no page 7") as caught:
-        page_picture(path, 7, spans=[], width=100)
-    assert caught.value.remedy
-
-
 def test_a_picture_is_written_anew_by_the_name_of_its_pixels(tmp_path):
     path, into = tmp_path / "a.jpeg", tmp_path / "pictures"
     into.mkdir()
@@ -126,7 +118,6 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path,
     too_long = "picture: reading it took longer than 0.001 seconds."
     for source, seconds, said, remedy in (
         (tmp_path / "a.heic", 60, "a.heic: The picture is HEIC, which cannot be read.", AS_PNG),
-        (b"", 60, "picture: The picture is empty.", "Choose another one."),
         (b"", 0.001, too_long, AS_PNG),
     ):
         with pytest.raises(Problem) as caught:
@@ -136,9 +127,8 @@ def test_a_picture_that_cannot_be_read_is_a_problem_and_leaves_nothing(tmp_path,
     with pytest.raises(Problem, match="cannot be saved"):
         normalize(saved(drawn(), "PNG"), tmp_path / "gone")
     monkeypatch.setattr("sys.executable", str(tmp_path / "gone"))
-    for read in (read_document, lambda path: normalize(path, tmp_path)):
-        with pytest.raises(Problem, match=r"^a\.txt: its reader cannot start"):
-            read(tmp_path / "a.txt")
+    with pytest.raises(Problem, match=r"^a\.txt: its reader cannot start"):
+        read_document(tmp_path / "a.txt")
 
 
 # The tests of all tests see to it that no process is left.

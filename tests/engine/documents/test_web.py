@@ -239,8 +239,6 @@ def test_headings_begin_parts():
 def test_encodings():
     for data, text in (
         ("é".encode(), "é"),
-        ("é".encode("cp1252"), "é"),
-        ("\ufeffé".encode(), "é"),
         ("é".encode("utf-16"), "é"),
         (b'<meta charset="iso-8859-1">\x80', '<meta charset="iso-8859-1">€'),
         (
@@ -249,7 +247,6 @@ def test_encodings():
         ),
         (b"<meta charset=utf-8>\xff", "<meta charset=utf-8>\ufffd"),
         (b"<meta charset=utf-16>\xc3\xa9", "<meta charset=utf-16>é"),
-        (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
     ):
         assert decoded(data).text == text
 
@@ -414,7 +411,6 @@ def test_odd_encodings():
     for kind, body in (
         ("text/plain; charset=no-such\nFrom: <<<", "Größe".encode()),
         ("text/plain", "Größe".encode()),
-        ("text/html", "<meta charset=cp1252>Größe".encode("cp1252")),
         ("text/plain; charset=gb2312", "镕€ Gr\u00f6\u00dfe".encode("gb18030")),
     ):
         assert only_text(f"Content-Type: {kind}\n\n".encode() + body).endswith("Größe")

@@ -192,7 +192,6 @@ READ = (
         SUGGESTED(1, ""),
     ),
     # What nothing reads.
-    (paragraph(run("a")) + '<w:altChunk r:id="x"/>', "a", "1 inserted file."),
     (
         paragraph(run("a") + '<w:r><w:object><o:OLEObject xmlns:o="o"/></w:object></w:r>'),
         "a",
@@ -211,15 +210,6 @@ READ = (
         + paragraph(run("c") + sign("end") + run(" d")),
         "a\n\nb\n\nc d",
         "",
-    ),
-    *(
-        (
-            f"<w:tbl><w:tr><w:tc>{paragraph(tick.format(1))}{paragraph(tick.format(0))}</w:tc>"
-            f"<w:tc>{paragraph(run('x'))}</w:tc></w:tr></w:tbl>",
-            "☒ ☐ | x",
-            "",
-        )
-        for tick in TICKED
     ),
     *(
         (paragraph(run("a") + BOX.replace("{}", older)), "a\n\nboxed", "")
@@ -330,22 +320,6 @@ def test_inserted_files_are_read_in_their_places():
     lines = ("a page", "1 | 2", "a docx", "a text", "end")
     assert [each.text for each in found.sections] == ["\n\n".join(lines)]
     assert found.left_out == ("1 inserted file.",)
-
-
-def test_nothing_else_is_opened(monkeypatch):
-    picture = (
-        "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData><pic:pic><pic:blipFill>"
-        '<a:blip r:link="p"/></pic:blipFill></pic:pic></a:graphicData></a:graphic></wp:inline>'
-        "</w:drawing></w:r>"
-    )
-    parts = {
-        "word/_rels/document.xml.rels": related(("p", "image", "file:///etc/hostname")),
-        "mammoth/style-map": "p => h1:fresh",
-    }
-    monkeypatch.setattr("builtins.open", None)
-    read = read_docx(docx(paragraph(run("a") + picture), parts=parts))
-    assert [(section.label, section.text) for section in read.sections] == [("", "a")]
-    assert read.left_out == ("1 picture.",)
 
 
 # The automatic numbers, as Word shows them

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from models.hub import marks
 from models.hub.cache_layout import has_digest
 from models.hub.fetch import Stopped, completed, fetch
 from models.hub.marks import mark_path, unmark
-from models.hub.watching import WINDOW_SECONDS, Meter, Work
+from models.hub.watching import WINDOW_SECONDS, Meter
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.mostly_slow import mostly_slow
@@ -136,17 +135,6 @@ def test_a_cache_that_was_moved_is_still_whole(client, tmp_path, copied):
     assert not completed(moved, home=client.home)
 
 
-def test_a_mark_holds_where_it_cannot_be_renewed(client, monkeypatch):
-    path = client.fetch()
-
-    def refuse(*_):
-        raise Problem("The data folder cannot be written.", "")
-
-    monkeypatch.setattr(marks, "write_json", refuse)
-    os.utime(path / "model-2-of-2.safetensors", ns=(1, 1))
-    assert completed(path, home=client.home)
-
-
 def test_progress_is_told_in_the_callers_thread_which_may_end_it(client):
     def end(told):
         raise KeyboardInterrupt
@@ -252,7 +240,7 @@ def test_contents_that_are_the_same_come_once(client):
     assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer
 
 
-def test_a_rate_is_of_the_last_seconds_and_of_what_came_in_them(client):
+def test_a_rate_is_of_the_last_seconds_and_of_what_came_in_them():
     meter = Meter()
     meter.tell(0.0, 1_000_000)  # was there before
     meter.tell(0.0, 1_000_500)  # in no time
@@ -265,18 +253,6 @@ def test_a_rate_is_of_the_last_seconds_and_of_what_came_in_them(client):
     assert meter.bytes_per_second == 100.0
     assert meter.seconds_left(1_000) == 10.0
     assert meter.seconds_left(0) == 0.0
-
-    seen, fetching = [], Future()
-
-    def progress(told):
-        seen.append((told.done_bytes, told.bytes_per_second))
-        work.done, work.total_bytes = {"part": 500}, 1_000  # which are known a moment later
-        if len(seen) == 3:
-            fetching.set_result(None)
-
-    work = Work(client.describe(), client.hub, progress)
-    work.watch(fetching)
-    assert seen == [(0, 0.0), (500, 0.0), (500, 0.0), (500, 0.0)]
 
 
 # Drafters of others are fetched like models; what cannot be used is refused early.

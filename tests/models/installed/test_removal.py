@@ -33,6 +33,7 @@ from tests.support.models.tiny_store import (
     head_files,
     model_files,
     partial,
+    refuse,
     weights,
     write,
 )
@@ -183,11 +184,11 @@ def test_what_cannot_be_removed_is_explained(home, cache, monkeypatch):
     write(home / "models" / "a", model_files())
     models = [find(name, home, cache) for name in (NAME, "a")]
 
-    def refuse(*_):
+    def no_rename(*_):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", refuse)
+        patch.setattr(Path, "rename", no_rename)
         for model in models:
             with pytest.raises(Problem, match="Permission denied"):
                 store.remove(model, home=home, cache=cache)
@@ -465,14 +466,7 @@ def test_what_is_not_ours_or_may_not_be_read_is_left_alone(home, cache, tmp_path
     elsewhere = store.Incomplete("x", str(write(tmp_path / "x" / "y", {"z": b""})), 0)
     with pytest.raises(Problem, match="not in a folder of Slipstream"):
         store.remove_incomplete(elsewhere, home=home, cache=cache)
-    scan = os.scandir
-
-    def refuse(path):
-        if Path(path) == snapshot:
-            raise PermissionError(13, "Permission denied")
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    refuse(monkeypatch, os, "scandir", snapshot)
     assert store.incomplete(home=home, cache=cache) == []
     with pytest.raises(OSError, match="Permission denied"):
         read_repository(snapshot.parent.parent)
@@ -484,21 +478,21 @@ def test_what_somebody_downloads_into_is_left_alone(home, cache, tmp_path):
     lock.parent.mkdir(parents=True)
     (found,) = store.incomplete(home=home, cache=cache)
 
-    def refuse(*_):
+    def is_refused(*_):
         with pytest.raises(Problem):
             store.remove_incomplete(found, home=home, cache=cache)
         assert left.exists()
 
     with FileLock(lock):
         assert store.incomplete(home=home, cache=cache) == []
-        refuse()
+        is_refused()
     queue = Queue(home=home)
     for queued in (NAME.lower(), f"{NAME}/a.gguf"):
         queue.enqueue(queued)
         assert store.incomplete(home=home, cache=cache) == []
         queue.cancel(queued)
     queue.enqueue(NAME)
-    queue.run(refuse)
+    queue.run(is_refused)
     # One that cannot be cleaned does not keep the others.
     left.parent.rename(tmp_path / "blobs")
     left.parent.symlink_to(tmp_path / "blobs")

@@ -16,7 +16,15 @@ from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.models.drafter_configs import published_layouts, write_drafter
 from tests.support.models.tiny_gguf import TinyGguf
-from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
+from tests.support.models.tiny_store import (
+    cached,
+    commit,
+    head_files,
+    model_files,
+    refuse,
+    weights,
+    write,
+)
 
 NAME = "org/Model-4bit"
 
@@ -112,21 +120,8 @@ def test_a_folder_that_may_not_be_read(home, cache, monkeypatch):
     write(home / "models" / "b", model_files())
     cached(cache, "org/a", model_files())
     cached(cache, "org/b", model_files())
-    real, snapshots = Path.is_file, cache / "models--org--a" / "snapshots"
-    iterate = Path.iterdir
-
-    def is_file(path):
-        if path == refused:
-            raise PermissionError(13, "Permission denied")
-        return real(path)
-
-    def iterdir(path):
-        if path == snapshots:
-            raise PermissionError(13, "Permission denied")
-        return iterate(path)
-
-    monkeypatch.setattr(Path, "is_file", is_file)
-    monkeypatch.setattr(Path, "iterdir", iterdir)
+    refuse(monkeypatch, Path, "is_file", refused)
+    refuse(monkeypatch, Path, "iterdir", cache / "models--org--a" / "snapshots")
     models = listed(home, cache)
     assert set(models) == {"a", "b", "org/b"}
     assert "Permission denied" in models["a"].problem
@@ -306,12 +301,5 @@ def test_where_models_may_lie(disk, monkeypatch):
     ]
     assert list(places(disk / "flat")) == [("flat", disk / "flat")]
     assert list(places(disk / "nowhere")) == []
-    iterate = Path.iterdir
-
-    def iterdir(path):
-        if path == disk / "org":
-            raise PermissionError(13, "Permission denied")
-        return iterate(path)
-
-    monkeypatch.setattr(Path, "iterdir", iterdir)
+    refuse(monkeypatch, Path, "iterdir", disk / "org")
     assert [name for name, _ in places(disk)] == ["flat", "x/y/e.gguf"]  # none is hidden by it

@@ -81,19 +81,6 @@ def test_caches(subtests):
     assert narrow == wide * (8 / 8 + 4 / 64) / 2
 
 
-def test_a_cpu_holds_the_state_after_each_row_that_it_reads():
-    narrow = CONFIGS["qwen3_next"] | {"vocab_size": 1000}
-    wide = narrow | {"linear_value_head_dim": 256}
-
-    def grown(machine):
-        sizes = [ModelSize("recurrent", GB, config) for config in (narrow, wide)]
-        one, other = (fit(each, context=1024, machine=machine, expand=False) for each in sizes)
-        return other.working_bytes - one.working_bytes
-
-    assert grown(LINUX) == 128 * 32 * 128 * 128 * 4
-    assert grown(MAC) == 0
-
-
 def test_a_head_needs_the_targets_states():
     with_head = fit(BIG, HEAD, context=4096, machine=MAC)
     alone = fit(BIG, context=4096, machine=MAC)

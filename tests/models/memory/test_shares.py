@@ -104,16 +104,6 @@ def test_all_ranks_together_keep_what_one_machine_would(mode):
     assert [each.cache_bytes for each in made.fits] == [one.cache_bytes] * 2
 
 
-def test_weights_become_float32_where_each_cpu_has_room_for_its_share():
-    target = ModelSize("small", 2 * GB, LLAMA_70B | QUANTIZED)
-    roomy, tight = (Machine("box", n, n, unified=False) for n in (40 * GB, 4 * GB))
-    assert plan(target, [roomy, roomy], context=4096).expand
-    made = plan(target, [tight, roomy], context=4096)
-    assert not made.expand
-    assert sum(each.weights_bytes for each in made.fits) < 4 * GB
-    assert not plan(target, [mac(90), roomy], context=4096).expand
-
-
 def test_layers_of_a_folder_are_counted_one_by_one(tmp_path):
     """The layers after the last one predict further tokens, and are not loaded."""
     layouts = {"model.embed_tokens.weight": TensorLayout("F16", (128, 64))}

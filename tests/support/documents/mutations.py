@@ -81,7 +81,7 @@ def edited(data, chance):
 def _edited_once(data, chance):
     start, place = (chance.randrange(len(data) + 1) for _ in range(2))
     before, after = data[:place], data[place:]
-    match chance.randrange(6 + len(_WORDS)):
+    match chance.randrange(5 + len(_WORDS)):
         case 0:
             return before + bytes([chance.randrange(256)]) + after[1:]
         case 1:
@@ -92,12 +92,8 @@ def _edited_once(data, chance):
             return before + data[start : start + chance.randint(1, 400)] + after
         case 4:
             return before + chance.choice(_ODD) + after
-        case 5:
-            number = chance.choice((0, 1, 2**7, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1))
-            packed = number.to_bytes(8, "little")[: chance.choice((4, 8))]
-            return before + packed + after[len(packed) :]
         case number:
-            pattern, others = _WORDS[number - 6]
+            pattern, others = _WORDS[number - 5]
             if not (found := list(re.finditer(pattern, data))):
                 return data
             old, new = chance.choice(found), chance.choice(others or [each[0] for each in found])

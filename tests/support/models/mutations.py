@@ -256,7 +256,7 @@ SUBJECTS = {
 
 _NUMBERS = (0, 1, -1, 0.5, 2**7, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, 2**64, 10**30, 10**400)
 _DEEP = re.compile(r'"deep (\d+)"')
-_ODD = (
+ODD = (
     *_NUMBERS, None, True, False, -0.0, 1e308, float("inf"), float("nan"), 7, 900_000,
     "", "\ud800", "\x00", "\x1b[31m", "../..", "x" * 5000, "__import__('os')", "llama",
     [], {}, [[]], [None], {"": 0}, [0] * 1000, {"model_type": "llama"},
@@ -283,9 +283,9 @@ def _edited_json(value, chance):
             case 2 if isinstance(holder, dict) and holder is not root:
                 holder[chance.choice(_KEYS)] = holder.pop(key)
             case 3 if isinstance(holder[key], dict):
-                holder[key][chance.choice(_KEYS)] = copy.deepcopy(chance.choice(_ODD))
+                holder[key][chance.choice(_KEYS)] = copy.deepcopy(chance.choice(ODD))
             case _:
-                holder[key] = copy.deepcopy(chance.choice(_ODD))
+                holder[key] = copy.deepcopy(chance.choice(ODD))
     text = json.dumps(root[""])
     return _DEEP.sub(lambda deep: "[" * int(deep[1]) + "]" * int(deep[1]), text).encode()
 
@@ -294,6 +294,10 @@ def _broken(original, chance):
     if original.document is not None and chance.random() < 0.7:
         return original.rebuilt(_edited_json(original.document, chance))
     header, rest = original.data[: original.header_bytes], original.data[original.header_bytes :]
+    if chance.random() < 0.3:
+        packed = (chance.choice(_NUMBERS[4:-1]) % 2**64).to_bytes(8, "little")
+        place = chance.randrange(len(header))
+        header = header[:place] + packed[: chance.choice((4, 8))] + header[place + 8 :]
     return edited(header, chance) + rest
 
 

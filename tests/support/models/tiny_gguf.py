@@ -6,7 +6,6 @@ them; what llama.cpp's converters do to them is done here a second time.
 
 import json
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,6 +53,7 @@ _PERMUTED = ("llama", "smollm3", "mistral3")
 # By llama.cpp's name. "{arch}" in a key is that name.
 _KINDS = json.loads((Path(__file__).parents[2] / "models/data/gguf_kinds.json").read_text())
 KINDS = {name: Kind(**kind) for name, kind in _KINDS.items()}
+_ARCHITECTURES = {name: architecture for architecture, name in MODEL_ARCH_NAMES.items()}
 ALWAYS_F32 = ("norm.weight", ".bias", "ffn_gate_inp.weight", "conv.weight", "attn_sinks.weight")
 
 
@@ -140,18 +140,6 @@ class TinyGguf:
     def write(self, path, more=(), **options):
         """Write the file, with `more` tensors by name; return the dequantized weights under their
         MLX names."""
-        writer = self.writer(path, **options)
-        weights = self.add_tensors(writer)
-        for name, values in dict(more).items():
-            writer.add_tensor(name, values)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return weights
-
-    def writer(self, path, **options):
-        """A writer that has the metadata."""
         writer = GGUFWriter(path, self.architecture, **options)
         for key, value in self.metadata().items():
             if key == "general.architecture" or value is None:
@@ -166,9 +154,16 @@ class TinyGguf:
                 writer.add_uint32(key, value)
             else:
                 writer.add_array(key, value)
-        return writer
+        weights = self._add_tensors(writer)
+        for name, values in dict(more).items():
+            writer.add_tensor(name, values)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return weights
 
-    def add_tensors(self, writer):
+    def _add_tensors(self, writer):
         """Give the writer all tensors; return the dequantized weights under their MLX names."""
         random = numpy.random.default_rng(7)
         weights = {}
@@ -214,7 +209,8 @@ class TinyGguf:
         parameters = {
             name: array.shape for name, array in tree_flatten(self.mlx_model().parameters())
         }
-        known = get_tensor_name_map(_architectures()[self._known], self.layer_count)
+        architecture = self.architecture if self.architecture in KINDS else "llama"
+        known = get_tensor_name_map(_ARCHITECTURES[architecture], self.layer_count)
         found = {}
         for mlx_name, shape in parameters.items():
             name = mlx_name
@@ -224,15 +220,6 @@ class TinyGguf:
             assert name, mlx_name
             found[name] = (mlx_name, shape)
         return found
-
-    @property
-    def _known(self):
-        return self.architecture if self.architecture in KINDS else "llama"
-
-
-@cache
-def _architectures():
-    return {name: architecture for architecture, name in MODEL_ARCH_NAMES.items()}
 
 
 def permuted(rows, heads):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from pathlib import Path
 
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.installed import store
@@ -95,3 +96,15 @@ def clean(home, cache):
     """Delete all that broken downloads and removals have left; the bytes freed."""
     left = store.incomplete(home=home, cache=cache)
     return sum(store.remove_incomplete(each, home=home, cache=cache) for each in left)
+
+
+def refuse(monkeypatch, owner, name, place):
+    """From now on that function of `owner` may not read the file or folder at `place`."""
+    function = getattr(owner, name)
+
+    def refusing(path, *arguments):
+        if Path(path) == place:
+            raise PermissionError(13, "Permission denied")
+        return function(path, *arguments)
+
+    monkeypatch.setattr(owner, name, refusing)
