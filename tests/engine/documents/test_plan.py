@@ -232,7 +232,6 @@ def test_a_document_is_slow_that_takes_long_whole_or_in_passages():
     for seconds, in_words in (
         (0.2, "about a second to read"),
         (4.4, "about 4 s to read"),
-        (43, "about 45 s to read"),
         (200, "about 3 min to read"),
     ):
         assert to_read(seconds) == in_words

@@ -220,7 +220,6 @@ PLACED = (
     (placed("b", -2900, 100), True),
     (placed("b", -3000, 100), False),
     (placed("b", -3100, 100, more='rot="2700000"'), True),
-    (placed("b", -3100, 100).replace("-3100", "-1in"), True),
     (placed("b", 100, 100, looks='hidden="1"'), False),
     (group(placed("b", 4600, 100)), False),
     (group(placed("b", 100, 100), x=-6000), True),

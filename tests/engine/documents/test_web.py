@@ -48,10 +48,8 @@ READ = (
     ("1<q>2</q>3", "1“2”3"),
     # Tables.
     ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
-    ("<table><tr><td rowspan=2>a<td>b<tr><td>c</table>", "a | b\na | c"),
     ("<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>", "a | b | c\nd | b | e"),
     ("<table><tr><td>a<td><td><tr><td><td></table>b", "a\n\nb"),
-    ("<table><tr><td>a<td><ul><li>b<li>c</ul></table>", "a | b c"),
     ("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", "1\n2\n\na\n  b"),
     ("<table><tr><td>a<td>b<table><tr><td>c<td>d</table>e</table>", "a\nb\n\nc | d\n\ne"),
     (
@@ -75,7 +73,6 @@ READ = (
         "<input value=12><input value=3><input type=range value=4><textarea>5</textarea>",
         "12 3 5",
     ),
-    ("Land <select><option>Spain<option selected>Portugal</select>.", "Land Portugal ."),
     ("<select multiple><option selected>a<option>b<option selected label=c></select>", "a, c"),
     # Formulas complete no number, and end with their paragraph.
     ("<p><math><mn>1</mn><p>a</p><p>b</p>", "1\n\na\n\nb"),
@@ -94,8 +91,6 @@ READ = (
     ("<style>.x i{text-decoration-line:line-through}</style><p class=x><i>a</i> b", "~~a~~ b"),
     ("<del><p>a</p><ul><li>b</ul></del>c", "~~a~~\n\n- ~~b~~\n\nc"),
     ("<table><tr><td><s>1</s><td>2</table>", "~~1~~ | 2"),
-    ("<pre><del>a\n b</del></pre>", "~~a\n b~~"),
-    ("10<sup><s>6</s></sup>", "10~~⁶~~"),
 )
 FORMULAS = (
     ("<mfrac><mn>1</mn><mn>2</mn></mfrac>", "½"),
@@ -122,9 +117,7 @@ FORMULAS = (
 SEEN = (
     "<p aria-hidden=true>yes",
     "<details><summary>yes</summary></details>",
-    "<dialog open>yes</dialog>",
     "<p style='visibility:hidden'><b style='visibility:visible'>yes</b>",
-    "<div style='font-size:0'><p style='font-size:14px'>yes</div>",
     "<div style='background:#000'><p style='color:#fff'>yes</div>",
     "<table bgcolor=navy><tr><td><font color=white>yes</font></table>",
     "<table background=a.png bgcolor=white><tr><td style='color:#fff'>yes</table>",
@@ -197,7 +190,6 @@ HIDDEN = (
     "<p style='font-size:0'>no<b>no</b><b style='font-size:80%'>no</b></p>",
     "<p style='opacity:0'>no</p>",
     "<p style='color:rgb(255, 255, 255);background:#FFF'>no</p>",
-    "<p style='transform:translateX(-9999px)'>no</p>",
     "<svg><text visibility=hidden>no</text><text display=none>no</text></svg>",
     "<p style='color:transparent'>no</p>",
     "<div style='max-height:0;overflow:hidden'>no<p>no</p></div>",

@@ -39,6 +39,7 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf("qwen3", extra={"qwen3.pooling_type": 3}), "pooling_type"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_used_count": 5}), "uses 5 of them"),
         (TinyGguf("qwen3moe", extra={"qwen3moe.expert_weights_scale": 2.0}), "weights_scale"),
+        (TinyGguf("phi3", extra={"phi3.rope.dimension_count": 20}), "rotated"),
         (TinyGguf("phi3", more_tensors={"rope_factors_short.weight": (8,)}), "Phi's"),
         (TinyGguf("qwen3", more_tensors={"rope_freqs.weight": (16,)}), "llama3"),
         (TinyGguf("qwen3", extra={"qwen3.rope.scaling.attn_factor": 1.5}), "scaling"),

@@ -11,6 +11,7 @@ from transformers.integrations.gguf import GGUF_TOKENIZER_MAPPING, convert_gguf_
 from models.errors import Problem
 from models.gguf.importing import import_gguf
 from models.gguf.tokenizer import tokenizer_files
+from models.token_tables import read_table
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"
@@ -49,6 +50,20 @@ def test_ids_equal_those_of_the_real_tokenizer(kind):
         assert found == ids, text
         if kind in ("smollm", "gpt-2"):
             assert tokenizer.decode([*map(real_ids.index, ids)], skip_special_tokens=False) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_tokens_spell_is_what_the_library_decodes(kind, tmp_path):
+    """Where a token is whole characters; of SentencePiece's texts the first space goes."""
+    metadata, _, _ = fixture_metadata(kind)
+    (tmp_path / "tokenizer.json").write_text(tokenizer_files(metadata)["tokenizer.json"])
+    spelled = read_table(tmp_path).spelled
+    library = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    texts = {i: library.decode([i], skip_special_tokens=False) for i in spelled}
+    whole = {i: text for i, text in texts.items() if "\ufffd" not in text}
+    assert len(whole) > 0.5 * len(texts)
+    first = " " if kind == "sentencepiece" else ""
+    assert {i: spelled[i].decode().removeprefix(first) for i in whole} == whole
 
 
 def test_transformers_keeps_the_tokenizer_as_it_is(tmp_path):

@@ -214,7 +214,6 @@ def test_a_queue_that_cannot_be_understood_is_put_aside(tmp_path, subtests):
         [SOUND | {"status": "flying"}],
         [SOUND | {"repository": ""}],
         [SOUND | {"done_bytes": -1}],
-        [SOUND | {"bytes_per_second": float("nan")}],
     ]:
         with subtests.test(downloads=downloads):
             path.write_text(text := json.dumps({"downloads": downloads}))

@@ -138,9 +138,7 @@ def test_published_numbers(subtests):
     for name, total, active in [
         ("Llama-3.3-70B-Instruct-4bit", 70.6, 69.5),  # of the embedding, one row
         ("Qwen3-30B-A3B-Instruct-2507-4bit", 30.5, 3.3 - 0.31),
-        ("gpt-oss-20b-MXFP4-Q8", 20.9, 3.6),
         ("gpt-oss-120b-MXFP4-Q8", 116.8, 5.1),
-        ("Qwen3.5-35B-A3B-4bit", 34.7, 3.0),
         ("Mistral-Large-Instruct-2407-4bit", 122.6, 122.2),
     ]:
         with subtests.test(name=name):
@@ -174,9 +172,7 @@ def test_small_models_by_hand():
 
 def test_what_is_not_told_is_not_guessed(subtests):
     for changed in [
-        {"vocab_size": 10**12},
         {"num_hidden_layers": 10**8},
-        {"intermediate_size": -1},
         {"layer_types": ["mystery"] * 4},
         {"layer_types": ["linear_attention"] * 4},  # of no size
         {"kv_lora_rank": 512},
@@ -253,7 +249,6 @@ def test_without_a_folder_size_and_bits_tell(subtests):
         ({"quantization": {"bits": 8}}, 9000 // 8.5),
         ({"quantization": {"bits": "x", "group_size": None}}, 9000 // 8.5),
         ({"quantization": {"bits": 4, "group_size": -1}}, 2000),
-        ({"torch_dtype": "float32"}, 1125 // 4),
         ({"torch_dtype": "bfloat16"}, 1125 // 2),
         ({"quantization": "none"}, 1125 // 2),
     ]:

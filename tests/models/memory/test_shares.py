@@ -162,18 +162,15 @@ def test_any_machines_share_any_target_or_there_is_a_problem(config, machines, s
 def test_counts_and_splits_that_are_shared_or_refused(subtests):
     for config, mode, ranks, split, refused in [
         (SMOL, "pipeline", 2, (12, 18), None),
-        (SMOL, "tensor", 3, (), None),
         (LLAMA_70B | {"quantization": {"bits": 4, "group_size": 64}}, "tensor", 4, (), None),
         (QWEN_NEXT, "pipeline", 2, (4, 4), None),
         (QWEN_NEXT, "tensor", 4, (), None),  # its two key heads are repeated
         (GPT_OSS, "tensor", 2, (), None),
         (SMOL, "tensor", 2, (), "9 attention heads"),
-        (LLAMA_70B | {"num_key_value_heads": 1}, "tensor", 2, (), "1 key and value heads"),
         (LLAMA_70B | {"intermediate_size": 4097}, "tensor", 2, (), "4097"),
         (GPT_OSS, "tensor", 4, (), "groups of 32"),
         (SMOL, "pipeline", 31, (), "30 layers"),
         (SMOL, "pipeline", 2, (30, 0), r"\[30, 0\]"),
-        (SMOL, "pipeline", 2, (30,), r"\[30\]"),
         (QWEN_NEXT, "pipeline", 2, (5, 3), "Rank 1"),
         (GPT_OSS, "pipeline", 2, (1, 3), "Rank 0"),
     ]:
