@@ -192,23 +192,7 @@ def test_no_question_and_no_text_is_an_error(question, text):
 
 # Choosing
 
-SCORES = st.dictionaries(
-    st.tuples(st.integers(1, 3), st.integers(0, 9)), st.floats(0.1, 9), max_size=20
-)
 LAST = {1: 9, 2: 9, 3: 9}
-
-
-@given(SCORES, st.integers(0, 40), st.sets(st.tuples(st.integers(1, 3), st.integers(0, 9))))
-def test_what_is_chosen_fits_and_is_in_order(scores, room, without):
-    def cost(key):
-        return 1 + key[1] % 5
-
-    chosen = choose(scores, cost, room=room, last=LAST, without=without)
-    assert sum(map(cost, chosen)) <= room
-    assert list(chosen) == sorted(set(chosen))
-    assert not without & set(chosen)
-    if len(chosen) < len(set(scores) - without):  # something was left out, since it has no room
-        assert sum(map(cost, chosen)) > room - 5
 
 
 def test_a_good_passage_takes_its_neighbours_along():

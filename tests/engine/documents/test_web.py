@@ -5,8 +5,6 @@ the page or its styles hide; also in books and in messages.
 from email.message import EmailMessage
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.documents.books import read_epub
 from engine.documents.child import read_bytes
@@ -16,13 +14,6 @@ from models.errors import Problem
 from tests.support.documents.messages import eml, webarchive
 from tests.support.documents.office import epub, page, parts_of, zipped
 from tests.support.documents.samples import seen
-
-TAGS = """a b br div dl h1 h2 h6 hr i img li ol p pre q rt ruby span sub sup table tbody td text th
-thead tr ul dd"""
-TAG = st.sampled_from(TAGS.split())
-ODD = st.sampled_from(["<td colspan=3>", "<th rowspan=2>", "<ol start=7>", "<br/>", "<!-- x -->"])
-WORD = st.sampled_from(["word", "\n"])
-FRAGMENTS = st.lists(TAG.map("<{}>".format) | TAG.map("</{}>".format) | ODD | WORD, max_size=40)
 
 
 def text_of(html, *sheets):
@@ -241,13 +232,6 @@ def test_encodings():
         (b"<meta charset=utf-16>\xc3\xa9", "<meta charset=utf-16>é"),
     ):
         assert decoded(data).text == text
-
-
-@given(FRAGMENTS)
-def test_every_word_stays_and_no_tag(fragments):
-    text = text_of("".join(f"{each} " if each == "word" else each for each in fragments))
-    assert text.count("word") == fragments.count("word")
-    assert "<" not in text
 
 
 # Books beyond the samples: where text before a heading belongs, styles, and locks
