@@ -51,7 +51,6 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(tmp_path, subtests)
         (TinyGguf(extra={"llama.embedding_length": 128}), "token_embd"),
         (TinyGguf(extra={"llama.block_count": 4_000_000_000}), "block_count"),
         (TinyGguf(extra={"llama.attention.layer_norm_rms_epsilon": float("nan")}), "nan"),
-        (TinyGguf(extra={"llama.context_length": None}), "context_length"),
         (TinyGguf(extra={"tokenizer.ggml.eos_token_id": 1_000_000}), "eos_token_id"),
         (TinyGguf(rope_factors=[1.0, 2.0, 1.0, 5.0, 1.0, 1.0, 9.0, 1.0]), "positions"),
         (TinyGguf(more_tensors={"blk.0.attn_q.bias": (64,)}), "blk.0.attn_q.bias"),
