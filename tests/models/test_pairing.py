@@ -1,5 +1,7 @@
 """Every way of drafting gets a verdict, a reason that says what decided, and its place."""
 
+import ast
+import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from models.errors import Problem
 from models.installed.inventory import ModelEntry, describe
 from models.memory.machine import Machine
 from models.model_folder import ModelFolder
-from models.pairing import candidates
+from models.pairing import COPIED_CACHES, candidates
 from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.model_folders import LLAMA, model_folder
@@ -277,3 +279,29 @@ def test_published_drafters_of_a_target(tmp_path, catalog):
     pickled = found["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
     assert pickled.obstacle == "unsupported"
     assert "pickled" in pickled.reason
+
+
+@pytest.mark.slow
+def test_the_copied_caches_are_those_that_mlx_lm_makes():
+    found = importlib.util.find_spec("mlx_lm")
+    assert found is not None
+    (place,) = found.submodule_search_locations or ()
+    sources = {path.stem: path.read_text() for path in Path(place).glob("models/*.py")}
+    odd = {
+        name
+        for name, source in sources.items()
+        if "def make_cache" in source
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.name == "make_cache"
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "").endswith(("Cache", "List"))
+        and getattr(call.func, "id", "") not in ("KVCache", "RotatingKVCache", "ArraysCache")
+    }  # fmt: skip
+    heirs = {
+        name
+        for name, source in sources.items()
+        for parent in odd
+        if f"from .{parent} import" in source and "def make_cache" not in source
+    }
+    assert odd | heirs >= COPIED_CACHES
+    assert odd <= COPIED_CACHES
