@@ -10,14 +10,10 @@ def laid_over(document):
     found = []
     block = document.begin()
     while block.isValid():
-        ours = [laid for laid in block.layout().formats() if laid.format.hasProperty(TOKEN)]
         units = block.text().encode("utf-16-le")
-        found += [
-            (
-                units[2 * r.start : 2 * (r.start + r.length)].decode("utf-16-le"),
-                QTextCharFormat(r.format),
-            )
-            for r in ours
-        ]
+        for laid in block.layout().formats():
+            if laid.format.hasProperty(TOKEN):
+                text = units[2 * laid.start : 2 * (laid.start + laid.length)].decode("utf-16-le")
+                found.append((text, QTextCharFormat(laid.format)))
         block = block.next()
     return found
