@@ -10,11 +10,11 @@ from mlx_lm.models.cache import KVCache
 
 from engine.conversation.session import Session
 from engine.distil.answering import Answerer
-from engine.distil.head_learner import ChainAcceptance, embed, loss, measure
+from engine.distil.head_learner import ChainAcceptance, HeadLearner, embed, loss, measure
 from engine.distil.loss import make_batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
-from engine.drafters.head_network import Head, HeadShape, head_drafter
+from engine.drafters.head_network import BoundHead, Head, HeadShape, head_drafter
 from engine.request import Request
 from tests.support.engine.sessions import done_of, tokens_of
 from tests.support.engine.story_samples import asked_of, new_story_learner
@@ -58,12 +58,17 @@ def answer(prompt, answered, *, likeliest=6):
     )
 
 
-def cross_entropy(head, table, state, one, predicted):
-    """Of what can be said at `predicted`, a row of its own or of the text before, and the target's
-    chances there."""
-    said = [*KEPT, *sorted({*one.tokens[:predicted]} - {*KEPT})]
+def guess(head, table, state, text):
+    """What can be said after a text, a token with a row of its own or of the text, and the logits
+    of each."""
+    said = [*KEPT, *sorted({*text} - {*KEPT})]
     more = mx.array(said[len(KEPT) :], dtype=mx.int32)
-    logits = np.array(head.logits(state, table(more) + head.moved)[0, -1], dtype=np.float64)
+    return said, np.array(head.logits(state, table(more) + head.moved)[0, -1], dtype=np.float64)
+
+
+def cross_entropy(head, table, state, one, predicted):
+    """Of what can be said at `predicted`, and the target's chances there."""
+    said, logits = guess(head, table, state, one.tokens[:predicted])
     log_probs = logits - np.logaddexp.reduce(logits)
     place = predicted - one.prompt
     chances = zip(one.top_tokens[place].tolist(), one.top_log_probs[place].tolist(), strict=True)
@@ -141,6 +146,22 @@ def test_its_gradients_are_those_of_its_definition():
     for one, other in zip(found, expected, strict=True):
         assert float(mx.abs(other).max()) > 0.01
         assert mx.allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_chains_from_all_places_are_chains_from_each(head, table, length):
+    one = answer(4, 12)
+    learner = HeadLearner(BoundHead(head, SHAPE, mx.array(KEPT)), table, table)
+    found = np.stack(list(learner.chains(one, length)))
+    for place in range(len(one.tokens) - 2):
+        text, cache, drafted = one.tokens[: place + 2], KVCache(), []
+        begun = head.begin(one.states[None, : place + 1].astype(mx.float32))
+        state = head(begun, table(mx.array([text[1:]])), "causal", cache)[:, -1:]
+        while len(drafted) < length:
+            said, logits = guess(head, table, state, text)
+            drafted.append(said[logits.argmax()])
+            state = head(head.go_on(state), table(mx.array([drafted[-1:]])), None, cache)
+        assert found[:, place].tolist() == drafted
 
 
 def by_the_engine(stories, learner, answers, *, chain):
