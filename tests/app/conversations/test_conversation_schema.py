@@ -86,6 +86,20 @@ def test_other_programs_files_a_second_slipstream_and_a_folder_in_its_place_are_
     assert str(path.parent) in refused.value.remedy
 
 
+def test_no_reference_leads_out_of_its_conversation(path):
+    with Store.open(path) as store:
+        first, second = asked(store), asked(store)
+    with raw(path) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        for statement, values in (
+            ("UPDATE messages SET parent = ? WHERE id = ?", (first.id, second.id)),
+            ("UPDATE conversations SET leaf = ? WHERE id = ?", (first.id, second.conversation)),
+            ("DELETE FROM messages WHERE id = ?", (first.id,)),
+        ):
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(statement, values)
+
+
 # Conversations of protocol 1, whose texts do not say which tokens gave them: answers drafted by two
 # drafters, of bytes and with a stop string, cancelled, failed, interrupted, and going on with
 # another answer. Then a folder, a call of a tool, an edited answer, a queue, and deleted things.

@@ -1,8 +1,11 @@
 """The sampler chain, against plain Python, and its histories."""
 
 import math
+import re
+import tempfile
 from collections import Counter
 from itertools import product
+from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
@@ -10,17 +13,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from engine.core.accept import by_block, outcomes
 from engine.core.sampling import (
     CANDIDATES,
     History,
     candidates,
     distribution,
     draw,
+    entries,
     scores,
 )
 from engine.drafters.dflash import CandidateSelector, SelectedSlots
 from engine.drafters.gemma_assistant import ClusteredOutput
 from engine.request import Sampling
+from engine.tree import Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 
@@ -233,6 +239,38 @@ def test_scores_at_every_position_of_a_round(logits, committed, drafted, samplin
     assert history is None or history.shape[1] < 100
     expected = [slow_scores(logits, [*committed, *drafted[:i]], sampling) for i in range(rows)]
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+VIEWS = frozenset(
+    ["Reshape", "Transpose", "Unflatten", "Flatten", "Squeeze", "ExpandDims", "Slice", "Broadcast"]
+)
+"""Primitives that move no numbers."""
+
+
+def kernels(*arrays):
+    """The primitives that make `arrays`, not evaluated yet, less those that are `VIEWS`."""
+    with tempfile.TemporaryDirectory() as folder:
+        graph = Path(folder, "graph.dot")
+        mx.export_to_dot(str(graph), *arrays)
+        names = re.findall(r'label ?= ?"([A-Za-z0-9_]+)"', graph.read_text())
+    return sum(name not in VIEWS for name in names)
+
+
+@pytest.mark.parametrize(
+    ("filters", "most"), [({}, 40), ({"min_p": 0.05}, 55), ({"top_p": 0.8, "top_k": 20}, 60)]
+)
+def test_a_verdict_takes_few_kernels(filters, most):
+    """A GPU begins each of them by itself. Four drafted tokens, each drawn from its own q."""
+    logits, q = mx.zeros((5, 15_000), dtype=mx.bfloat16), mx.full((4, 15_000), 1 / 15_000)
+    drafted, points = mx.zeros((4,), dtype=mx.int32), mx.full((5, 1), 0.5)
+    mx.eval(logits, q, drafted, points)
+    sampling = Sampling(temperature=0.7, **filters)
+
+    p = candidates(scores(logits, None, sampling), sampling)
+    may_come = outcomes(by_block, drafted, p, q, Tree.chain(4))
+    columns = draw(may_come.own, points)
+
+    assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most
 
 
 def test_no_drafter_sorts_a_whole_vocabulary(monkeypatch):

@@ -20,7 +20,9 @@ from models.limits import FEW_ROWS
 from tests.support.engine.backends import computing_as, rounded
 from tests.support.engine.recurrent import build as recurrent
 from tests.support.engine.tiny import build
-from tests.support.metal.device import model_of
+from tests.support.metal import stock
+from tests.support.metal.device import SHIM, model_of
+from tests.support.metal.shim import needs_a_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +129,38 @@ def test_which_models_cannot_be_exact():
     assert cannot_be_exact(model_of("qwen3_moe")) is None
     assert cannot_be_exact(build("llama", dtype=mx.bfloat16))
     assert cannot_be_exact(recurrent("kimi_linear", bits=4))  # which reads a row in another way
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("places", [700, 1025])
+def test_attention_reads_each_row_as_alone(places):
+    """With MLX's own kernels, whose blocks depend on the rows once they need two passes."""
+    attention = partial(stock.attention, shim=SHIM)
+    queries, keys, values = (
+        mx.random.normal((1, heads, count, 64), key=mx.random.key(heads + count))
+        for heads, count in ((4, 4), (2, places), (2, places + 1))
+    )
+    values, rows = values[:, :, :places], 4
+    options = {"cache": None, "scale": 0.125}
+    alone = mx.concatenate(
+        [
+            attention(
+                queries[:, :, row : row + 1],
+                keys[:, :, :seen],
+                values[:, :, :seen],
+                **options,
+                mask=None,
+            )
+            for row, seen in enumerate(range(places - rows + 1, places + 1))
+        ],
+        axis=2,
+    )
+    given = queries, keys, values
+    assert mx.array_equal(as_alone(attention)(*given, **options, mask="causal"), alone)
+    together = attention(*given, **options, mask="causal")
+    assert mx.array_equal(together, alone) == (places < 1024)
+    exact = mx.fast.scaled_dot_product_attention(*given, scale=0.125, mask="causal")
+    assert mx.allclose(together, exact, atol=1e-5), "not MLX's attention"
 
 
 def test_a_model_attends_so_while_stand_ins_are_installed():

@@ -1,7 +1,7 @@
 """MLX's own Metal kernels on the CPU, cut out of the installed package: what a GPU would compute.
 
-Which kernel runs, and with how many threadgroups, is decided as in MLX's quantized.cpp, on an M3 or
-later.
+Which kernel runs, and with how many threadgroups, is decided as in MLX's quantized.cpp and
+scaled_dot_product_attention.cpp, on an M3 or later.
 """
 
 from functools import cache
@@ -70,3 +70,71 @@ def quantized_matmul(
         output_dtypes=[dtype],
     )
     return y.reshape(*x.shape[:-1], outputs)
+
+
+_STRIDES = "size_t(N) * D, D, size_t(N) * D, D, SCALE / 1024.0f"
+_SIGHT = "do_causal = CAUSAL; const int N = keys_shape[2];"
+_ONE_PASS = f"""{_SIGHT}
+sdpa_vector<T, D>(
+    queries, keys, values, out, queries_shape[1] / keys_shape[1], N, {_STRIDES}, nullptr, nullptr,
+    0, 0, 0, nullptr, 0, threadgroup_position_in_grid, threadgroups_per_grid,
+    simdgroup_index_in_threadgroup, thread_index_in_simdgroup);
+"""
+_BLOCKS = f"""{_SIGHT} blocks = BLOCKS;
+sdpa_vector_2pass_1<T, D>(
+    queries, keys, values, out, sums, maxs, N, {_STRIDES}, nullptr, nullptr, 0, 0, 0, nullptr,
+    threads_per_threadgroup, thread_position_in_threadgroup, threadgroup_position_in_grid,
+    threadgroups_per_grid, thread_index_in_simdgroup);
+"""
+_JOIN = """
+sdpa_vector_2pass_2<T, D>(
+    partials, sums, maxs, out, BLOCKS, threadgroup_position_in_grid, threadgroups_per_grid,
+    simdgroup_index_in_threadgroup, thread_index_in_simdgroup);
+"""
+
+
+def attention(queries, keys, values, cache=None, scale=1.0, mask=None, *, shim):
+    """Compute as mlx-lm's attention does on a Pro or Max chip for up to 8 rows; for a single row if
+    there is no mask. `scale` is a multiple of 1/1024."""
+    _, heads, rows, width = queries.shape
+    sharing, places = heads // keys.shape[1], keys.shape[2]
+    assert rows <= 8
+    assert rows * sharing <= 32
+    assert rows == 1 or mask == "causal"
+    sight = [("CAUSAL", rows > 1), ("SCALE", round(scale * 1024))]
+    template = [("T", queries.dtype), ("D", width)]
+    header = (installed().parent / "sdpa_vector.h").read_text(encoding="utf-8")
+
+    def run(source, arrays, outputs, **sizes):
+        return shim.metal_kernel(
+            name="stock",
+            input_names=list(arrays),
+            output_names=list(outputs),
+            source=source,
+            header=header,
+        )(
+            inputs=list(arrays.values()),
+            output_shapes=[shape for shape, _ in outputs.values()],
+            output_dtypes=[dtype for _, dtype in outputs.values()],
+            **sizes,
+        )
+
+    given = {"queries": queries, "keys": keys, "values": values}
+    result = {"out": (queries.shape, queries.dtype)}
+    every = {"grid": (1024 * heads, rows, 1), "threadgroup": (1024, 1, 1)}
+    if places < 1024:
+        return run(_ONE_PASS, given, result, template=[*template, *sight], **every)[0]
+    blocks = 128 if 1024 < places <= 8192 and sharing * rows > 4 else 64
+    template.append(("BLOCKS", blocks))
+    parts = (heads, rows, blocks)
+    partials, sums, maxs = run(
+        _BLOCKS,
+        given,
+        {"out": ((*parts, width), queries.dtype)}
+        | dict.fromkeys(("sums", "maxs"), (parts, mx.float32)),
+        template=[*template, *sight],
+        grid=(32 * keys.shape[1], sharing, rows * blocks),
+        threadgroup=(32, sharing, rows),
+    )
+    arrays = {"partials": partials, "sums": sums, "maxs": maxs}
+    return run(_JOIN, arrays, result, template=template, **every)[0]
