@@ -123,7 +123,7 @@ def pytest_terminal_summary(terminalreporter, config):
     """Name each item that takes longer than it may, after a run of all quick tests, and keep what
     each took in build/durations.json."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if not whole or config.option.markexpr != "not slow":
+    if not whole or config.option.collectonly or config.option.markexpr != "not slow":
         return
     seconds = Counter[str]()
     for report in chain(*terminalreporter.stats.values()):
