@@ -17,6 +17,8 @@ import pytest
 import engine.core.judging
 import engine.core.sampling
 from engine.core.decoder import Decoder
+from engine.core.loop import speculate
+from engine.core.rounds import RoundDraft
 from engine.core.sampling import CANDIDATES
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
@@ -156,6 +158,10 @@ def test_a_certain_text_does_not_depend_on_its_drafts(drafting, how):
     plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
     for length in (1, 3, 5):
         assert write(decoder(TABLE), chain(drafting), Fixed(length), task, PROMPT)[0] == plain
+    others = (replace(task, seed=seed) for seed in range(8))
+    runs = (speculate(decoder(TABLE), chain(drafting), Fixed(3), [*PROMPT], one) for one in others)
+    first = {tuple(next(i for i in run if isinstance(i, RoundDraft)).tokens) for run in runs}
+    assert len(first) == 1
 
     text, rulings = write(decoder(TABLE), trees(drafting), Shaped(LOW, HIGH), task, PROMPT)
 

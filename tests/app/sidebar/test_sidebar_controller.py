@@ -58,11 +58,12 @@ def test_a_deletion_is_undone_in_the_list_or_opens_the_neighbour(window, until):
     QTest.keyClick(view, Qt.Key.Key_A, CTRL)
     QTest.keyClick(view, Qt.Key.Key_Delete)
     until(lambda: shown(window) is None and window.sidebar.restore_action.isEnabled())
+    until(lambda: view.model().rowCount() == 0)
     assert stored(window) == {}
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Z, CTRL)
-    until(lambda: len(stored(window)) == 5)
     until(lambda: view.model().rowCount() == 5)
+    assert len(stored(window)) == 5
     window.conversation.open(3)
     until(lambda: shown(window) == 3)
     window.menus.actions["delete"].trigger()
