@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
+from app.chat import finder
 from app.chat.finder import Finder
 from app.chat.message_view import Ending
 from app.chat.transcript import Transcript
@@ -62,7 +63,8 @@ class Conversation(QWidget):
 
 
 @pytest.fixture
-def conversation(qtbot, formats):
+def conversation(qtbot, formats, monkeypatch):
+    monkeypatch.setattr(finder, "_ONE_MESSAGE_SECONDS", 60.0)  # the machine may be busy
     made = Conversation(formats)
     qtbot.addWidget(made)
     return made
