@@ -127,7 +127,7 @@ DRAFTING = drafting_tables(TABLE)
 PROMPT = [2, 1]
 LONGEST = 4
 WORDS = Grammar("regex", "(a|bc?)(ca|c|b)?a?(b|c)")
-BEHIND = Grammar("regex", "(ab|bc|ca)[ab]", after="b")
+AFTER = Grammar("regex", "(ab|bc|ca)[ab]", after="b")
 PENALIZED = Sampling(
     temperature=0.9, repetition_penalty=1.6, frequency_penalty=0.5, penalty_window=3, top_k=3
 )
@@ -207,10 +207,10 @@ DRAFTED = [("noisy", 4), *product(DRAFTING, [1, 3])]
         [
             (grammar, replace(sampling, repeatable=repeatable), *drafted)
             for (grammar, sampling), repeatable, drafted in product(
-                [(WORDS, PENALIZED), (BEHIND, HOT)], [False, True], DRAFTED
+                [(WORDS, PENALIZED), (AFTER, HOT)], [False, True], DRAFTED
             )
         ],
-        quick=[(BEHIND, HOT, "noisy", 4)],
+        quick=[(AFTER, HOT, "noisy", 4)],
     ),
 )
 def test_short_texts_have_the_distribution(grammars, grammar, sampling, drafting, length):

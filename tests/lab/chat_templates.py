@@ -41,17 +41,17 @@ RESULTS = tuple(
     ChatMessage("tool", weather, tool_call_id=call.id, name=call.name)
     for call, weather in zip(CALLS, ("rain", "fog"), strict=True)
 )
-BEHIND = (ChatMessage("assistant", "Not there."), ChatMessage("user", "And now?"))
+AFTER = (ChatMessage("assistant", "Not there."), ChatMessage("user", "And now?"))
 ONE = ChatMessage("assistant", "", tool_calls=CALLS[:1])
 BOTH = ChatMessage("assistant", "I ask.", tool_calls=CALLS)
 CHATS = {
     "system": (Prompt(messages=(SYSTEM, ASKED)), ("Latin", "sunny")),
-    "two users": (Prompt(messages=(ASKED, BEHIND[1])), ("sunny", "now?")),
+    "two users": (Prompt(messages=(ASKED, AFTER[1])), ("sunny", "now?")),
     "tools": (Prompt(messages=(ASKED,), tools=TOOLS), ("look_up", "city")),
-    "calls": (Prompt(messages=(ASKED, ONE, RESULTS[0], *BEHIND), tools=TOOLS), ("Vienna",)),
-    "results": (Prompt(messages=(ASKED, ONE, RESULTS[0], *BEHIND), tools=TOOLS), ("rain",)),
+    "calls": (Prompt(messages=(ASKED, ONE, RESULTS[0], *AFTER), tools=TOOLS), ("Vienna",)),
+    "results": (Prompt(messages=(ASKED, ONE, RESULTS[0], *AFTER), tools=TOOLS), ("rain",)),
     "all at once": (
-        Prompt(messages=(SYSTEM, ASKED, BOTH, *RESULTS, *BEHIND), tools=TOOLS),
+        Prompt(messages=(SYSTEM, ASKED, BOTH, *RESULTS, *AFTER), tools=TOOLS),
         ("Latin", "Vienna", "Rome", "rain", "fog", "I ask.", "now?"),
     ),
 }

@@ -101,7 +101,7 @@ def test_it_says_what_the_program_says_which_hears_what_is_written_and_how_it_en
     assert heard.said == said
     assert b"".join(heard.complained[:1]).startswith(complaint)
     assert bool(heard.complained) is bool(complaint)
-    heard.child.write(b"to nobody\n")
+    heard.child.write(b"to no one\n")
 
 
 @pytest.mark.parametrize("program", ["/no/such/program", ""])  # Qt says the second while it starts

@@ -52,8 +52,8 @@ def test_a_page_has_its_lines_and_each_construct_its_format(show):
     panel = [b.blockFormat().property(PANEL) for b in blocks(document)]
     assert sum(n is not None for n in panel) == 2
     # Qt paints a line's background over what hangs down from the line before: underscores.
-    behind = {text: document.find(text).charFormat().background().style() for text in ("x =", "co")}
-    assert behind == {"x =": Qt.BrushStyle.NoBrush, "co": Qt.BrushStyle.SolidPattern}
+    fills = {text: document.find(text).charFormat().background().style() for text in ("x =", "co")}
+    assert fills == {"x =": Qt.BrushStyle.NoBrush, "co": Qt.BrushStyle.SolidPattern}
     # Qt paints no table whose width is less than the room that it may use at its right.
     view.resize(1_600, 400)
     assert document.documentLayout().frameBoundingRect(table).width() > 0

@@ -23,7 +23,7 @@ from tests.support.engine.tiny import shallow
 from tests.support.mostly_slow import mostly_slow
 
 GRID = Grid(0, 0, 20, 20, "", (4, 5))
-BEFORE, BEHIND = [5, 9, 2, 33, 7], [8, 1, 40, 3, 3, 17, 21, 60, 2, 11]
+BEFORE, AFTER = [5, 9, 2, 33, 7], [8, 1, 40, 3, 3, 17, 21, 60, 2, 11]
 SECTIONS = {"qwen3": (4, 2, 2), "qwen3_5": (1, 1, 0)}
 ARCHITECTURES = ["llama", "qwen3", "gemma3_text", "qwen3_5", "lfm2", "large", "small"]
 
@@ -78,9 +78,9 @@ def at_once(model, architecture, sight):
     """The logits of the whole text from one pass, with masks and positions of its own."""
     start, rows = len(BEFORE), len(sight.ids)
     behind = start + rows
-    length = behind + len(BEHIND)
+    length = behind + len(AFTER)
     seen, embed = sight.look(), embedding(model)
-    embedded = mx.concatenate([embed(mx.array(BEFORE)), seen.rows, embed(mx.array(BEHIND))])
+    embedded = mx.concatenate([embed(mx.array(BEFORE)), seen.rows, embed(mx.array(AFTER))])
     inside = (mx.arange(length) >= start) & (mx.arange(length) < behind)
     both = inside[:, None] & inside[None]
 
@@ -121,7 +121,7 @@ def at_once(model, architecture, sight):
                 return made + more[None] if module is layer else made
 
             changed.enter_context(mock.patch.object(kind, "__call__", deeper))
-        ids = mx.array([[*BEFORE, *[sight.token] * rows, *BEHIND]])
+        ids = mx.array([[*BEFORE, *[sight.token] * rows, *AFTER]])
         logits = model(ids, input_embeddings=embedded[None])[0]
         mx.eval(logits)
     return logits
@@ -140,10 +140,10 @@ def test_rows_are_read_as_one_pass_over_the_text_reads_them(architecture, as_on_
     expected = at_once(model, architecture, sight)
     with computing_as(GPU if as_on_a_mac else backend()):
         decoder = Decoder(model, block=16, sights={sight.ids[0]: sight})
-        tokens = [*BEFORE, *sight.ids, *BEHIND]
-        ends = list(decoder.prefill(tokens[: -len(BEHIND)] + BEHIND[:1]))
+        tokens = [*BEFORE, *sight.ids, *AFTER]
+        ends = list(decoder.prefill(tokens[: -len(AFTER)] + AFTER[:1]))
         assert ends == [len(BEFORE), len(BEFORE) + len(sight.ids)]
-        read, expected = decoder.read(mx.array(BEHIND)), expected[-len(BEHIND) :]
+        read, expected = decoder.read(mx.array(AFTER)), expected[-len(AFTER) :]
     apart = mx.max(mx.abs(read - expected)) / mx.max(mx.abs(expected))
     assert float(apart) < 1e-4, float(apart)
 

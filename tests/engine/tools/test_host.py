@@ -348,7 +348,7 @@ def test_nothing_is_left_running(host, how):
     """And lines that are no commands are named, and the rest is done."""
     long = json.dumps({"command": "call", "arguments": "x" * (9 << 20)}).encode()
     host.stdin.write(b"\n[]\nnot json\n{}\n" + long + b"\n" + b'{"command": "cancel"}\n')
-    host.send(Start((), ()), Call("a", "nobody", "x", "{}"), Call("b", OWN, "x", "[]"))
+    host.send(Start((), ()), Call("a", "unknown", "x", "{}"), Call("b", OWN, "x", "[]"))
     for id in ("a", "b"):
         result = host.next(Result)
         assert (result.id, result.ending) == (id, "failed")

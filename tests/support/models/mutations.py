@@ -268,7 +268,7 @@ _KEYS = ("auto_map", "model_file", "text_config", "quantization", "layer_types",
 
 
 def _edited_json(value, chance):
-    """JSON of `value` with other values in it; some of it is no JSON in earnest."""
+    """JSON of `value` with other values in it; some of it is not really JSON."""
     root = {"": copy.deepcopy(value)}
     for _ in range(chance.randint(1, 4)):
         holder, key = root, ""

@@ -31,7 +31,7 @@ from tests.support.engine.parity.subjects import (
 )
 
 _DRAWN = np.exp(np.random.RandomState(5).uniform(0, np.log(400), (60, 2))).astype(int)
-BEHIND = [9, 12, 30, 41]  # text, whose logits are compared
+AFTER = [9, 12, 30, 41]  # text, whose logits are compared
 IMAGE, BEGIN, END = 60, 61, 62
 SIZES = [(wide, tall) for wide, tall in _DRAWN.tolist() if max(wide / tall, tall / wide) < 150]
 """Pictures of which only what they take is compared."""
@@ -145,11 +145,11 @@ def of_whole(subject):
         eyes = Eyes(tower)
         pictures = tuple(saved(pixels, folder) for pixels in subject.drawn())
         message = ChatMessage("user", "", pictures=pictures)
-        tokens = eyes.see(Prompt(messages=(message,)), [*prompt, *BEHIND])
+        tokens = eyes.see(Prompt(messages=(message,)), [*prompt, *AFTER])
         target = Decoder(model, sights=eyes.sights)
-        for _ in target.prefill(tokens[: 1 - len(BEHIND)]):
+        for _ in target.prefill(tokens[: 1 - len(AFTER)]):
             pass
-        logits = target.read(mx.array(tokens[-len(BEHIND) :]))
+        logits = target.read(mx.array(tokens[-len(AFTER) :]))
         mx.eval(logits)
     return {"logits": numbers(logits) / 16}
 
