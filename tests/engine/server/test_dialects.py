@@ -175,7 +175,7 @@ async def test_each_case(dialect, part, models):
     ],
 )
 async def test_a_stream_is_kept_alive_while_nothing_comes(path, body, kept, monkeypatch):
-    monkeypatch.setattr(answers, "WAITING_SECONDS", 0.02)
+    monkeypatch.setattr(answers, "WAITING_SECONDS", 0.001)
 
     async with asking(saying("a", "b", delay=0.1)) as (client, _):
         response = await client.post(path, json=body | {"stream": True})
