@@ -13,7 +13,7 @@ from typing import Any
 from app.conversations import attachments, conversation_table, filing, stored_json, traces
 from app.conversations.answer_figures import AnswerFigures, figures_of
 from app.conversations.answer_steps import STOPPED
-from app.conversations.database import insert as _insert
+from app.conversations.database import insert
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -322,7 +322,7 @@ def add(
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
-    conversation = _insert(
+    conversation = insert(
         connection,
         "conversations",
         title=title,
@@ -337,7 +337,7 @@ def add(
     ids: list[int] = []
     for entry in chat.entries:
         ids.append(
-            _insert(
+            insert(
                 connection,
                 "messages",
                 conversation=conversation,
@@ -391,7 +391,7 @@ def _add(
     now_ms: int,
     **values: Any,
 ) -> Message:
-    message = _insert(
+    message = insert(
         connection,
         "messages",
         conversation=conversation,

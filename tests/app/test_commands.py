@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 import shiboken6
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QTimer, QUrl
 from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 
 from app import housekeeping
 from app.commands import CommandRunner
+from app.engine_client.child_process import ChildProcess
 from app.housekeeping import GcScheduler
 from models.answers import ANSWERS, Freed, Refused
 
@@ -80,7 +81,8 @@ def test_a_dropped_command_ends_and_emits_nothing(start, until):
     until(lambda: heard.lines)
     child = psutil.Process(heard.running.pid)
     heard.running.drop()
-    heard.running._child.said.emit(ANSWERS.to_line(Freed(2)))  # it was on its way already
+    on_its_way = ANSWERS.to_line(Freed(2))
+    heard.running.findChild(ChildProcess).said.emit(on_its_way)
     until(lambda: not child.is_running())
     assert heard.ends == []
     assert heard.lines == [Freed(1)]
@@ -135,7 +137,7 @@ def test_young_garbage_goes_at_once_and_old_waits_until_nobody_would_notice(qtbo
     assert (young(), len(many)) == (None, 2000)
     assert gone() is not None
     busy.clear()
-    collector._timer.setInterval(5)
+    collector.findChild(QTimer).setInterval(5)
     qtbot.waitUntil(lambda: gone() is None)  # it looks by itself
     shiboken6.delete(collector)
     gc.unfreeze()

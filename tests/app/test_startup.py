@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PySide6.QtCore import QSocketNotifier
 
 import app.__main__ as program
 from app import start
@@ -184,9 +186,11 @@ def folder():
 
 def test_the_first_is_asked_and_not_one_that_was_killed(folder, qtbot):
     assert not show_first_window(folder)
-    killed = SecondStarts(folder)
-    killed._notifier.setEnabled(False)
-    killed._socket.close()
+    before = SecondStarts(folder)
+    (path,) = folder.iterdir()
+    before.close()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
     assert not show_first_window(folder), "its socket is still there"
     first = SecondStarts(folder)
     asked = []
@@ -206,5 +210,6 @@ def test_a_folder_whose_path_is_too_long_has_no_socket(folder):
     deep.mkdir()
     first = SecondStarts(deep)
     assert not show_first_window(deep)
-    assert not first._notifier.isEnabled(), "it would wake the event loop all the time"
+    wakes = first.findChild(QSocketNotifier).isEnabled()
+    assert not wakes, "it would do so all the time"
     first.close()

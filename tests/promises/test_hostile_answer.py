@@ -118,4 +118,4 @@ def test_who_watches_notices(listener, canary):
     path, watch = canary
     assert watch.opened == 0
     assert not QImage(str(path)).isNull()
-    assert watch.opened == (watch._events >= 0)
+    assert watch.opened == (watch.events >= 0)

@@ -99,7 +99,7 @@ def test_what_is_held_back_is_asked_for_later_or_stopped_or_fails(talk, end):
 
 
 def test_what_cannot_be_saved_is_saved_later(talk, monkeypatch):
-    monkeypatch.setattr("app.conversations.tree._write", refuse)
+    monkeypatch.setattr("app.conversations.traces.extend", refuse)
     talk.answers.release()
     talk.until_told("finished")
     talk.until(lambda: talk.problems)

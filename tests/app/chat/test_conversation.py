@@ -364,7 +364,7 @@ def test_what_was_refused_is_given_back_and_can_be_sent_again(begin, monkeypatch
         talk.until(lambda: len(talk.problems) == 2)
     talk.ask("one")
     with monkeypatch.context() as full:
-        full.setattr("app.conversations.tree._insert", refuse)
+        full.setattr("app.conversations.tree.insert", refuse)
         talk.conversation.say("two")
         talk.until(lambda: len(talk.refused) == 2)
         assert (len(talk.shown), talk.conversation.busy) == (2, False)

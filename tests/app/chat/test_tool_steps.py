@@ -271,7 +271,7 @@ def test_a_trusted_server_reads_unasked_and_a_call_that_cannot_be_stored_runs_al
     call = steps.until_asked("write_file")
     steps.until_run(1)
     assert [call.tool for call in steps.tools.calls] == ["read_file"]
-    monkeypatch.setattr("app.conversations.tree._write", refuse)
+    monkeypatch.setattr("app.conversations.traces.extend", refuse)
     steps.decide(call, "once")
     steps.until_run(2)
     talk.until(lambda: talk.problems)

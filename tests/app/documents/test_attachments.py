@@ -10,8 +10,8 @@ from app.conversations.store import Store
 from app.documents.attachments import MOST_AT_ONCE, Attachments
 from app.documents.planner import MessageToPlan, Planner
 from engine.documents.passages import PassageIndex
-from models.errors import Problem
 from tests.support.app.attached import Reader, file_in, text_document
+from tests.support.app.talk import refuse
 
 
 class Desk:
@@ -108,15 +108,12 @@ def test_a_file_belongs_to_the_conversation_it_was_given_to_and_goes_with_one_th
 def test_what_could_not_be_stored_says_so_and_a_thousand_files_are_not_read_one_by_one(
     desk, until, files, monkeypatch
 ):
-    def refuse(*arguments):
-        raise Problem("The disk is full.", "Make room.")
-
     desk.attachments.add([Path(f"{number}.txt") for number in range(MOST_AT_ONCE + 1)])
     assert desk.names == []
     assert desk.problems.pop().remedy
     desk.attachments.add(files("b.txt"))
     until(lambda: desk.numbers == [1])
-    monkeypatch.setattr("app.conversations.attachments._insert", refuse)
+    monkeypatch.setattr("app.conversations.attachments.insert", refuse)
     monkeypatch.setattr("app.conversations.attachments.detach", refuse)
     desk.attachments.add(files("a.txt"))
     until(lambda: not desk.attachments.reading)

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -22,6 +23,7 @@ from engine.documents.reading import read_document
 from engine.events import Prefill
 from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
+from tests.support.app.talk import refuse
 from tests.support.app.window_use import answered, send
 from tests.support.documents.pdfs import line, pdf
 
@@ -78,10 +80,6 @@ def seen_in_a_dialog(window, widget):
     return dialog.text
 
 
-def refuse(*arguments, **options):
-    raise Problem("The disk is full.", "Make room.")
-
-
 def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     opened, until, file, watch, monkeypatch
 ):
@@ -94,7 +92,7 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     prompt = window.composer_controller.documents.prompt("What leaks?")
     assert prompt == before + "What leaks?", "a race runs on the same text"
     with monkeypatch.context() as full:
-        full.setattr("app.conversations.tree._insert", refuse)
+        full.setattr("app.conversations.tree.insert", refuse)
         send(window, "What leaks?")  # which cannot be stored, and comes back
         until(lambda: window.composer.text == "What leaks?" and chips(window) and planned(window))
     window.composer.send()
@@ -353,11 +351,13 @@ def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(
     planned_later.set_result(Sent("What leaks?"))
     until(answered(window, 4))
     assert window.store.conversation(record.id).result().unsent == ""
-    monkeypatch.setattr(documents._planner, "plan", lambda message: failing)
-    documents._begin()
+    asked = []
+    monkeypatch.setattr(Planner, "plan", lambda planner, message: asked.append(message) or failing)
+    window.composer.field.setPlainText("Where?")
+    until(lambda: asked)
     window.new()
     failing.set_exception(Problem("There is no room.", "Ask less."))
-    until(lambda: not documents._planning)
+    QApplication.processEvents()
     assert (window.composer.unready, window.composer.documents.remark) == ("", "")
 
 
@@ -448,7 +448,8 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     written.set()
     until(lambda: window.store.unsent_documents(record.id).result())
     assert chips(window) == []
-    documents._attach_written("Screenshot.png", lambda path: None)  # that was given up
+    monkeypatch.setattr("app.documents.controller.subprocess.run", Mock())  # it was given up
+    documents.attach_screenshot()
     until(lambda: not documents.attachments.reading)
     assert documents.attachments.all == ()
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QProcess, QTimer
 
 from app.engine_client.child_process import GRACE_SECONDS, ChildProcess
 from app.engine_client.watchdog import Watchdog
@@ -139,7 +139,7 @@ def test_others_have_their_turn_while_a_flood_is_told(run, until):
     timer.start(0)
     until(lambda: heard.said)
     count = len(heard.said)
-    heard.child._read()  # as if more had come
+    heard.child.findChild(QProcess).readyReadStandardOutput.emit()  # as if more had come
     assert len(heard.said) == count < 60
     until(lambda: len(heard.said) == 61)
     timer.stop()

@@ -17,8 +17,9 @@ class Tools:
     """Attributes: `process`; `told`, the progress and the results that it has emitted."""
 
     def __init__(self, folder, steps):
+        self.log = EngineLog(folder, name="tools")
         self.process = ToolProcess(
-            EngineLog(folder, name="tools"),
+            self.log,
             command=fake_tools_host(folder, steps),
             pauses_seconds=(0.01, 0.01),
             grace_seconds=0.2,
@@ -97,11 +98,10 @@ def test_keys_and_arguments_stay_out_of_the_log_and_calls_end_with_the_applicati
     one = tools("ready serve")
     one.process.use(Start((FILES,)))
     until(one.running)
-    log = one.process._log
-    assert "files: it runs" in log.tail
+    assert "files: it runs" in one.log.tail
     one.process.call(Call("1", "files", "read", '{"path": "the-diary-of-ada.txt"}'))
     for secret in ("a-secret-that-nobody-may-see", "the-diary-of-ada.txt"):
-        log.complaint(f"oh: {secret}".encode())
+        one.log.complaint(f"oh: {secret}".encode())
     assert "secret" not in (tmp_path / "tools.log").read_text()
     assert "diary" not in (tmp_path / "tools.log").read_text()
     until(lambda: one.results())

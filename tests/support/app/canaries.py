@@ -39,24 +39,24 @@ class Watch:
     _OPENED, _WITHOUT_WAITING = 0x20, 0o4000
 
     def __init__(self, path):
-        self._events = -1
+        self.events = -1
         if sys.platform == "linux":
             system = ctypes.CDLL(None, use_errno=True)
-            self._events = system.inotify_init1(self._WITHOUT_WAITING)
-            assert system.inotify_add_watch(self._events, bytes(path), self._OPENED) >= 0
+            self.events = system.inotify_init1(self._WITHOUT_WAITING)
+            assert system.inotify_add_watch(self.events, bytes(path), self._OPENED) >= 0
 
     @property
     def opened(self):
         """How often it was, since this was asked last."""
         try:
-            return len(os.read(self._events, 1 << 16)) // struct.calcsize("iIII")
+            return len(os.read(self.events, 1 << 16)) // struct.calcsize("iIII")
         except (BlockingIOError, OSError):
             return 0
 
     def close(self):
-        if self._events >= 0:
-            os.close(self._events)
-            self._events = -1
+        if self.events >= 0:
+            os.close(self.events)
+            self.events = -1
 
 
 def hostile(address, path):
