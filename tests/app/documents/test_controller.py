@@ -435,7 +435,7 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     picture.fill(0xFF3366)
     QApplication.clipboard().setImage(picture)
     window.composer.field.paste()
-    until(lambda: "picture 20 × 10" in "".join(chips(window)))
+    until(lambda: "picture 20 × 10, about 257 tokens" in "".join(chips(window)))
     assert len(copies(window)) == 1
     (chip,) = window.composer.documents.chips
     chip.removal_asked.emit()
@@ -451,10 +451,11 @@ def test_a_picture_is_attached_where_it_was_pasted(window, until, monkeypatch):
     written.set()
     until(lambda: window.store.unsent_documents(record.id).result())
     assert chips(window) == []
-    monkeypatch.setattr("app.documents.controller.subprocess.run", Mock())  # it was given up
-    documents.attach_screenshot()
+    given_up = Mock()
+    monkeypatch.setattr("app.documents.controller.subprocess.run", given_up)
+    window.composer.screenshot_asked.emit()
     until(lambda: not documents.attachments.reading)
-    assert documents.attachments.all == ()
+    assert (given_up.call_args.args[0][0], documents.attachments.all) == ("screencapture", ())
 
 
 @pytest.mark.quick(1)

@@ -207,7 +207,9 @@ def serve():
             case "load":
                 load(command)
             case "count":
-                say("counted", id=id, tokens=len(command["prompt"]["messages"]))
+                messages = command["prompt"]["messages"]
+                pictures = sum(len(each.get("pictures", ())) for each in messages)
+                say("counted", id=id, tokens=len(messages) + 256 * pictures)
             case "unload":
                 say("unloaded", id=id)
             case "drafting":
