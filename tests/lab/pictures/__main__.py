@@ -22,7 +22,8 @@ def main(states, *, scale="1"):
     options.add_argument("--only", nargs="+", default=list(states), choices=states)
     options.add_argument("--scale", default=scale)
     chosen = options.parse_args()
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    screen = Path(__file__).with_name("screen.json")  # in Qt's own, dialogs are cut
+    os.environ.setdefault("QT_QPA_PLATFORM", f"offscreen:configfile={screen}")
     os.environ["QT_SCALE_FACTOR"] = chosen.scale
     chosen.folder.mkdir(parents=True, exist_ok=True)
     application = make_application(["pictures"])
@@ -32,8 +33,7 @@ def main(states, *, scale="1"):
                 for name, shown in states[state](Stage(application, Path(home), dark)):
                     # A moment of an answer is over soon; the words after it come within a frame.
                     QTest.qWait(40 if name.startswith("stream-") else 500)
-                    file = f"{name}-{'dark' if dark else 'light'}.png"
-                    shown.grab().save(str(chosen.folder / file))
+                    shown.grab().save(f"{chosen.folder}/{name}-{'dark' if dark else 'light'}.png")
 
 
 if __name__ == "__main__":
